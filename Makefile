@@ -1,0 +1,77 @@
+# Two commands do everything: `make demo` and `make test`. Each prepares what it needs in .venv, once,
+# and again only when pyproject.toml has changed. Everything else that is made goes to .build.
+#
+#   make test ARGS="tests/values -k canister"    part of the tests, without coverage
+#   make PYTHON=/path/to/python3.12 test         a Python of your choice
+
+VENV := .venv
+BIN := $(VENV)/bin
+BUILD := .build
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help demo test check attack bench docs clean
+
+unexport PYTHONPATH PYTHONHOME
+export HYPOTHESIS_STORAGE_DIRECTORY := $(BUILD)/hypothesis
+export PYTEST_TIMEOUT ?= 120
+
+help: ## list these commands
+	@echo "Usage: make COMMAND [ARGS=...]"
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(VENV)/.stamp-demo ## a scripted model calls real tools over real wires; no key, no network
+	@$(BIN)/ripieno demo $(ARGS)
+
+test: $(VENV)/.stamp-test ## all tests, with branch coverage
+ifdef ARGS
+	$(BIN)/python -m pytest $(ARGS)
+else
+	@mkdir -p $(BUILD)/coverage && rm -f $(BUILD)/coverage/data*
+	$(BIN)/coverage run -m pytest
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage report
+endif
+
+check: $(VENV)/.stamp-check ## format, lint, types, import contracts, documentation
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports --no-logo --cache-dir $(BUILD)/imports
+	@$(MAKE) --no-print-directory docs
+
+attack: $(VENV)/.stamp-test ## the tests at their full counts (long)
+	RIPIENO_ATTACK=1 PYTEST_TIMEOUT=3600 $(BIN)/python -m pytest $(ARGS)
+
+bench: $(VENV)/.stamp-demo ## what the package promises about speed; peers too: pip install '.[bench]'
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+docs: $(VENV)/.stamp-docs ## the documentation; a warning is an error
+	@$(BIN)/sphinx-build -W --keep-going -q -d $(BUILD)/doctrees -b html documentation $(BUILD)/documentation
+	@$(BIN)/sphinx-build -W --keep-going -q -d $(BUILD)/doctrees -b doctest documentation $(BUILD)/doctest
+	@echo "Documentation: $(BUILD)/documentation/index.html"
+
+clean: ## remove all that these commands made, .venv too
+	rm -rf $(VENV) $(BUILD) dist .pytest_cache
+	@find sources tests documentation benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# One stamp for each set of requirements: `demo` is the package itself, the others are its extras.
+$(VENV)/.stamp-%: pyproject.toml | $(BIN)/python
+	@echo "Installing ripieno$(if $(filter-out demo,$*), with what \"make $*\" needs,) into $(VENV); this happens once ..."
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.$(if $(filter-out demo,$*),[$*],)'
+	@touch $@
+
+$(BIN)/python:
+	@for python in $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python); do \
+	    if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then found=$$python; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	    echo "ripieno needs Python 3.11 or later; found none as: $(or $(PYTHON),python3 python3.14 ... python3.11 python)." >&2; \
+	    echo "Install one, or name it: make PYTHON=/path/to/python3 $(MAKECMDGOALS)" >&2; exit 1; \
+	fi; \
+	echo "Creating $(VENV) with $$("$$found" --version) ..."; \
+	"$$found" -m venv $(VENV) && $(BIN)/python -m pip --version >/dev/null || { rm -rf $(VENV); \
+	    echo "Could not create $(VENV): this Python lacks its venv or ensurepip module." >&2; \
+	    echo "On Debian and Ubuntu: sudo apt install python3-venv. Or name another: make PYTHON=/path/to/python3 $(MAKECMDGOALS)" >&2; exit 1; }
