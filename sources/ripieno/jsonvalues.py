@@ -1,0 +1,333 @@
+"""JSON values: their types, freezing and thawing, strict parsing, and bytes.
+
+Arguments that came from a model or a client are parsed once, by :func:`parse`, which refuses all that
+two readers could understand differently. They are kept frozen (:func:`freeze`) and handed to tools as
+plain copies (:func:`thaw`). Outward, values become bytes by :func:`encode`.
+"""
+
+import json
+import math
+import re
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NoReturn, TypeAlias, TypeGuard, overload
+
+import orjson
+from frozendict import frozendict
+
+from ripieno.exceptions import JsonInvalidity
+
+JsonScalar: TypeAlias = str | int | float | bool | None
+#: Any JSON value, plain or frozen.
+JsonValue: TypeAlias = "JsonScalar | Mapping[str, JsonValue] | Sequence[JsonValue]"
+#: A JSON value that cannot change, and can be hashed.
+FrozenValue: TypeAlias = "JsonScalar | frozendict[str, FrozenValue] | tuple[FrozenValue, ...]"
+
+MAX_BYTES = 256 * 1024
+MAX_DEPTH = 64
+
+_PLAIN: frozenset[object] = frozenset({str, int, bool, type(None)})
+#: The types of values that have no parts.
+SCALARS: frozenset[object] = _PLAIN | {float}
+_OBJECTS: frozenset[object] = frozenset({dict, frozendict})
+_ARRAYS: frozenset[object] = frozenset({list, tuple})
+_kind_of: Callable[[Any], object] = type
+_PASSTHROUGH = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+_ESCAPES = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
+_TOO_DEEP = "The value is nested too deeply, or contains itself."
+
+
+@overload
+def freeze(value: Mapping[str, Any]) -> frozendict[str, FrozenValue]: ...
+@overload
+def freeze(value: object) -> FrozenValue: ...
+def freeze(value: Any) -> Any:
+    """The immutable form: mappings become ``frozendict``, sequences ``tuple``, scalars stay.
+
+    Subclasses of scalars (string enumerations, numbers of other libraries) become the plain type.
+    Raises ``JsonInvalidity`` that names the place of whatever JSON does not have: bytes, sets, other
+    objects, keys that are no strings, NaN and infinities. Lone surrogates are not looked for.
+    """
+    try:
+        return _freeze(value)
+    except TypeError:
+        reason = _strange(value) or "The value is not JSON."
+    except RecursionError:
+        reason = _TOO_DEEP
+    raise JsonInvalidity(reason)
+
+
+def _freeze(value: Any) -> Any:
+    kind = _kind_of(value)
+    if kind in _OBJECTS:
+        "".join(value)  # The fastest check that every key is a string.
+        return _frozen({key: item if type(item) in _PLAIN else _freeze(item) for key, item in value.items()})
+    if kind in _ARRAYS:
+        return tuple([item if type(item) in _PLAIN else _freeze(item) for item in value])
+    if kind is float:
+        if math.isfinite(value):
+            return value
+        raise TypeError
+    if kind in _PLAIN:
+        return value
+    return _freeze_other(value)
+
+
+def _constructor() -> Callable[[Any], Any]:
+    """``frozendict``, without its detour through Python where it has one (1.1 µs against 0.35, measured)."""
+    kind: Any = frozendict
+    slot = getattr(kind, "_hash", None)
+    if not (isinstance(slot, types.MemberDescriptorType) and issubclass(kind, dict)):
+        return kind  # type: ignore[no-any-return]
+    new: Callable[[Any], Any] = dict.__new__
+    update, unset = dict[Any, Any].update, slot.__set__
+
+    def construct(items: Any) -> Any:
+        made = new(kind)
+        update(made, items)
+        unset(made, -1)
+        return made
+
+    return construct
+
+
+_frozen = _constructor()
+
+
+def _freeze_other(value: Any) -> Any:
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, float):
+        return _freeze(float.__float__(value))
+    if _is_mapping(value):
+        return _freeze(dict(value))
+    if _is_sequence(value):
+        return _freeze(list(value))
+    raise TypeError
+
+
+def _strange(value: Any, place: str = "the value") -> str | None:
+    """What keeps ``value`` from being JSON, with its place; None when nothing does."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"At {place}: {value!r} is not a JSON number."
+    if value is None or isinstance(value, str | int | float):
+        return None
+    items: Iterable[tuple[Any, Any]]
+    if _is_mapping(value):
+        items = value.items()
+        if odd := [key for key in value if not isinstance(key, str)]:
+            return f"At {place}: the key {odd[0]!r} is not a string."
+    elif _is_sequence(value):
+        items = enumerate(value)
+    else:
+        return f"At {place}: {type(value).__name__} is not a JSON type."
+    return next(filter(None, (_strange(item, f"{place}[{key!r}]") for key, item in items)), None)
+
+
+def _is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
+    return isinstance(value, Mapping)
+
+
+def _is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
+    return isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview)
+
+
+@overload
+def thaw(value: Mapping[str, Any]) -> dict[str, Any]: ...
+@overload
+def thaw(value: object) -> Any: ...
+def thaw(value: Any) -> Any:
+    """A copy of plain dicts and lists, which its receiver may change."""
+    kind = _kind_of(value)
+    if kind in _OBJECTS:
+        return {key: item if type(item) in SCALARS else thaw(item) for key, item in value.items()}
+    if kind in _ARRAYS:
+        return [item if type(item) in SCALARS else thaw(item) for item in value]
+    if _is_mapping(value):
+        return {key: thaw(item) for key, item in value.items()}
+    return value
+
+
+def parse(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> JsonValue:
+    """Reads one JSON document, strictly; gives plain dicts and lists.
+
+    Integers are exact. Refused with ``JsonInvalidity``, which says what and (where known) at which
+    character: text that is not JSON or goes on after it, doubled keys, NaN and infinities (also numbers
+    that overflow to one), lone surrogates, invalid UTF-8, a byte order mark, more than ``max_bytes``
+    bytes, containers nested deeper than ``max_depth``, integers beyond Python's limit of digits.
+    """
+    if not isinstance(text, str):
+        text = _decoded(text, max_bytes)
+    if len(text) > max_bytes or not text.isascii():
+        _check_characters(text, max_bytes)
+    if text[:1] in _SPACES:
+        stripped = text.lstrip(_SPACES)
+        skipped = len(text) - len(stripped)
+    else:
+        stripped, skipped = text, 0
+    value: Any
+    try:
+        value, end = _decoder.raw_decode(stripped)
+    except json.JSONDecodeError as error:
+        raise _broken(error, text, skipped) from None
+    except JsonInvalidity:
+        raise
+    except ValueError:
+        raise JsonInvalidity("An integer has more digits than can be read.") from None
+    except RecursionError:
+        raise JsonInvalidity(_nested(max_depth)) from None
+    if end != len(stripped) and (rest := stripped[end:].lstrip(_SPACES)):
+        position = len(text) - len(rest)
+        raise JsonInvalidity(f"Text goes on after the JSON value, at character {position}.", position=position)
+    if "\\u" in stripped:
+        _check_escapes(text)
+    if len(stripped) > 2 * max_depth and stripped.count("[") + stripped.count("{") > max_depth:
+        _check_depth(value, max_depth)
+    return value  # type: ignore[no-any-return]
+
+
+_SPACES = " \t\n\r"
+
+
+def _decoded(data: bytes, max_bytes: int) -> str:
+    if len(data) > max_bytes:
+        raise JsonInvalidity(f"The text has {len(data)} bytes; at most {max_bytes} are read.")
+    try:
+        return str(data, "utf-8")
+    except UnicodeDecodeError as error:
+        raise JsonInvalidity(f"The text is not UTF-8: byte {error.start} is wrong.", position=error.start) from None
+
+
+def _check_characters(text: str, max_bytes: int) -> None:
+    """Size in bytes, byte order mark, and raw lone surrogates; for text that is long or not ASCII."""
+    size = len(text)
+    if size <= max_bytes:
+        if text.startswith("\ufeff"):
+            raise JsonInvalidity("The text begins with a byte order mark; leave it out.", position=0)
+        try:
+            size = len(text.encode())
+        except UnicodeEncodeError as error:
+            raise JsonInvalidity(_alone(text[error.start], error.start), position=error.start) from None
+    if size > max_bytes:
+        raise JsonInvalidity(f"The text has {size} bytes or more; at most {max_bytes} are read.")
+
+
+def _check_escapes(text: str) -> None:
+    r"""Refuses ``\ud800`` to ``\udfff`` that are not pairs. Backslashes occur in strings only."""
+    high: re.Match[str] | None = None
+    for match in _ESCAPES.finditer(text):
+        unit = int(match[1], 16) if match[1] else 0
+        if high is not None and not (match.start() == high.end() and 0xDC00 <= unit <= 0xDFFF):
+            break
+        if high is not None:
+            high = None
+        elif 0xD800 <= unit <= 0xDBFF:
+            high = match
+        elif 0xDC00 <= unit <= 0xDFFF:
+            raise JsonInvalidity(_alone(match[0], match.start()), position=match.start())
+    if high is not None:
+        raise JsonInvalidity(_alone(high[0], high.start()), position=high.start())
+
+
+def _check_depth(value: Any, max_depth: int) -> None:
+    """Walks level by level, so that no depth can exhaust the stack."""
+    level = [value]
+    for _ in range(max_depth):
+        level = [item for container in level for item in _children(container) if type(item) not in SCALARS]
+        if not level:
+            return
+    raise JsonInvalidity(_nested(max_depth))
+
+
+def _children(value: Any) -> Iterable[Any]:
+    if _is_mapping(value):
+        return value.values()
+    return value if _is_sequence(value) and not isinstance(value, str) else ()
+
+
+def _nested(max_depth: int) -> str:
+    return f"Containers are nested too deeply: more than {max_depth} levels."
+
+
+def _alone(surrogate: str, position: int) -> str:
+    return f"A lone surrogate, {surrogate!a}, at character {position}: half of a character."
+
+
+def _broken(error: json.JSONDecodeError, text: str, skipped: int) -> JsonInvalidity:
+    position = error.pos + skipped
+    near = f": {text[position : position + 20]!r}" if position < len(text) else ", where the text ends"
+    return JsonInvalidity(f"Not JSON: {error.msg} at character {position}{near}.", position=position)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        seen: set[str] = set()
+        double = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise JsonInvalidity(f"The key {double[:80]!r} occurs twice in one object.")
+    return result
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise JsonInvalidity(f"The number {text[:80]} is too large.")
+    return value
+
+
+def _constant(name: str) -> NoReturn:
+    raise JsonInvalidity(f"{name} is not JSON.")
+
+
+_decoder = json.JSONDecoder(object_pairs_hook=_object, parse_float=_number, parse_constant=_constant)
+
+
+def encode(value: object) -> bytes:
+    """Compact JSON, in UTF-8, of a plain or frozen value; keys keep their order.
+
+    Integers of any length are exact. Raises ``JsonInvalidity`` for what JSON cannot say.
+    """
+    return _encode(value, _PASSTHROUGH, sort=False)
+
+
+def canonical(value: object) -> bytes:
+    """The same bytes for equal values, frozen or plain; for hashing, not for sending.
+
+    Keys are sorted by code point. ``1`` and ``1.0`` are two values, and so are ``0.0`` and ``-0.0``: a
+    number counts as it was written, integer or not.
+    """
+    return _encode(value, _PASSTHROUGH | orjson.OPT_SORT_KEYS, sort=True)
+
+
+def _encode(value: object, options: int, *, sort: bool) -> bytes:
+    try:
+        encoded = orjson.dumps(value, option=options)
+    except orjson.JSONEncodeError:
+        return _encode_slowly(value, sort=sort)
+    if b"null" in encoded:  # What orjson writes for NaN and infinities, too.
+        _check_finite(value)
+    return encoded
+
+
+def _encode_slowly(value: object, *, sort: bool) -> bytes:
+    """For integers beyond 64 bits, uncommon mappings, and to say what is wrong."""
+    frozen = freeze(value)
+    try:
+        text = json.dumps(frozen, ensure_ascii=False, separators=(",", ":"), sort_keys=sort)
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise JsonInvalidity(_alone(error.object[error.start], error.start)) from None
+    except RecursionError:
+        raise JsonInvalidity(_TOO_DEEP) from None
+    except ValueError:
+        raise JsonInvalidity("An integer has more digits than can be written.") from None
+
+
+def _check_finite(value: object) -> None:
+    level: list[Any] = [value]
+    while level:
+        if any(type(item) is float and not math.isfinite(item) for item in level):
+            raise JsonInvalidity(_strange(value) or _TOO_DEEP)
+        level = [item for container in level for item in _children(container)]
