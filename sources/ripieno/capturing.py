@@ -1,0 +1,80 @@
+"""Keeps the head and the tail of a stream of bytes, whatever its length. Pure: no I/O, no await."""
+
+import codecs
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Captured:
+    """The head and the tail of a stream; together they are all of it, unless ``truncated``. Sizes are in bytes."""
+
+    head: bytes = b""
+    tail: bytes = b""
+    total_bytes: int = 0
+
+    @property
+    def truncated(self) -> bool:
+        """Whether something between head and tail was left out."""
+        return self.total_bytes > len(self.head) + len(self.tail)
+
+    @property
+    def text(self) -> str:
+        """As UTF-8, with U+FFFD for what is none. A line of its own says how many bytes were left out.
+
+        No character is split: what is left of one at the cut is left out too, and counted.
+        """
+        if not self.truncated:
+            return (self.head + self.tail).decode(errors="replace")
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        head = decoder.decode(self.head)
+        half_character: bytes = decoder.getstate()[0]
+        tail = _without_continuation(self.tail)
+        left_out = self.total_bytes - len(self.head) + len(half_character) - len(tail)
+        line_end = "" if not head or head.endswith("\n") else "\n"
+        return f"{head}{line_end}[... {left_out} bytes left out ...]\n{tail.decode(errors='replace')}"
+
+
+def _without_continuation(data: bytes) -> bytes:
+    """``data`` from its first character on: at most three bytes of UTF-8 can belong to the one before."""
+    start = 0
+    while start < min(3, len(data)) and 0x80 <= data[start] < 0xC0:
+        start += 1
+    return data[start:]
+
+
+class Capture:
+    """Takes a stream piece by piece and keeps at most ``limit`` bytes: half from its head, half from its tail.
+
+    Memory never passes the limit by more than half of it and the piece that is being fed.
+    """
+
+    __slots__ = ("_head", "_head_limit", "_tail", "_tail_limit", "total_bytes")
+
+    def __init__(self, limit: int) -> None:
+        if limit < 0:
+            raise ValueError(f"A capture keeps 0 bytes or more, not {limit}.")
+        self._tail_limit = limit // 2
+        self._head_limit = limit - self._tail_limit
+        self._head = bytearray()
+        self._tail = bytearray()
+        self.total_bytes = 0
+
+    def feed(self, data: bytes) -> None:
+        """Takes the next piece."""
+        self.total_bytes += len(data)
+        room = self._head_limit - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        if len(data) >= self._tail_limit:
+            self._tail[:] = data[len(data) - self._tail_limit :]
+            return
+        self._tail += data
+        # Trimmed only when half is too much, so that many small pieces do not each move the whole tail.
+        if len(self._tail) > self._tail_limit * 2:
+            del self._tail[: len(self._tail) - self._tail_limit]
+
+    def captured(self) -> Captured:
+        """What is kept so far."""
+        start = max(0, len(self._tail) - self._tail_limit)
+        return Captured(head=bytes(self._head), tail=bytes(self._tail[start:]), total_bytes=self.total_bytes)

@@ -1,0 +1,118 @@
+"""Our ends of a process's pipes, as asynchronous streams of bytes without a buffer of their own.
+
+What nobody reads stays in the pipe and holds the writer back, so a flood costs no memory here. And a pipe that
+some stranger keeps open can be given up at any time. asyncio's own transports do not allow that (measured on
+Python 3.11: they wait for the end of the stream, however long ago the process has ended).
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable
+from typing import IO, Protocol
+
+from ripieno.exceptions import UsageError
+
+#: Bytes read at once: what a pipe holds on most systems.
+CHUNK = 64 * 1024
+
+
+class ByteReader(Protocol):
+    """Where bytes come from."""
+
+    async def read(self, size: int = CHUNK) -> bytes:
+        """The next bytes, at least one and at most ``size``; ``b""`` at the end, or after ``close``.
+
+        Cancelling loses nothing. Errors: ``UsageError`` when another task is reading.
+        """
+        ...
+
+    def close(self) -> None:
+        """Gives the stream up; may be called twice. Whoever reads gets ``b""``."""
+        ...
+
+
+class ByteWriter(Protocol):
+    """Where bytes go to."""
+
+    async def write(self, data: bytes) -> None:
+        """Writes all of ``data``, in order with other tasks' writes.
+
+        Cancelling may leave a part written. Errors: ``BrokenPipeError`` when nobody will read it.
+        """
+        ...
+
+    def close(self) -> None:
+        """Ends the stream; may be called twice."""
+        ...
+
+
+class _Pipe:
+    """A descriptor that is waited for by one task at a time."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        os.set_blocking(file.fileno(), False)
+        self._file = file
+        self._waiter: asyncio.Future[None] | None = None
+
+    async def _ready(self, add: Callable[..., object], remove: Callable[[int], object]) -> bool:
+        """Waits until something can be done; False when the pipe is closed."""
+        if self._file.closed:
+            return False
+        if self._waiter is not None:
+            raise UsageError("Two tasks cannot use the same end of a pipe at the same time.")
+        self._waiter = asyncio.get_running_loop().create_future()
+        add(self._file.fileno(), _settle, self._waiter)
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+            # A closed descriptor's number may be somebody else's by now.
+            if not self._file.closed:
+                remove(self._file.fileno())
+        return not self._file.closed
+
+    def close(self) -> None:
+        """Closes the descriptor and wakes whoever waits for it; may be called twice."""
+        if self._file.closed:
+            return
+        if self._waiter is not None:
+            loop = self._waiter.get_loop()
+            loop.remove_reader(self._file.fileno())
+            loop.remove_writer(self._file.fileno())
+            _settle(self._waiter)
+        self._file.close()
+
+
+def _settle(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+class PipeReader(_Pipe):
+    """The end that we read. Each read takes one turn of the event loop, so that a flood starves nobody."""
+
+    async def read(self, size: int = CHUNK) -> bytes:
+        loop = asyncio.get_running_loop()
+        while await self._ready(loop.add_reader, loop.remove_reader):
+            with contextlib.suppress(BlockingIOError):
+                return os.read(self._file.fileno(), size)
+        return b""
+
+
+class PipeWriter(_Pipe):
+    """The end that we write."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__(file)
+        self._turn = asyncio.Lock()
+
+    async def write(self, data: bytes) -> None:
+        loop = asyncio.get_running_loop()
+        async with self._turn:
+            rest = memoryview(data)
+            while rest:
+                if not await self._ready(loop.add_writer, loop.remove_writer):
+                    raise BrokenPipeError("The pipe to the process is closed.")
+                with contextlib.suppress(BlockingIOError):
+                    rest = rest[os.write(self._file.fileno(), rest) :]
