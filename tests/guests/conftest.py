@@ -1,0 +1,32 @@
+"""A workspace with files and links of every kind, and something outside that nobody may reach."""
+
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from ripieno.toolset.rooms import Room
+from tests.guests.furniture import CANARY, furnish
+
+
+@pytest.fixture(scope="module")
+def outside(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    folder = tmp_path_factory.mktemp("outside")
+    (folder / "secret").write_bytes(CANARY)
+    (folder / "a").mkdir()
+    (folder / "a" / "b").write_bytes(CANARY)
+    return folder
+
+
+@pytest.fixture
+def root(tmp_path: pathlib.Path, outside: pathlib.Path) -> pathlib.Path:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    furnish(workspace, outside)
+    return workspace
+
+
+@pytest.fixture
+def room(root: pathlib.Path) -> Iterator[Room]:
+    with Room(root) as one:
+        yield one

@@ -1,0 +1,56 @@
+"""What the tests of the file room share: a furnished workspace, and looks at what came of it."""
+
+import os
+import pathlib
+
+from ripieno.toolset.rooms import Room
+
+CANARY = b"canary: nobody beneath the workspace may see this"
+
+
+def furnish(root: pathlib.Path, outside: pathlib.Path) -> None:
+    """Files beneath ``root`` that hold their own path, and links of every kind."""
+    for name in ("a/b", "a/c/d", "sub/e", "readme", ".hidden", "project/f"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(f"inside: {name}")
+    (root / "project" / "ripieno.toml").write_text("")
+    for name, target in (
+        ("link", "readme"),
+        ("chain", "link"),
+        ("folder", "a"),
+        ("a/up", "../sub"),
+        ("a/c/far", "../../a/up/e"),
+        ("absolute", root / "sub" / "e"),
+        ("here", "."),
+        ("top", root),
+        ("to-git", ".git"),
+        ("escape", outside / "secret"),
+        ("escape-folder", outside),
+        ("escape-up", f"../{outside.name}"),
+        ("sub/escape-far", f"../../{outside.name}/secret"),
+        ("escape-and-back", f"../{root.name}/readme"),
+        ("magic", "/proc/self/root"),
+        ("magic-cwd", "/proc/self/cwd"),
+        ("self", "self"),
+        ("ping", "pong"),
+        ("pong", "ping"),
+        ("dangling", "nowhere"),
+    ):
+        (root / name).symlink_to(target)
+
+
+def read(room: Room, path: str) -> bytes:
+    with room.open_file(path) as file:
+        return file.read()
+
+
+def snapshot(folder: pathlib.Path) -> dict[str, bytes | str]:
+    """Everything beneath a folder."""
+    return {
+        str(path.relative_to(folder)): os.readlink(path)
+        if path.is_symlink()
+        else path.read_bytes()
+        if path.is_file()
+        else ""
+        for path in sorted(folder.rglob("*"))
+    }
