@@ -1,0 +1,164 @@
+"""The six canisters: immutable messages, the same for every provider.
+
+A conversation is a sequence of canisters. Assistant and invocation canisters alternate as the model's
+blocks did; everything up to the next user or result canister is one assistant message.
+"""
+
+import dataclasses
+import datetime
+from typing import Literal, TypeAlias
+
+from frozendict import frozendict
+
+from ripieno.contents import Content, TextualContent, text_of
+from ripieno.faults import NO_REPORT, Fault, Report
+from ripieno.jsonvalues import thaw
+
+InvocationKind = Literal["function", "freeform"]
+
+
+def now() -> datetime.datetime:
+    """The time, aware, in UTC."""
+    return datetime.datetime.now(datetime.UTC)
+
+
+class Encodable:
+    """Gives a canister one hidden slot, in which a protocol keeps its last encoding.
+
+    The slot is no field: it is not compared, printed, copied, pickled or serialized.
+    """
+
+    __slots__ = ("encoding",)
+    encoding: tuple[object, bytes]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class UserCanister(Encodable):
+    """What the user says."""
+
+    content: tuple[Content, ...]
+    timestamp: datetime.datetime = dataclasses.field(default_factory=now, compare=False)
+
+    @classmethod
+    def of(cls, text: str) -> "UserCanister":
+        """A canister of one text."""
+        return cls(content=(TextualContent(text=text),))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class AssistantCanister(Encodable):
+    """What the model says; its content is empty when it only invokes."""
+
+    content: tuple[Content, ...] = ()
+    timestamp: datetime.datetime = dataclasses.field(default_factory=now, compare=False)
+
+    @classmethod
+    def of(cls, text: str) -> "AssistantCanister":
+        """A canister of one text."""
+        return cls(content=(TextualContent(text=text),))
+
+    @property
+    def text(self) -> str:
+        """The textual contents, joined."""
+        return text_of(self.content)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SupervisorCanister(Encodable):
+    """What the application tells the model about its task (a system or developer message)."""
+
+    content: tuple[Content, ...]
+    timestamp: datetime.datetime = dataclasses.field(default_factory=now, compare=False)
+
+    @classmethod
+    def of(cls, text: str) -> "SupervisorCanister":
+        """A canister of one text."""
+        return cls(content=(TextualContent(text=text),))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentCanister(Encodable):
+    """A document that the conversation is about."""
+
+    content: tuple[Content, ...]
+    identifier: str
+    title: str | None = None
+    timestamp: datetime.datetime = dataclasses.field(default_factory=now, compare=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class InvocationCanister(Encodable):
+    """A call that the model asks for.
+
+    ``identifier`` is the provider's, or a deterministic one of ours when that is missing, blank or doubled.
+    ``name`` is the exposed name. ``raw`` is the text of the arguments as sent, where they came as text;
+    ``fault`` says why it could not be read. ``opaque`` is what a provider wants back on the call itself.
+    """
+
+    identifier: str
+    name: str
+    arguments: frozendict[str, object] = frozendict()  # noqa: RUF009
+    kind: InvocationKind = "function"
+    raw: str | None = None
+    fault: Fault | None = None
+    opaque: frozendict[str, object] = frozendict()  # noqa: RUF009
+    timestamp: datetime.datetime = dataclasses.field(default_factory=now, compare=False)
+
+    def request_mapping(
+        self, *, step_number: int = 0, task_id: str = "", working_directory: str = ""
+    ) -> dict[str, object]:
+        """The JSON of seed 000, section 6.1."""
+        return {
+            "tool_call_id": self.identifier,
+            "name": self.name,
+            "arguments": thaw(self.arguments),
+            "timestamp": self.timestamp.isoformat().replace("+00:00", "Z"),
+            "context": {"step_number": step_number, "task_id": task_id, "working_directory": working_directory},
+        }
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ResultCanister(Encodable):
+    """What became of one call. ``report`` is not compared."""
+
+    invocation_id: str
+    content: tuple[Content, ...] = ()
+    error: Fault | None = None
+    report: Report = dataclasses.field(default=NO_REPORT, compare=False)
+    timestamp: datetime.datetime = dataclasses.field(default_factory=now, compare=False)
+
+    @property
+    def text(self) -> str:
+        """What a model reads: the textual contents, after what failed, if anything did."""
+        output = text_of(self.content)
+        if self.error is None:
+            return output
+        return f"{self.error.text()}\n{output}" if output else self.error.text()
+
+    def response_mapping(self) -> dict[str, object]:
+        """The JSON of seed 000, sections 6.2 (success) and 6.3 (failure)."""
+        report = self.report
+        mapping: dict[str, object] = {
+            "tool_call_id": self.invocation_id,
+            "success": self.error is None,
+            "output": text_of(self.content),
+            "error": None if self.error is None else self.error.mapping(),
+            "exit_code": report.exit_code,
+            "execution_time_ms": round(report.duration_ms),
+            "state_changes": [change.mapping() for change in report.changes],
+        }
+        if self.error is None:
+            mapping["metadata"] = {
+                "stdout_truncated": report.stdout_truncated,
+                "stderr_truncated": report.stderr_truncated,
+                "total_output_bytes": report.total_bytes,
+            }
+        else:
+            mapping["recoverable"] = self.error.recoverable
+            mapping["suggested_action"] = self.error.suggestion
+        return mapping
+
+
+Canister: TypeAlias = (
+    UserCanister | AssistantCanister | SupervisorCanister | DocumentCanister | InvocationCanister | ResultCanister
+)

@@ -1,0 +1,65 @@
+"""What the caller may set: model controls, limits, and rules about what may run."""
+
+import dataclasses
+from typing import Literal
+
+Finish = Literal[
+    "stop", "invocations", "length", "filter", "terminal", "limit", "open", "cancelled", "aborted", "error"
+]
+Reasoning = Literal["none", "low", "medium", "high"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Controls:
+    """Controls of one turn. What is None is left to the provider.
+
+    ``tool_choice`` is ``auto``, ``none``, ``required``, or the exposed name of one tool; the last two hold for
+    the first turn of a run. ``allowed_tools`` are the exposed names that may be called while all stay visible:
+    None allows all, an empty tuple none.
+    """
+
+    temperature: float | None = None
+    output_tokens: int | None = None
+    top_p: float | None = None
+    stop: tuple[str, ...] | None = None
+    reasoning: Reasoning | None = None
+    stream: bool = True
+    tool_choice: str | None = None
+    allowed_tools: tuple[str, ...] | None = None
+    parallel: bool | None = None
+
+    def forced(self) -> bool:
+        """Whether the model has no choice but to call a tool."""
+        return self.tool_choice not in (None, "auto", "none")
+
+    def relaxed(self) -> "Controls":
+        """The same, with the choice of tools left to the model again."""
+        return dataclasses.replace(self, tool_choice="auto") if self.forced() else self
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How far a run may go. A limit that is reached refuses further calls; it never raises.
+
+    ``wall`` is in seconds, ``output`` in bytes a result (None: each invoker's own), ``tokens`` counts what the
+    provider reports, input and output together.
+    """
+
+    turns: int = 20
+    calls: int = 100
+    wall: float = 600.0
+    repeats: int = 3
+    output: int | None = None
+    tokens: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """Patterns over ``ensemble.tool``: what runs unasked, what is always asked, what never runs.
+
+    Where several match, the stricter one holds: ``deny`` before ``ask`` before ``approve``.
+    """
+
+    approve: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()

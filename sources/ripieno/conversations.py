@@ -1,0 +1,178 @@
+"""A conversation: a frozen value with all of its canisters, and where it stands."""
+
+import dataclasses
+import itertools
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from ripieno.canisters import (
+    AssistantCanister,
+    Canister,
+    DocumentCanister,
+    InvocationCanister,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from ripieno.controls import Finish
+from ripieno.exceptions import InputError
+from ripieno.jsonvalues import thaw
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens, as the provider counts them. ``input_tokens`` includes what was read from a cache."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+        )
+
+    @property
+    def total_tokens(self) -> int:
+        """Input and output together."""
+        return self.input_tokens + self.output_tokens
+
+
+NO_USAGE = Usage()
+
+
+class Stateful:
+    """Gives a conversation one hidden slot for the namespaces of its ensembles.
+
+    The slot is no field: it is not compared, printed, copied, pickled or serialized, so that a conversation
+    which is loaded or forked starts with empty namespaces. It goes when the conversation goes.
+    """
+
+    __slots__ = ("state",)
+    state: dict[str, dict[str, object]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation(Stateful):
+    """Everything said so far.
+
+    ``open`` are the invocations that wait for somebody else: a client, or an absent person. Only their results
+    continue the conversation. ``submission`` is what a terminal invoker was given.
+    """
+
+    identifier: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex)
+    canisters: tuple[Canister, ...] = ()
+    open: tuple[InvocationCanister, ...] = ()
+    submission: InvocationCanister | None = None
+    usage: Usage = NO_USAGE
+    finish: Finish | None = None
+
+    @classmethod
+    def of(cls, what: "str | Canister | Sequence[Canister] | Conversation") -> "Conversation":
+        """A conversation that begins with a text, with canisters, or is one already."""
+        if isinstance(what, Conversation):
+            return what
+        return cls(canisters=_canisters(what))
+
+    def say(self, what: str | Canister | Sequence[Canister]) -> "Conversation":
+        """The conversation continued: what to conduct next. Results close the open invocations they belong to.
+
+        Errors: ``InputError`` when invocations are still open and something else than their results is said, or
+        when a result belongs to none of them.
+        """
+        added = _canisters(what)
+        waiting = {invocation.identifier for invocation in self.open}
+        for canister in added:
+            if isinstance(canister, ResultCanister):
+                if canister.invocation_id not in waiting:
+                    raise InputError(f"No open invocation has the identifier {canister.invocation_id!r}.")
+                waiting.discard(canister.invocation_id)
+            elif waiting:
+                names = ", ".join(f"{one.name} ({one.identifier})" for one in self.open if one.identifier in waiting)
+                raise InputError(f"These invocations wait for their results: {names}. Say those first.")
+        remaining = tuple(one for one in self.open if one.identifier in waiting)
+        return self.replace(canisters=self.canisters + added, open=remaining, finish=None, submission=None)
+
+    def replace(self, **fields: Any) -> "Conversation":
+        """The same conversation, gone on: some fields are other ones, and the namespaces stay."""
+        successor = dataclasses.replace(self, **fields)
+        object.__setattr__(successor, "state", self.namespaces)
+        return successor
+
+    @property
+    def namespaces(self) -> dict[str, dict[str, object]]:
+        """For each ensemble, by name, what its tools keep between the calls of this conversation."""
+        try:
+            return self.state
+        except AttributeError:
+            object.__setattr__(self, "state", {})
+            return self.state
+
+    @property
+    def text(self) -> str:
+        """What the assistant said last; empty when it only invoked, or when the user has spoken since."""
+        parts: list[str] = []
+        for canister in itertools.dropwhile(lambda one: isinstance(one, ResultCanister), reversed(self.canisters)):
+            if isinstance(canister, AssistantCanister):
+                parts.append(canister.text)
+            elif not isinstance(canister, InvocationCanister):
+                break
+        return "".join(reversed(parts))
+
+    def turn_mapping(self, number: int) -> dict[str, object]:
+        """The calls and results of the ``number``-th assistant message, from 1: seed 000, section 6.4.
+
+        Errors: ``InputError`` when there is no such message.
+        """
+        turns = assistant_messages(self.canisters)
+        if not 1 <= number <= len(turns):
+            raise InputError(f"There is no turn {number}; this conversation has {len(turns)}.")
+        invocations = [one for one in turns[number - 1] if isinstance(one, InvocationCanister)]
+        identifiers = {one.identifier for one in invocations}
+        results = [
+            one for one in self.canisters if isinstance(one, ResultCanister) and one.invocation_id in identifiers
+        ]
+        return {
+            "assistant_message": {
+                "role": "assistant",
+                "tool_calls": [
+                    {"id": one.identifier, "name": one.name, "arguments": thaw(one.arguments)} for one in invocations
+                ],
+            },
+            "tool_results": [
+                {"tool_call_id": one.invocation_id, "success": one.error is None, "output": one.text} for one in results
+            ],
+        }
+
+
+def _canisters(what: str | Canister | Sequence[Canister]) -> tuple[Canister, ...]:
+    if isinstance(what, str):
+        return (UserCanister.of(what),)
+    if isinstance(
+        what,
+        UserCanister | AssistantCanister | SupervisorCanister | DocumentCanister | InvocationCanister | ResultCanister,
+    ):
+        return (what,)
+    return tuple(what)
+
+
+def assistant_messages(canisters: Sequence[Canister]) -> list[list[AssistantCanister | InvocationCanister]]:
+    """The canisters of each assistant message: runs of assistant and invocation canisters."""
+    messages: list[list[AssistantCanister | InvocationCanister]] = []
+    running = False
+    for canister in canisters:
+        if isinstance(canister, AssistantCanister | InvocationCanister):
+            if not running:
+                messages.append([])
+            messages[-1].append(canister)
+            running = True
+        else:
+            running = False
+    return messages

@@ -1,0 +1,161 @@
+"""The JSON Schemas of ``[arguments]`` and ``[results]``, with the mistakes that JSON Schema itself lets pass.
+
+JSON Schema ignores what it does not know, so a slip such as ``requierd`` would silently demand nothing. In our own
+files an unknown keyword is an error, and so is a required argument that has no property.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ripieno.descriptors.kinds import INVALID, plain, refuse
+from ripieno.descriptors.positions import Path
+from ripieno.descriptors.problems import Problems, spelling
+from ripieno.descriptors.tables import is_list, is_table
+from ripieno.exceptions import SchemaInvalidity
+from ripieno.schemas import Schema
+
+TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
+#: Keywords whose value is a table of schemas, a list of schemas, or a schema.
+_TABLES = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"})
+_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_SINGLES = frozenset(
+    {
+        *("items", "additionalProperties", "contains", "propertyNames", "unevaluatedItems", "unevaluatedProperties"),
+        *("not", "if", "then", "else", "contentSchema"),
+    }
+)
+_OTHERS = frozenset(
+    {
+        *("type", "enum", "const", "required", "format", "pattern", "minLength", "maxLength"),
+        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+        *("minItems", "maxItems", "uniqueItems", "minContains", "maxContains"),
+        *("minProperties", "maxProperties", "dependentRequired", "contentEncoding", "contentMediaType"),
+        *("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"),
+        *("$schema", "$id", "$anchor", "$ref", "$dynamicRef", "$dynamicAnchor", "$vocabulary", "$comment"),
+    }
+)
+#: Keywords that may declare further properties.
+_ELSEWHERE = frozenset(
+    {"patternProperties", "allOf", "anyOf", "oneOf", "$ref", "$dynamicRef", "if", "dependentSchemas"}
+)
+#: The keywords of draft 2020-12, and ``definitions``, which older files have for ``$defs``.
+KEYWORDS = _TABLES | _LISTS | _SINGLES | _OTHERS
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentSchema:
+    """A JSON Schema of an object, kept frozen. Arguments are closed, and always an object; results need not be."""
+
+    arguments: bool
+
+    @property
+    def expected(self) -> str:
+        return "a JSON Schema"
+
+    def read(self, value: Any, path: Path, problems: Problems) -> Any:
+        if not is_table(value):
+            return refuse(self, value, path, problems)
+        frozen = plain(value, path, problems)
+        if frozen is INVALID:
+            return INVALID
+        before = len(problems)
+        _inspect(value, path, problems)
+        if self.arguments and len(problems) == before and value.get("type") != "object":
+            problems.add((*path, "type"), "arguments must be an object", 'Write: type = "object".')
+        if len(problems) == before:
+            self._compile(frozen, path, problems)
+        return INVALID if len(problems) > before else frozen
+
+    def _compile(self, value: Mapping[str, Any], path: Path, problems: Problems) -> None:
+        try:
+            if self.arguments:
+                Schema.of(value, closed=True)
+            else:
+                Schema.of_results(value)
+        except SchemaInvalidity as invalidity:
+            message = str(invalidity).removesuffix(f" (at {invalidity.pointer})")
+            problems.add((*path, *_follow(invalidity.pointer, value)), message)
+
+    def schema(self) -> dict[str, Any]:
+        any_schema = {"type": ["object", "boolean"]}
+        names = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
+        keywords: dict[str, Any] = {name: {} for name in sorted(KEYWORDS)}
+        keywords |= {"properties": {"type": "object", "additionalProperties": any_schema}, "required": names}
+        if self.arguments:
+            keywords["type"] = {"const": "object"}
+        return {
+            "type": "object",
+            "properties": keywords,
+            "patternProperties": {"^x-": True},
+            "additionalProperties": False,
+            **({"required": ["type"]} if self.arguments else {}),
+        }
+
+
+def _inspect(schema: Mapping[str, Any], path: Path, problems: Problems) -> None:
+    for keyword, value in schema.items():
+        if keyword in _OTHERS:
+            continue
+        at = (*path, keyword)
+        if keyword not in KEYWORDS:
+            if not keyword.startswith("x-"):
+                problems.add(at, f"JSON Schema has no keyword {keyword!r}", spelling(keyword, KEYWORDS))
+            continue
+        for inner_path, inner in _subschemas(keyword, value, at):
+            if is_table(inner):
+                _inspect(inner, inner_path, problems)
+    _inspect_type(schema.get("type"), path, problems)
+    _inspect_required(schema, path, problems)
+
+
+def _subschemas(keyword: str, value: Any, path: Path) -> Iterable[tuple[Path, Any]]:
+    if keyword in _SINGLES:
+        return ((path, value),)
+    if keyword in _TABLES and is_table(value):
+        return (((*path, name), item) for name, item in value.items())
+    if keyword in _LISTS and is_list(value):
+        return (((*path, index), item) for index, item in enumerate(value))
+    return ()
+
+
+def _inspect_type(value: Any, path: Path, problems: Problems) -> None:
+    for name in (value,) if isinstance(value, str) else value if is_list(value) else ():
+        if isinstance(name, str) and name not in TYPES:
+            problems.add((*path, "type"), f"JSON Schema has no type {name!r}", spelling(name, TYPES))
+
+
+def _inspect_required(schema: Mapping[str, Any], path: Path, problems: Problems) -> None:
+    required = schema.get("required")
+    if isinstance(required, bool):
+        problems.add(
+            (*path, "required"),
+            "required must be a list of names, not true or false",
+            "Name the required arguments in the table that has the properties.",
+        )
+    properties = schema.get("properties")
+    if not is_list(required) or not is_table(properties) or not _is_closed(schema):
+        return
+    for index, name in enumerate(required):
+        if isinstance(name, str) and name not in properties:
+            at = (*path, "required", index)
+            problems.add(at, f"{name!r} is required, and is none of the properties", spelling(name, properties))
+
+
+def _is_closed(schema: Mapping[str, Any]) -> bool:
+    """Whether no other place could declare a further property."""
+    return not schema.get("additionalProperties") and schema.keys().isdisjoint(_ELSEWHERE)
+
+
+def _follow(pointer: str, value: Any) -> Path:
+    """A JSON Pointer as a path, as far as it leads anywhere."""
+    path: Path = ()
+    for token in pointer.split("/")[1:]:
+        name = token.replace("~1", "/").replace("~0", "~")
+        if is_table(value) and name in value:
+            path, value = (*path, name), value[name]
+        elif is_list(value) and name.isdecimal() and int(name) < len(value):
+            path, value = (*path, int(name)), value[int(name)]
+        else:
+            break
+    return path

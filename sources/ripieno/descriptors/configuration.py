@@ -1,0 +1,313 @@
+"""The configuration: the tables of ``ripieno.toml`` and ``config.toml``, and the descriptor they make.
+
+Several files make one configuration: each is read into parts on its own, parts are laid over each other, and the
+descriptor is made of what stands at the end.
+"""
+
+import dataclasses
+import posixpath
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from frozendict import frozendict
+
+from ripieno.controls import Controls, Limits, Rules
+from ripieno.descriptors.controlkeys import (
+    CONTROL_KEYS,
+    CONTROLS,
+    LIMITS,
+    RULES,
+    make_controls,
+    make_limits,
+    make_rules,
+)
+from ripieno.descriptors.ensembles import ENSEMBLE, ENSEMBLE_NAME, FLAT, EnsembleDescriptor, read_into
+from ripieno.descriptors.keys import Key, Table
+from ripieno.descriptors.kinds import Named, Several, Text, refuse
+from ripieno.descriptors.positions import Path
+from ripieno.descriptors.problems import Problems, Source
+from ripieno.descriptors.providers import OVERRIDE, PROVIDER_NAME
+from ripieno.descriptors.references import Reader
+from ripieno.descriptors.tables import EMPTY, is_list, is_table, merge
+from ripieno.exceptions import Problem
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class AgentDescriptor:
+    """One agent: a model with instructions and exactly these tools. ``tools`` None means whatever is enabled."""
+
+    name: str
+    model: str | None = None
+    instructions: str = ""
+    controls: Controls = Controls()  # noqa: RUF009
+    limits: Limits = Limits()  # noqa: RUF009
+    tools: tuple[str, ...] | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigurationDescriptor:
+    """The configuration. A list that is None was not given, and has its default; an empty one means none.
+
+    ``paths`` and ``workspace`` are absolute where they came from a file. ``inline`` are ensembles that stand in
+    it. ``providers`` has the read keys that are laid over providers of these names.
+    """
+
+    paths: tuple[str, ...] = ()
+    enabled: tuple[str, ...] | None = None
+    profile: str | None = None
+    inline: tuple[EnsembleDescriptor, ...] = ()
+    plugins: tuple[str, ...] = ()
+    providers: frozendict[str, frozendict[str, Any]] = EMPTY
+    model: str | None = None
+    controls: Controls = Controls()  # noqa: RUF009
+    agents: frozendict[str, AgentDescriptor] = EMPTY
+    limits: Limits = Limits()  # noqa: RUF009
+    confirmation: Rules = Rules()  # noqa: RUF009
+    environment: tuple[str, ...] | None = None
+    workspace: str | None = None
+    sandbox: str | None = None
+
+
+_MODEL = Text(pattern=r"[a-z][a-z0-9_.-]*/\S+", shape='a provider and a model such as "house/small-1"')
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TableOrEnsembles:
+    """``[ensembles]``: a table of paths and names, or a list of ensembles that stand here."""
+
+    expected: str = "a table with paths, enabled and profile, or a list of ensembles"
+
+    def read(self, value: Any, path: Path, problems: Problems) -> Any:
+        if is_table(value):
+            return ENSEMBLES.read(value, path, problems)
+        if not is_list(value):
+            return refuse(self, value, path, problems)
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        item = {"if": {"required": ["ensemble"]}, "then": ENSEMBLE.schema(), "else": FLAT.schema()}
+        return {"if": {"type": "array"}, "then": {"items": item}, "else": ENSEMBLES.schema()}
+
+
+ENSEMBLES = Table(
+    title="[ensembles]",
+    documentation="Where ensembles are, and which of them play. A list is taken as ensembles themselves.",
+    keys=(
+        Key(
+            name="paths",
+            kind=Several(item=Text(), items="paths"),
+            documentation="Folders of ensembles, or files, from this file's folder.",
+            default=(),
+            example=["ensembles"],
+        ),
+        Key(
+            name="enabled",
+            kind=Several(item=ENSEMBLE_NAME, items="names of ensembles", once=True),
+            documentation="The ensembles that play; left out, those of the profile.",
+            example=["io", "git"],
+        ),
+        Key(
+            name="profile",
+            kind=ENSEMBLE_NAME,
+            documentation="A named selection of ensembles.",
+            example="minimal",
+        ),
+    ),
+)
+PLUGINS = Table(
+    title="[plugins]",
+    documentation="Installed is not consent.",
+    keys=(
+        Key(
+            name="allow",
+            kind=Several(
+                item=Text(pattern=r"[A-Za-z0-9][A-Za-z0-9._-]*", shape="a name"), items="names of distributions"
+            ),
+            documentation="Distributions whose plugins are loaded.",
+            default=(),
+            example=["ripieno-weather"],
+        ),
+    ),
+)
+MODEL = Table(
+    title="[model]",
+    documentation="The default model, and its controls.",
+    keys=(
+        Key(name="default", kind=_MODEL, documentation="The model, with its provider.", example="house/small-1"),
+        *CONTROL_KEYS,
+    ),
+)
+AGENT = Table(
+    title="[agents.<name>]",
+    documentation="A model with instructions and exactly these tools.",
+    keys=(
+        Key(name="model", kind=_MODEL, documentation="Its model; left out, the default one.", example="house/small-1"),
+        Key(
+            name="instructions",
+            kind=Text(blank=True),
+            documentation="What it is told before anything else.",
+            default="",
+            example="Answer in one sentence.",
+        ),
+        Key(name="controls", kind=CONTROLS, documentation="Controls that replace those of [model], key by key."),
+        Key(name="limits", kind=LIMITS, documentation="Limits that replace those of [limits], key by key."),
+        Key(
+            name="tools",
+            kind=Several(
+                item=Text(pattern=r"\S+", shape="a pattern"), items='patterns such as "io.read_file" or "git.*"'
+            ),
+            documentation="Exactly the tools that it sees.",
+            example=["io.read_file", "git.*"],
+        ),
+    ),
+)
+ENVIRONMENT = Table(
+    title="[environment]",
+    documentation="What descriptors may take from the environment.",
+    keys=(
+        Key(
+            name="allow",
+            kind=Several(
+                item=Text(
+                    pattern=r"[A-Za-z_*?][A-Za-z0-9_*?]*", shape='the name of a variable, or a pattern such as "APP_*"'
+                ),
+                items="names of variables",
+            ),
+            documentation="Variables that {env:NAME} may name.",
+            example=["HOUSE_KEY"],
+        ),
+    ),
+)
+WORKSPACE = Table(
+    title="[workspace]",
+    documentation="Where tools work.",
+    keys=(Key(name="root", kind=Text(), documentation="The folder, from this file's folder.", example="."),),
+)
+SANDBOX = Table(
+    title="[sandbox]",
+    documentation="How processes are confined.",
+    keys=(
+        Key(
+            name="level",
+            kind=Text(pattern=r"[a-z][a-z0-9_-]*", shape="the name of a level"),
+            documentation="How strictly, by the name of a level.",
+            example="required",
+        ),
+    ),
+)
+CONFIGURATION = Table(
+    title="the configuration",
+    documentation="What one application, user or project wants of ripieno.",
+    keys=(
+        Key(name="ensembles", kind=TableOrEnsembles(), documentation=ENSEMBLES.documentation),
+        *(
+            Key(name=name, kind=table, documentation=table.documentation)
+            for name, table in (("plugins", PLUGINS), ("model", MODEL), ("limits", LIMITS), ("confirmation", RULES))
+        ),
+        Key(
+            name="providers",
+            kind=Named(name=PROVIDER_NAME, kind=OVERRIDE),
+            documentation="Providers, by name: keys that replace those of a known one, or all of a new one.",
+        ),
+        Key(
+            name="agents",
+            kind=Named(name=ENSEMBLE_NAME, kind=AGENT),
+            documentation="Agents, by name.",
+        ),
+        *(
+            Key(name=name, kind=table, documentation=table.documentation)
+            for name, table in (("environment", ENVIRONMENT), ("workspace", WORKSPACE), ("sandbox", SANDBOX))
+        ),
+    ),
+)
+
+
+def read_parts(
+    mapping: Mapping[str, Any],
+    source: Source = Source(),  # noqa: B008  frozen
+    *,
+    read: Reader | None = None,
+    folder: str | None = None,
+    layer: str = "",
+) -> tuple[frozendict[str, Any], tuple[Problem, ...]]:
+    """The read keys of one file, table by table, and everything that is wrong with it. Raises nothing.
+
+    Inline ensembles are descriptors under ``["ensembles"]["inline"]``; paths begin at ``folder``.
+    """
+    problems = Problems(source)
+    parts = CONFIGURATION.read_parts(mapping, (), problems)
+    ensembles = parts.get("ensembles")
+    if is_list(ensembles):
+        inline = (
+            read_into(item, ("ensembles", index), problems, read=read, folder=folder, layer=layer)
+            for index, item in enumerate(ensembles)
+        )
+        parts["ensembles"] = {"inline": tuple(one for one in inline if one is not None)}
+        _check_doubles(parts["ensembles"]["inline"], problems)
+    elif ensembles is not None and "paths" in ensembles:
+        parts["ensembles"] = ensembles | {"paths": tuple(_beside(folder, path) for path in ensembles["paths"])}
+    if "root" in parts.get("workspace", {}):
+        parts["workspace"] = {"root": _beside(folder, parts["workspace"]["root"])}
+    return frozendict({name: _frozen(table) for name, table in parts.items()}), problems.finished()
+
+
+def combine(parts: Sequence[Mapping[str, Any]]) -> ConfigurationDescriptor:
+    """The configuration of the parts of several files: later keys win, lists are replaced."""
+    whole: Mapping[str, Any] = EMPTY
+    for one in parts:
+        whole = merge(whole, one)
+    ensembles, model, limits = (whole.get(name, frozendict()) for name in ("ensembles", "model", "limits"))
+    agents = {
+        name: AgentDescriptor(
+            name=name,
+            controls=make_controls(model, agent.get("controls", {})),
+            limits=make_limits(limits, agent.get("limits", {})),
+            **{key: agent[key] for key in ("model", "instructions", "tools") if key in agent},
+        )
+        for name, agent in whole.get("agents", {}).items()
+    }
+    return ConfigurationDescriptor(
+        **{key: ensembles[key] for key in ("paths", "enabled", "profile", "inline") if key in ensembles},
+        plugins=whole.get("plugins", {}).get("allow", ()),
+        providers=whole.get("providers", frozendict()),
+        model=model.get("default"),
+        controls=make_controls(model),
+        agents=frozendict(agents),
+        limits=make_limits(limits),
+        confirmation=make_rules(whole.get("confirmation", {})),
+        environment=whole.get("environment", {}).get("allow"),
+        workspace=whole.get("workspace", {}).get("root"),
+        sandbox=whole.get("sandbox", {}).get("level"),
+    )
+
+
+def read_configuration(
+    mapping: Mapping[str, Any],
+    source: Source = Source(),  # noqa: B008  frozen
+    *,
+    read: Reader | None = None,
+    folder: str | None = None,
+    layer: str = "",
+) -> tuple[ConfigurationDescriptor | None, tuple[Problem, ...]]:
+    """The descriptor of one file or mapping, or None, and everything that is wrong with it. Raises nothing."""
+    parts, problems = read_parts(mapping, source, read=read, folder=folder, layer=layer)
+    return (None if problems else combine((parts,))), problems
+
+
+def _check_doubles(inline: Sequence[EnsembleDescriptor], problems: Problems) -> None:
+    names = [one.name for one in inline]
+    for name in dict.fromkeys(one for one in names if names.count(one) > 1):
+        problems.add(("ensembles",), f"there are two inline ensembles named {name!r}", "Rename one, or delete it.")
+
+
+def _beside(folder: str | None, path: str) -> str:
+    """A path as seen from a file's folder; one that begins at home or at the root stays."""
+    return path if folder is None or path.startswith("~") else posixpath.join(folder, path)
+
+
+def _frozen(table: Any) -> Any:
+    """Read tables frozen, with their descriptors as they are."""
+    if is_table(table):
+        frozen: frozendict[str, Any] = frozendict({name: _frozen(value) for name, value in table.items()})
+        return frozen
+    return tuple(_frozen(item) for item in table) if is_list(table) else table

@@ -1,0 +1,85 @@
+"""The keys of model controls, limits and confirmation rules."""
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from ripieno.controls import Controls, Limits, Reasoning, Rules
+from ripieno.descriptors.keys import UNSET, Key, Table
+from ripieno.descriptors.kinds import Flag, Kind, Number, Several, Size, Text
+
+_PATTERN = Text(pattern=r"\S+", shape='a pattern such as "io.read_file" or "git.*"')
+_PATTERNS = Several(item=_PATTERN, items='patterns such as "io.read_file" or "git.*"')
+
+
+def _key(of: object, name: str, kind: Kind, documentation: str, example: Any) -> Key:
+    default = getattr(of, name)
+    return Key(
+        name=name,
+        kind=kind,
+        documentation=documentation,
+        default=UNSET if default is None else default,
+        example=example,
+    )
+
+
+_CONTROLS, _LIMITS, _RULES = Controls(), Limits(), Rules()
+
+CONTROL_KEYS: tuple[Key, ...] = (
+    _key(_CONTROLS, "temperature", Number(minimum=0, maximum=2), "How freely it chooses its words.", 0.2),
+    _key(_CONTROLS, "output_tokens", Number(whole=True, minimum=1), "Most tokens of one answer.", 8192),
+    _key(_CONTROLS, "top_p", Number(above=0, maximum=1), "Share of the likeliest words to choose from.", 0.9),
+    _key(_CONTROLS, "stop", Several(item=Text(blank=True), items="strings"), "Texts that end an answer.", ["END"]),
+    _key(_CONTROLS, "reasoning", Text(choices=get_args(Reasoning)), "How much it thinks before it answers.", "low"),
+    _key(_CONTROLS, "stream", Flag(), "Whether answers are streamed.", False),
+    _key(_CONTROLS, "tool_choice", Text(), "auto, none, required, or the name of one tool.", "required"),
+    _key(
+        _CONTROLS,
+        "allowed_tools",
+        Several(item=Text(), items="names that models see"),
+        "Tools that may be called, while all stay visible.",
+        ["read_file"],
+    ),
+    _key(_CONTROLS, "parallel", Flag(), "Whether one message may have several calls.", False),
+)
+LIMIT_KEYS: tuple[Key, ...] = (
+    _key(_LIMITS, "turns", Number(whole=True, minimum=1), "Turns of one run.", 50),
+    _key(_LIMITS, "calls", Number(whole=True, minimum=0), "Calls of one run.", 200),
+    _key(_LIMITS, "wall", Number(above=0, unit="seconds"), "Seconds that one run may take.", 3600),
+    _key(_LIMITS, "repeats", Number(whole=True, minimum=1), "Same calls with the same result in one run.", 5),
+    _key(_LIMITS, "output", Size(), "How much of any result is kept; left out, each invoker's own.", "32 KiB"),
+    _key(_LIMITS, "tokens", Number(whole=True, minimum=1), "Tokens of one run, input and output.", 1_000_000),
+)
+RULE_KEYS: tuple[Key, ...] = (
+    _key(_RULES, "approve", _PATTERNS, "What runs unasked.", ["git.commit"]),
+    _key(_RULES, "ask", _PATTERNS, "What is always asked.", ["web.*"]),
+    _key(_RULES, "deny", _PATTERNS, "What never runs.", ["shell.*"]),
+)
+CONTROLS = Table(title="controls", documentation="Model controls.", keys=CONTROL_KEYS)
+LIMITS = Table(title="[limits]", documentation="How far a run may go.", keys=LIMIT_KEYS)
+RULES = Table(
+    title="[confirmation]",
+    documentation="What may run, over what an effect alone decides. The stricter rule holds.",
+    keys=RULE_KEYS,
+)
+
+
+def make_controls(*layers: Mapping[str, Any]) -> Controls:
+    """The controls that read tables make together; later ones win."""
+    return Controls(**_together(layers, CONTROLS))
+
+
+def make_limits(*layers: Mapping[str, Any]) -> Limits:
+    """The limits that read tables make together; later ones win."""
+    return Limits(**_together(layers, LIMITS))
+
+
+def make_rules(table: Mapping[str, Any]) -> Rules:
+    """The rules of a read table."""
+    return Rules(**table)
+
+
+def _together(layers: tuple[Mapping[str, Any], ...], table: Table) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for layer in layers:
+        values.update((name, value) for name, value in layer.items() if name in table.known)
+    return values

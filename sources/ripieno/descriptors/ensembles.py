@@ -1,0 +1,306 @@
+"""One ensemble: the tables of its file, and the descriptor they make."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from frozendict import frozendict
+
+from ripieno.descriptors.invokers import (
+    ITEM,
+    NO_ARGUMENTS,
+    InvocableDescriptor,
+    InvokerDescriptor,
+    Surround,
+    read_item,
+)
+from ripieno.descriptors.keys import Key, Table
+from ripieno.descriptors.kinds import Elements, Flag, Free, Named, Text, plain
+from ripieno.descriptors.policy import CALL_KEYS, ENABLED, POLICY_KEYS, make_policy
+from ripieno.descriptors.positions import Path
+from ripieno.descriptors.problems import Problems, Source
+from ripieno.descriptors.references import Reader
+from ripieno.descriptors.tables import EMPTY, is_table
+from ripieno.exceptions import Problem
+from ripieno.jsonvalues import thaw
+
+Scope = Literal["application", "conversation"]
+ENSEMBLE_NAME = Text(
+    pattern=r"[a-z][a-z0-9_-]{0,63}", shape="a name of lower-case letters, digits, _ and -, beginning with a letter"
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionDescriptor:
+    """What an ensemble connects to: an origin, and the settings that only this origin understands."""
+
+    origin: str
+    settings: frozendict[str, Any] = EMPTY
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class EnsembleDescriptor:
+    """One ensemble. ``defaults`` and ``overrides`` have the keys that are given, read.
+
+    ``prefix`` is None where the rule of its layer decides, and empty for bare names. ``folder`` is where relative
+    paths begin. ``layer`` is the name of the layer that it comes from.
+    """
+
+    name: str
+    description: str = ""
+    enabled: bool = True
+    required: bool = True
+    module: str | None = None
+    prefix: str | None = None
+    scope: Scope = "application"
+    pin: Literal["required", "warn", "off"] | None = None
+    category: str | None = None
+    connection: ConnectionDescriptor | None = None
+    defaults: frozendict[str, Any] = EMPTY
+    overrides: frozendict[str, frozendict[str, Any]] = EMPTY
+    configuration: frozendict[str, Any] = EMPTY
+    invokers: tuple[InvokerDescriptor, ...] = ()
+    file: str | None = dataclasses.field(default=None, compare=False)
+    folder: str | None = dataclasses.field(default=None, compare=False)
+    layer: str = dataclasses.field(default="", compare=False)
+
+    def discovered(
+        self,
+        name: str,
+        *,
+        description: str = "",
+        arguments: Mapping[str, Any] = NO_ARGUMENTS,
+        results: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> InvokerDescriptor:
+        """The descriptor of a tool that the connection offers, with the ensemble's defaults and overrides."""
+        override = self.overrides.get(name, frozendict())
+        return InvokerDescriptor(
+            name=name,
+            description=override.get("description", description),
+            enabled=override.get("enabled", self.defaults.get("enabled", True)),
+            policy=make_policy(self.defaults, override),
+            arguments=frozendict(arguments),
+            results=None if results is None else frozendict(results),
+            configuration=self.configuration,
+            invocable=InvocableDescriptor(
+                origin=self.connection.origin if self.connection else "python", settings=frozendict(settings or {})
+            ),
+            file=self.file,
+        )
+
+    def mapping(self) -> dict[str, Any]:
+        """The form that a file has, every invoker inline; reading it gives an equal descriptor."""
+        header = {
+            name: getattr(self, name) for name in _HEADER_DEFAULTS if getattr(self, name) != _HEADER_DEFAULTS[name]
+        }
+        connection = self.connection
+        tables: dict[str, Any] = {
+            "defaults": thaw(self.defaults),
+            "configuration": thaw(self.configuration),
+            "connection": {"origin": connection.origin, **thaw(connection.settings)} if connection else None,
+            "overrides": thaw(self.overrides),
+        }
+        base, enabled = make_policy(self.defaults), self.defaults.get("enabled", True)
+        return {
+            "ensemble": {"name": self.name, **header},
+            **{name: table for name, table in tables.items() if table},
+            "invokers": [invoker.mapping(base, enabled) for invoker in self.invokers],
+        }
+
+
+_HEADER_DEFAULTS: dict[str, Any] = {
+    field.name: field.default
+    for field in dataclasses.fields(EnsembleDescriptor)
+    if field.name in {"description", "enabled", "required", "module", "prefix", "scope", "pin", "category"}
+}
+
+HEADER_KEYS = (
+    Key(name="name", kind=ENSEMBLE_NAME, documentation="Its name, of which there is one.", required=True, example="io"),
+    Key(
+        name="description",
+        kind=Text(blank=True),
+        documentation="What it is for, for people.",
+        default="",
+        example="Reads and writes files",
+    ),
+    ENABLED,
+    Key(
+        name="required",
+        kind=Flag(),
+        documentation="Whether start-up fails when it cannot connect; otherwise it is left out, and listed.",
+        default=True,
+        example=False,
+    ),
+    Key(
+        name="module",
+        kind=Text(
+            pattern=r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*|\./[^:\x00-\x1f]+\.py",
+            shape='a module such as "package.module", or a file such as "./tools.py"',
+        ),
+        documentation="The Python module that has the functions of its invokers.",
+        example="package.module",
+    ),
+    Key(
+        name="prefix",
+        kind=Text(pattern=r"(?:[a-zA-Z_][a-zA-Z0-9_-]{0,31})?", shape="a short name, or an empty string for none"),
+        documentation="What comes before the names that a model sees; empty for bare names.",
+        example="time",
+    ),
+    Key(
+        name="scope",
+        kind=Text(choices=("application", "conversation")),
+        documentation="Whether all conversations share one connection, or each has its own.",
+        default="application",
+        example="conversation",
+    ),
+    Key(
+        name="pin",
+        kind=Text(choices=("required", "warn", "off")),
+        documentation="What happens when it offers something else than what was first approved.",
+        example="warn",
+    ),
+    Key(name="category", kind=Text(), documentation="A word to group it by in lists.", example="files"),
+)
+_ELSEWHERE = dict.fromkeys((key.name for key in POLICY_KEYS), "[defaults]") | dict.fromkeys(
+    ("origin", "transport", "command", "url"), "[connection]"
+)
+HEADER = Table(title="[ensemble]", documentation="What it is.", keys=HEADER_KEYS, elsewhere=frozendict(_ELSEWHERE))
+DEFAULTS = Table(
+    title="[defaults]",
+    documentation="The policy of every invoker that does not say otherwise, key by key.",
+    keys=(*POLICY_KEYS, ENABLED),
+)
+CONNECTION = Table(
+    title="[connection]",
+    documentation="What it connects to. The other keys are the origin's.",
+    keys=(
+        Key(
+            name="origin",
+            kind=Text(),
+            documentation="The kind of place its invokers come from: mcp, http, python, or a plugin's.",
+            required=True,
+            example="mcp",
+        ),
+    ),
+    others="settings of the origin",
+)
+OVERRIDE = Table(
+    title="[overrides.<tool>]",
+    documentation="What the operator knows better than the server about one tool.",
+    keys=(
+        Key(name="description", kind=Text(), documentation="What it does, for the model.", example="Tells the time"),
+        ENABLED,
+        *POLICY_KEYS,
+        *CALL_KEYS,
+    ),
+)
+BODY_KEYS = (
+    Key(name="defaults", kind=DEFAULTS, documentation=DEFAULTS.documentation, default=frozendict()),
+    Key(
+        name="configuration",
+        kind=Free(),
+        documentation="Free keys, which reach context.configuration.",
+        default=frozendict(),
+        example={"root": "documents"},
+    ),
+    Key(name="connection", kind=CONNECTION, documentation=CONNECTION.documentation),
+    Key(
+        name="overrides",
+        kind=Named(name=Text(), kind=OVERRIDE),
+        documentation="What the operator knows better than the server, by tool.",
+        default=frozendict(),
+    ),
+    Key(
+        name="invokers",
+        kind=Elements(item=ITEM, items="tables, each one invoker"),
+        documentation="Its invokers: inline, or by source.",
+        default=(),
+    ),
+)
+ENSEMBLE = Table(
+    title="an ensemble's file",
+    documentation="One ensemble.",
+    keys=(Key(name="ensemble", kind=HEADER, documentation=HEADER.documentation, required=True), *BODY_KEYS),
+)
+#: The seed's flat form: the keys of [ensemble] beside its tables.
+FLAT = Table(title="an inline ensemble", documentation="One ensemble, flat.", keys=(*HEADER_KEYS, *BODY_KEYS))
+
+
+def read_ensemble(
+    mapping: Mapping[str, Any],
+    source: Source = Source(),  # noqa: B008  frozen
+    *,
+    read: Reader | None = None,
+    folder: str | None = None,
+    layer: str = "",
+) -> tuple[EnsembleDescriptor | None, tuple[Problem, ...]]:
+    """The descriptor of an ensemble's file, or None, and everything that is wrong with it. Raises nothing.
+
+    ``read`` gives the mappings of files that it refers to, by their relative paths.
+    """
+    problems = Problems(source)
+    descriptor = read_into(mapping, (), problems, read=read, folder=folder, layer=layer)
+    return descriptor, problems.finished()
+
+
+def read_into(
+    mapping: Any, path: Path, problems: Problems, *, read: Reader | None, folder: str | None, layer: str
+) -> EnsembleDescriptor | None:
+    """The same for an ensemble that stands at ``path`` of something larger; it may be flat there."""
+    before = len(problems)
+    flat = bool(path) and is_table(mapping) and "ensemble" not in mapping
+    parts = (FLAT if flat else ENSEMBLE).read_parts(mapping, path, problems)
+    clean = len(problems) == before
+    header = parts if flat else parts.get("ensemble", {})
+    settings = CONNECTION.rest(mapping["connection"]) if "connection" in parts else {}
+    settings = plain(settings, (*path, "connection"), problems)
+    surround = Surround(
+        # After a slip in the header, nobody can say that there is no module.
+        module=header.get("module", None if clean or (header and not flat) else "unknown"),
+        defaults=parts.get("defaults", frozendict()),
+        configuration=parts.get("configuration", frozendict()),
+        read=read,
+    )
+    items = [
+        read_item(item, (*path, "invokers", index), problems, surround)
+        for index, item in enumerate(parts.get("invokers", ()))
+    ]
+    _check_names(items, parts, path, problems)
+    if clean and "connection" not in parts and "invokers" not in parts:
+        hint = "Add [connection], or [[invokers]]; invokers = [] says that it has none."
+        problems.add(path if flat else (*path, "ensemble"), "it has neither [connection] nor [[invokers]]", hint)
+    if len(problems) > before:
+        return None
+    connection = parts.get("connection")
+    return EnsembleDescriptor(
+        **{name: header[name] for name in ("name", *_HEADER_DEFAULTS) if name in header},
+        connection=None if connection is None else ConnectionDescriptor(origin=connection["origin"], settings=settings),
+        defaults=frozendict(surround.defaults),
+        overrides=frozendict({name: frozendict(keys) for name, keys in parts.get("overrides", {}).items()}),
+        configuration=frozendict(surround.configuration),
+        invokers=tuple(item for item in items if item is not None),
+        file=problems.source.file,
+        folder=folder,
+        layer=layer,
+    )
+
+
+def _check_names(
+    items: Sequence[InvokerDescriptor | None], parts: Mapping[str, Any], path: Path, problems: Problems
+) -> None:
+    """One name, one invoker; overrides are for discovered ones."""
+    first: dict[str, InvokerDescriptor] = {}
+    for index, item in enumerate(items):
+        if item is None:
+            continue
+        if item.name in first:
+            other = first[item.name].file
+            where = f" It is also in {other}." if other and other != item.file else ""
+            hint = f"Rename one of them, or delete it.{where}"
+            problems.add((*path, "invokers", index), f"there are two invokers named {item.name!r}", hint)
+        first.setdefault(item.name, item)
+    for name in parts.get("overrides", {}):
+        if name in first:
+            hint = "Write the keys at the invoker; [overrides] is for tools that a connection discovers."
+            problems.add((*path, "overrides", name), f"{name!r} is declared in this ensemble", hint)

@@ -1,0 +1,91 @@
+"""JSON Schemas and the reference, made from the tables that the readers read by."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ripieno.descriptors.configuration import CONFIGURATION, ENSEMBLES, TableOrEnsembles
+from ripieno.descriptors.ensembles import ENSEMBLE
+from ripieno.descriptors.invokers import INVOKER
+from ripieno.descriptors.keys import UNSET, Key, Table, toml_line
+from ripieno.descriptors.kinds import Elements, Named, Several
+from ripieno.descriptors.profiles import PROFILE
+from ripieno.descriptors.providers import PROVIDER
+from ripieno.descriptors.references import OrReference
+from ripieno.descriptors.tables import is_table
+from ripieno.exceptions import NameAbsence
+
+FILES: Mapping[str, Table] = {
+    "ensemble": ENSEMBLE,
+    "invoker": INVOKER,
+    "provider": PROVIDER,
+    "profile": PROFILE,
+    "config": CONFIGURATION,
+}
+
+
+def _table(kind: str) -> Table:
+    if kind not in FILES:
+        raise NameAbsence("kind of file", kind, FILES)
+    return FILES[kind]
+
+
+def schema(kind: str) -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a kind of file, for editors. Errors: ``NameAbsence``."""
+    table = _table(kind)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"ripieno: {table.title}",
+        **table.schema(),
+    }
+
+
+def reference(kind: str) -> str:
+    """The reference of a kind of file as reStructuredText: every table, every key. Errors: ``NameAbsence``."""
+    sections: list[str] = []
+    for name, table in _tables("", _table(kind)):
+        heading = f"``{name}``" if name else table.title[:1].upper() + table.title[1:]
+        sections.append(f"{heading}\n{'-' * len(heading)}\n\n{table.documentation}\n\n{_keys(table)}")
+    return "\n".join(sections)
+
+
+def _tables(path: str, table: Table) -> Iterator[tuple[str, Table]]:
+    """A table and all tables in it, with their names as TOML has them."""
+    yield f"[{path}]" if path else "", table
+    for key in table.keys:
+        name = f"{path}.{key.name}" if path else key.name
+        kind: Any = key.kind
+        if isinstance(kind, TableOrEnsembles):
+            kind = ENSEMBLES
+        if isinstance(kind, Named):
+            name, kind = f"{name}.<name>", kind.kind
+        several = isinstance(kind, Elements | Several)
+        if isinstance(kind, Elements | Several):
+            kind = kind.item
+        if isinstance(kind, OrReference):
+            kind = kind.kind
+        if isinstance(kind, Table):
+            for inner, found in _tables(name, kind):
+                yield (f"[{inner}]" if several and inner == f"[{name}]" else inner), found
+
+
+def _keys(table: Table) -> str:
+    """A definition list of the keys that have values of their own."""
+    entries: list[str] = []
+    for key in table.keys:
+        lines = [f"``{key.name}``", f"    {key.documentation}", "", f"    {_expectation(key)}"]
+        if key.example is not UNSET:
+            example = "\n".join(f"        {line}" for line in toml_line(key.name, key.example).splitlines())
+            lines += ["", "    .. code-block:: toml", "", example]
+        entries.append("\n".join(lines) + "\n")
+    return "\n".join(entries)
+
+
+def _expectation(key: Key) -> str:
+    """What it must be, whether it must be there, and what holds without it."""
+    text = key.kind.expected.replace("*", "\\*")
+    text = text[:1].upper() + text[1:]
+    if key.required:
+        return f"{text}. Required."
+    if key.default is UNSET or is_table(key.default):
+        return f"{text}."
+    return f"{text}. Default: ``{toml_line('', key.default).partition('= ')[2]}``."

@@ -1,0 +1,245 @@
+"""One invoker: its tables, inline or in a file of their own, and the descriptor they make."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from frozendict import frozendict
+
+from ripieno.descriptors.argumentschemas import KEYWORDS, ArgumentSchema
+from ripieno.descriptors.keys import Key, Table
+from ripieno.descriptors.kinds import INVALID, Free, Text, plain
+from ripieno.descriptors.policy import CALL_KEYS, ENABLED, POLICY_KEYS, make_policy, policy_values
+from ripieno.descriptors.positions import Path
+from ripieno.descriptors.problems import Problems, spelling
+from ripieno.descriptors.references import OrReference, Reader, Reference, follow, reference_table
+from ripieno.descriptors.tables import EMPTY, is_table, merge
+from ripieno.jsonvalues import thaw
+from ripieno.policies import Policy
+
+NO_ARGUMENTS: frozendict[str, Any] = frozendict({"type": "object", "properties": frozendict()})
+TOOL_NAME = Text(pattern=r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}", shape="a name of letters, digits, _ and -, at most 64")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class InvocableDescriptor:
+    """How an invoker runs: an origin, and the settings that only this origin understands."""
+
+    origin: str = "python"
+    settings: frozendict[str, Any] = EMPTY
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class InvokerDescriptor:
+    """One invoker. ``arguments`` and ``results`` are JSON Schemas as written; ``file`` is where it stands."""
+
+    name: str
+    description: str = ""
+    enabled: bool = True
+    policy: Policy = Policy()  # noqa: RUF009
+    arguments: frozendict[str, Any] = NO_ARGUMENTS
+    results: frozendict[str, Any] | None = None
+    configuration: frozendict[str, Any] = EMPTY
+    invocable: InvocableDescriptor = InvocableDescriptor()
+    file: str | None = dataclasses.field(default=None, compare=False)
+
+    def mapping(self, base: Policy = Policy(), enabled: bool = True) -> dict[str, Any]:  # noqa: B008  frozen
+        """The inline form, for an ensemble whose defaults are ``base`` and ``enabled``."""
+        policy = policy_values(self.policy, base)
+        calling = {key.name: policy.pop(key.name) for key in CALL_KEYS if key.name in policy}
+        tables = {
+            "arguments": self.arguments,
+            "results": self.results,
+            "configuration": self.configuration or None,
+            "invocable": {"origin": self.invocable.origin, **calling, **self.invocable.settings},
+        }
+        return {
+            "name": self.name,
+            "description": self.description,
+            **({"enabled": self.enabled} if self.enabled != enabled else {}),
+            **{name: thaw(value) for name, value in policy.items()},
+            **{name: thaw(value) for name, value in tables.items() if value is not None},
+        }
+
+
+_DESCRIPTION = Key(
+    name="description",
+    kind=Text(),
+    documentation="What it does, for the model.",
+    required=True,
+    example="Reads contents of a file",
+)
+HEADER_KEYS = (
+    Key(name="name", kind=TOOL_NAME, documentation="Its name in the ensemble.", required=True, example="read_file"),
+    _DESCRIPTION,
+    ENABLED,
+    *POLICY_KEYS,
+)
+INVOCABLE = Table(
+    title="[invocable]",
+    documentation="How it runs. Left out, it is the function of the invoker's name in the ensemble's module.",
+    keys=(
+        Key(
+            name="origin",
+            kind=Text(),
+            documentation="The kind of place it comes from: python, command, http, client, or a plugin's.",
+            default="python",
+            example="command",
+        ),
+        *CALL_KEYS,
+    ),
+    others="settings of the origin",
+)
+_SCHEMA_SOURCE = reference_table("[arguments]", ".json", "read_file.schema.json")
+ARGUMENTS = OrReference(kind=ArgumentSchema(arguments=True), reference=_SCHEMA_SOURCE, known=KEYWORDS)
+RESULTS = OrReference(kind=ArgumentSchema(arguments=False), reference=_SCHEMA_SOURCE, known=KEYWORDS)
+BODY_KEYS = (
+    Key(name="arguments", kind=ARGUMENTS, documentation="JSON Schema of the arguments; left out, it takes none."),
+    Key(name="results", kind=RESULTS, documentation="JSON Schema of structured results."),
+    Key(
+        name="configuration",
+        kind=Free(),
+        documentation="Free keys, laid over the ensemble's; they reach context.configuration.",
+        default=frozendict(),
+        example={"root": "documents"},
+    ),
+    Key(name="invocable", kind=INVOCABLE, documentation=INVOCABLE.documentation),
+)
+HEADER = Table(title="[invoker]", documentation="What it is, and its policy.", keys=HEADER_KEYS)
+INVOKER = Table(
+    title="an invoker's file",
+    documentation="One invoker.",
+    keys=(Key(name="invoker", kind=HEADER, documentation=HEADER.documentation, required=True), *BODY_KEYS),
+)
+INLINE = Table(
+    title="[[invokers]]",
+    documentation="An invoker in its ensemble's file, or the source of one.",
+    keys=(*HEADER_KEYS, *BODY_KEYS),
+)
+ITEM = OrReference(
+    kind=INLINE,
+    reference=reference_table("[[invokers]]", ".toml", "io/invokers/read_file.toml"),
+    known=INLINE.known,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Surround:
+    """What an invoker takes from its ensemble."""
+
+    module: str | None = None
+    defaults: Mapping[str, Any] = EMPTY
+    configuration: Mapping[str, Any] = EMPTY
+    read: Reader | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """Where an invoker stands: its header, its other tables, and who is told what is wrong with them."""
+
+    header: Path
+    body: Path
+    problems: Problems
+    surround: Surround
+
+
+def read_item(value: Any, path: Path, problems: Problems, surround: Surround) -> InvokerDescriptor | None:
+    """An element of ``[[invokers]]`` as a descriptor, or None after its problems were added."""
+    item = ITEM.read(value, path, problems)
+    if item is INVALID:
+        return None
+    if not isinstance(item, Reference):
+        return _assemble(item, item, value, _Place(header=path, body=path, problems=problems, surround=surround))
+    followed = follow(item, path, problems, surround.read)
+    if followed is None:
+        return None
+    mapping, source = followed
+    inner = Problems(source)
+    parts = INVOKER.read(mapping, (), inner)
+    descriptor = None
+    if parts is not INVALID:
+        place = _Place(header=("invoker",), body=(), problems=inner, surround=surround)
+        descriptor = _assemble(parts["invoker"], parts, mapping, place)
+    problems.extend(inner.finished())
+    return descriptor
+
+
+def _assemble(
+    header: Mapping[str, Any], body: Mapping[str, Any], raw: Mapping[str, Any], place: _Place
+) -> InvokerDescriptor | None:
+    """The descriptor of tables that are right one by one, if they are right together."""
+    problems, surround = place.problems, place.surround
+    before = len(problems)
+    arguments = _schema(body.get("arguments", NO_ARGUMENTS), ARGUMENTS, (*place.body, "arguments"), place)
+    results = _schema(body.get("results"), RESULTS, (*place.body, "results"), place)
+    calling = body.get("invocable", {})
+    settings = plain(INVOCABLE.rest(raw.get("invocable", {})), (*place.body, "invocable"), problems)
+    if len(problems) > before:
+        return None
+    invocable = _invocable(header["name"], calling, settings, place)
+    _check_calling(calling, arguments, (*place.body, "invocable"), problems)
+    if len(problems) > before:
+        return None
+    return InvokerDescriptor(
+        name=header["name"],
+        description=header["description"],
+        enabled=header.get("enabled", surround.defaults.get("enabled", True)),
+        policy=make_policy(surround.defaults, header, calling),
+        arguments=arguments,
+        results=results,
+        configuration=merge(surround.configuration, body.get("configuration", {})),
+        invocable=invocable,
+        file=problems.source.file,
+    )
+
+
+def _schema(value: Any, kind: OrReference, path: Path, place: _Place) -> Any:
+    """A schema, read from its file when it is only referred to."""
+    if not isinstance(value, Reference):
+        return value
+    followed = follow(value, path, place.problems, place.surround.read)
+    if followed is None:
+        return INVALID
+    mapping, source = followed
+    inner = Problems(source)
+    schema = kind.kind.read(mapping, (), inner)
+    place.problems.extend(inner.finished())
+    return schema
+
+
+def _invocable(
+    name: str, calling: Mapping[str, Any], settings: frozendict[str, Any], place: _Place
+) -> InvocableDescriptor:
+    """How it runs: left out, the function of its name in the ensemble's module."""
+    origin = calling.get("origin", "python")
+    if "origin" not in calling and settings.keys() - {"function"}:
+        hint = 'For instance: origin = "command".'
+        place.problems.add((*place.body, "invocable"), "[invocable] lacks origin", hint)
+    elif origin == "python" and "function" not in settings:
+        if place.surround.module is None:
+            place.problems.add(
+                place.header,
+                f"nothing says how {name!r} runs",
+                'Add module = "package.module" to [ensemble], or an [invocable] table to the invoker.',
+            )
+        settings = settings | {"function": f"{place.surround.module}:{name}"}
+    return InvocableDescriptor(origin=origin, settings=frozendict(settings))
+
+
+def _check_calling(calling: Mapping[str, Any], arguments: Mapping[str, Any], path: Path, problems: Problems) -> None:
+    """Presets and the timeout's argument must be arguments."""
+    properties = arguments.get("properties", {})
+    if arguments.keys() & {"$ref", "allOf", "anyOf", "oneOf"} or not is_table(properties):
+        return
+    if not arguments.get("additionalProperties"):
+        for name in calling.get("presets", {}):
+            if name not in properties:
+                problems.add((*path, "presets", name), f"{name!r} is none of the arguments", spelling(name, properties))
+    name = calling.get("timeout_argument")
+    if name is None:
+        return
+    at = (*path, "timeout_argument")
+    if name not in properties:
+        problems.add(at, f"{name!r} is none of the arguments", spelling(name, properties))
+    elif not is_table(properties[name]) or properties[name].get("type") not in ("integer", "number"):
+        problems.add(at, f"the argument {name!r} must be a number of seconds", 'Give it type = "number".')

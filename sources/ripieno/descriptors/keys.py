@@ -1,0 +1,143 @@
+"""Declared keys: a table is a list of them, and reader, JSON Schema and reference come from that one list."""
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from frozendict import frozendict
+
+from ripieno.descriptors.kinds import INVALID, Kind, refuse
+from ripieno.descriptors.positions import Path
+from ripieno.descriptors.problems import Problems, describe, dotted, is_slip, spelling
+from ripieno.descriptors.tables import EMPTY, is_table
+from ripieno.exceptions import nearest
+from ripieno.jsonvalues import thaw
+
+
+class Unset:
+    """The default of a key without one."""
+
+    def __repr__(self) -> str:
+        return "unset"
+
+
+UNSET: Final = Unset()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """One key of a table. ``documentation`` is a line; ``example`` is a value as TOML would give it."""
+
+    name: str
+    kind: Kind
+    documentation: str
+    default: Any = UNSET
+    required: bool = False
+    example: Any = UNSET
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table with declared keys. ``title`` names it in messages: ``[defaults]``.
+
+    ``others`` says what undeclared keys mean; without it they are errors, and with it only those that look like a
+    slip. ``elsewhere`` says where keys belong that people look for here.
+    """
+
+    title: str
+    documentation: str
+    keys: tuple[Key, ...]
+    others: str = ""
+    elsewhere: frozendict[str, str] = EMPTY
+    known: dict[str, Key] = dataclasses.field(init=False, repr=False, compare=False)
+    required: tuple[str, ...] = dataclasses.field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "known", {key.name: key for key in self.keys})
+        object.__setattr__(self, "required", tuple(key.name for key in self.keys if key.required))
+
+    @property
+    def expected(self) -> str:
+        return "a table"
+
+    def read(self, value: Any, path: Path, problems: Problems) -> Any:
+        """The declared keys that are given, read; ``INVALID`` when anything at all is wrong with them."""
+        before = len(problems)
+        read = self.read_parts(value, path, problems)
+        return INVALID if len(problems) > before else read
+
+    def read_parts(self, value: Any, path: Path, problems: Problems) -> dict[str, Any]:
+        """The declared keys that are given and right; for tables whose parts are judged one by one."""
+        if not is_table(value):
+            refuse(self, value, path, problems)
+            return {}
+        read: dict[str, Any] = {}
+        unknown: list[str] = []
+        for name, item in value.items():
+            key = self.known.get(name)
+            if key is not None:
+                result = key.kind.read(item, (*path, name), problems)
+                if result is not INVALID:
+                    read[name] = result
+            elif not isinstance(name, str):
+                problems.add(path, f"a key must be a string, not {describe(name)}")
+            elif not self.others or any(is_slip(name, known) for known in self.known):
+                unknown.append(name)
+                problems.add((*path, name), f"{self.title} has no key {dotted((name,))}", self._spelling(name))
+        missing = [name for name in self.required if name not in value]
+        if missing:
+            # One slip is one problem: what an unknown key seems to mean is not missing as well.
+            meant = {near for name in unknown for near in nearest(name, self.known)}
+            for name in missing:
+                if name not in meant:
+                    problems.add(path, f"{self.title} lacks {name}", self._example(name))
+        return read
+
+    def rest(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        """The undeclared keys of a table that allows others."""
+        return {name: item for name, item in value.items() if name not in self.known}
+
+    def resembles(self, name: str, value: Mapping[Any, Any], others: Collection[str]) -> bool:
+        """Whether a key looks like a slip for ``name``, and is none of the ``others`` nor like one of them."""
+        return any(
+            one not in others and isinstance(one, str) and nearest(one, (*others, name), 1) == (name,) for one in value
+        )
+
+    def _spelling(self, name: str) -> str:
+        place = self.elsewhere.get(name)
+        if place is None:
+            return spelling(name, self.known)
+        slip = any(is_slip(name, known) for known in self.known)
+        return f"{name} belongs in {place}.{f' {spelling(name, self.known)}' if slip else ''}"
+
+    def _example(self, name: str) -> str:
+        example = self.known[name].example
+        return f"For instance: {toml_line(name, example)}" if example is not UNSET else ""
+
+    def schema(self) -> dict[str, Any]:
+        """The table as JSON Schema; editors show the descriptions."""
+        schema: dict[str, Any] = {
+            "type": "object",
+            "description": self.documentation,
+            "properties": {key.name: _property(key) for key in self.keys},
+            "additionalProperties": bool(self.others),
+        }
+        if self.required:
+            schema["required"] = list(self.required)
+        return schema
+
+
+def _property(key: Key) -> dict[str, Any]:
+    schema = {**key.kind.schema(), "description": key.documentation}
+    if key.default is not UNSET:
+        schema["default"] = thaw(key.default)
+    if key.example is not UNSET:
+        schema["examples"] = [thaw(key.example)]
+    return schema
+
+
+def toml_line(name: str, value: Any) -> str:
+    """``name = value`` as TOML has it."""
+    import tomli_w
+
+    return tomli_w.dumps({name: thaw(value)}).rstrip()

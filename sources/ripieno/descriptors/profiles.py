@@ -1,0 +1,69 @@
+"""One profile: a named selection of ensembles."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from ripieno.descriptors.ensembles import ENSEMBLE_NAME
+from ripieno.descriptors.keys import Key, Table
+from ripieno.descriptors.kinds import Several, Text
+from ripieno.descriptors.problems import Problems, Source
+from ripieno.exceptions import Problem
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileDescriptor:
+    """One profile: the ensembles that it selects, in their order."""
+
+    name: str
+    description: str = ""
+    ensembles: tuple[str, ...] = ()
+    file: str | None = dataclasses.field(default=None, compare=False)
+    layer: str = dataclasses.field(default="", compare=False)
+
+    def mapping(self) -> dict[str, Any]:
+        """The form that a file has; reading it gives an equal descriptor."""
+        return {
+            "profile": {"name": self.name, "description": self.description, "ensembles": list(self.ensembles)},
+        }
+
+
+HEADER = Table(
+    title="[profile]",
+    documentation="A named selection of ensembles.",
+    keys=(
+        Key(name="name", kind=ENSEMBLE_NAME, documentation="Its name.", required=True, example="minimal"),
+        Key(
+            name="description",
+            kind=Text(blank=True),
+            documentation="What it is for, for people.",
+            default="",
+            example="Files, and nothing else",
+        ),
+        Key(
+            name="ensembles",
+            kind=Several(item=ENSEMBLE_NAME, items="names of ensembles", once=True),
+            documentation="The ensembles, in the order in which models see them.",
+            required=True,
+            example=["io"],
+        ),
+    ),
+)
+PROFILE = Table(
+    title="a profile's file",
+    documentation="One profile.",
+    keys=(Key(name="profile", kind=HEADER, documentation=HEADER.documentation, required=True),),
+)
+
+
+def read_profile(
+    mapping: Mapping[str, Any],
+    source: Source = Source(),  # noqa: B008  frozen
+    *,
+    layer: str = "",
+) -> tuple[ProfileDescriptor | None, tuple[Problem, ...]]:
+    """The descriptor of a profile's file, or None, and everything that is wrong with it. Raises nothing."""
+    problems = Problems(source)
+    parts = PROFILE.read(mapping, (), problems)
+    descriptor = ProfileDescriptor(**parts["profile"], file=source.file, layer=layer) if not problems else None
+    return descriptor, problems.finished()

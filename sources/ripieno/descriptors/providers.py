@@ -1,0 +1,251 @@
+"""One provider: an endpoint, and what it can do, model by model."""
+
+import dataclasses
+import fnmatch
+from collections.abc import Mapping
+from typing import Any
+
+from frozendict import frozendict
+
+from ripieno.descriptors.keys import Key, Table
+from ripieno.descriptors.kinds import Flag, Kind, Named, Number, Several, Text
+from ripieno.descriptors.positions import Path
+from ripieno.descriptors.problems import Problems, Source
+from ripieno.descriptors.tables import EMPTY, merge
+from ripieno.exceptions import Problem
+from ripieno.jsonvalues import thaw
+
+PROVIDER_NAME = Text(
+    pattern=r"[a-z][a-z0-9_.-]{0,63}", shape="a name of lower-case letters, digits, _, . and -, beginning with a letter"
+)
+_PROTOCOL = Text(pattern=r"[a-z][a-z0-9_-]*", shape="the name of a protocol")
+_HEADER_NAME = Text(pattern=r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", shape="the name of an HTTP header")
+
+
+def _capability(name: str, kind: Kind, documentation: str, default: Any, example: Any) -> Key:
+    return Key(name=name, kind=kind, documentation=documentation, default=default, example=example)
+
+
+CAPABILITY_KEYS: tuple[Key, ...] = (
+    _capability("function_calling", Flag(), "Whether it has native calls; otherwise they are prompted.", True, False),
+    _capability("parallel_calls", Flag(), "Whether one message may have several calls.", True, False),
+    _capability("streaming", Flag(), "Whether it streams at all.", True, False),
+    _capability("stream_calls", Flag(), "Whether calls survive streaming; false asks for whole answers.", True, False),
+    _capability("json_mode", Flag(), "Whether it can be held to JSON.", False, True),
+    _capability("tool_choice", Flag(), "Whether it obeys a required or forced tool.", True, False),
+    _capability("strict", Flag(), "Whether it can hold arguments to their schema.", False, True),
+    _capability("images_in_results", Flag(), "Whether results may have images.", False, True),
+    _capability(
+        "reasoning_replay",
+        Text(choices=("never", "turn", "always")),
+        "When its reasoning is sent back: never, until the next user message, or always.",
+        "never",
+        "turn",
+    ),
+    _capability("sampling", Flag(), "Whether it takes temperature and top_p.", True, False),
+    _capability("allowed_tools", Flag(), "Whether the wire has a word for the tools that may be called.", False, True),
+    _capability("stream_usage", Flag(), "Whether it can be asked to count tokens in a stream.", True, False),
+    _capability(
+        "output_tokens_parameter",
+        Text(choices=("max_completion_tokens", "max_tokens")),
+        "The key that limits the tokens of an answer, where the wire has two.",
+        "max_completion_tokens",
+        "max_tokens",
+    ),
+    _capability("text_calls", Flag(), "Whether the server leaves calls in the text.", False, True),
+    _capability(
+        "output_tokens",
+        Number(whole=True, minimum=1),
+        "Tokens of an answer, where the wire wants a number.",
+        4096,
+        8192,
+    ),
+)
+CAPABILITIES: frozendict[str, Any] = frozendict({key.name: key.default for key in CAPABILITY_KEYS})
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRow:
+    """What some models do differently: ``match`` is a pattern of their names, ``capabilities`` what is given."""
+
+    match: str
+    capabilities: frozendict[str, Any] = EMPTY
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderDescriptor:
+    """One provider. ``api_key`` and the values of ``headers`` are templates; ``capabilities`` are those given."""
+
+    name: str
+    protocol: str
+    description: str = ""
+    base_url: str | None = None
+    api_key: str | None = None
+    carrier: str | None = None
+    headers: frozendict[str, str] = EMPTY
+    homepage: str | None = None
+    capabilities: frozendict[str, Any] = EMPTY
+    models: tuple[ModelRow, ...] = ()
+    file: str | None = dataclasses.field(default=None, compare=False)
+    layer: str = dataclasses.field(default="", compare=False)
+
+    def capabilities_for(self, model: str) -> frozendict[str, Any]:
+        """Every capability of a model: the first row that matches it, over the provider's, over the defaults."""
+        matching = (row.capabilities for row in self.models if fnmatch.fnmatchcase(model, row.match))
+        row: Mapping[str, Any] = next(matching, EMPTY)
+        return frozendict({**CAPABILITIES, **self.capabilities, **row})
+
+    def mapping(self) -> dict[str, Any]:
+        """The form that a file has; reading it gives an equal descriptor."""
+        header = {name: getattr(self, name) for name in _HEADER_NAMES}
+        return {
+            "provider": {name: thaw(value) for name, value in header.items() if value},
+            **({"capabilities": dict(self.capabilities)} if self.capabilities else {}),
+            **({"models": [{"match": row.match, **row.capabilities} for row in self.models]} if self.models else {}),
+        }
+
+
+_NAME = Key(
+    name="name", kind=PROVIDER_NAME, documentation="Its name, before the slash.", required=True, example="house"
+)
+_PROTOCOL_KEY = Key(
+    name="protocol", kind=_PROTOCOL, documentation="The wire format that it speaks.", required=True, example="prompted"
+)
+ENDPOINT_KEYS = (
+    Key(
+        name="description",
+        kind=Text(blank=True),
+        documentation="What it is, for people.",
+        default="",
+        example="The server in the cellar",
+    ),
+    Key(
+        name="base_url",
+        kind=Text(pattern=r"(?:https?://|\{env:)[^\s]+", shape='a URL such as "https://example.org/v1"'),
+        documentation="Where it is; left out, where the protocol's own SDK says.",
+        example="http://localhost:8080/v1",
+    ),
+    Key(
+        name="api_key",
+        kind=Text(),
+        documentation="Its key, which is better named than written.",
+        example="{env:HOUSE_KEY}",
+    ),
+    Key(
+        name="carrier",
+        kind=_PROTOCOL,
+        documentation='The protocol that carries the "prompted" one.',
+        example="example-chat",
+    ),
+    Key(
+        name="headers",
+        kind=Named(name=_HEADER_NAME, kind=Text(blank=True)),
+        documentation="Headers to send with every request.",
+        default=frozendict(),
+        example={"X-Team": "{env:TEAM}"},
+    ),
+    Key(
+        name="homepage",
+        kind=Text(pattern=r"https?://[^\s]+", shape="a URL"),
+        documentation="Where to read about it, and get a key.",
+        example="https://example.org",
+    ),
+)
+HEADER = Table(title="[provider]", documentation="The endpoint.", keys=(_NAME, _PROTOCOL_KEY, *ENDPOINT_KEYS))
+_HEADER_NAMES = tuple(key.name for key in HEADER.keys)
+CAPABILITY_TABLE = Table(
+    title="[capabilities]", documentation="What its models can do, unless a row says otherwise.", keys=CAPABILITY_KEYS
+)
+MODEL_ROW = Table(
+    title="[[models]]",
+    documentation="What some models do differently. The first row that matches a name holds.",
+    keys=(
+        Key(
+            name="match",
+            kind=Text(),
+            documentation="A pattern of names, with * and ?.",
+            required=True,
+            example="small-*",
+        ),
+        *CAPABILITY_KEYS,
+    ),
+)
+BODY_KEYS = (
+    Key(
+        name="capabilities",
+        kind=CAPABILITY_TABLE,
+        documentation=CAPABILITY_TABLE.documentation,
+        default=frozendict(),
+    ),
+    Key(
+        name="models",
+        kind=Several(item=MODEL_ROW, items="tables, each with a match"),
+        documentation=MODEL_ROW.documentation,
+        default=(),
+    ),
+)
+PROVIDER = Table(
+    title="a provider's file",
+    documentation="One provider.",
+    keys=(Key(name="provider", kind=HEADER, documentation=HEADER.documentation, required=True), *BODY_KEYS),
+)
+#: What a configuration may lay over a provider of that name, or say of a new one.
+OVERRIDE = Table(
+    title="[providers.<name>]",
+    documentation="A provider: keys that replace those of a known one, or all of a new one.",
+    keys=(dataclasses.replace(_PROTOCOL_KEY, required=False), *ENDPOINT_KEYS, *BODY_KEYS),
+)
+
+
+def read_provider(
+    mapping: Mapping[str, Any],
+    source: Source = Source(),  # noqa: B008  frozen
+    *,
+    layer: str = "",
+) -> tuple[ProviderDescriptor | None, tuple[Problem, ...]]:
+    """The descriptor of a provider's file, or None, and everything that is wrong with it. Raises nothing."""
+    problems = Problems(source)
+    parts = PROVIDER.read(mapping, (), problems)
+    descriptor = None
+    if len(problems) == 0:
+        body = {name: value for name, value in parts.items() if name != "provider"}
+        descriptor = _make({**parts["provider"], **body}, ("provider",), problems, source.file, layer)
+    return descriptor, problems.finished()
+
+
+def lay_over(
+    base: ProviderDescriptor | None, name: str, keys: Mapping[str, Any], *, file: str | None = None, layer: str = ""
+) -> tuple[ProviderDescriptor | None, tuple[Problem, ...]]:
+    """A known provider with the read keys of ``[providers.<name>]`` laid over it, or a new one made of them."""
+    problems = Problems(Source(file=file))
+    below: dict[str, Any] = {"name": name}
+    if base is not None:
+        below = {field.name: getattr(base, field.name) for field in dataclasses.fields(base)}
+        below["models"] = [{"match": row.match, **row.capabilities} for row in base.models]
+        file, layer = base.file, base.layer
+    elif "protocol" not in keys:
+        hint = 'No provider of that name is known, so it needs protocol = "…".'
+        problems.add(("providers", name), f"[providers.{name}] lacks protocol", hint)
+        return None, problems.finished()
+    descriptor = _make(merge(below, keys), ("providers", name), problems, file, layer)
+    return descriptor, problems.finished()
+
+
+def _make(
+    keys: Mapping[str, Any], path: Path, problems: Problems, file: str | None, layer: str
+) -> ProviderDescriptor | None:
+    if keys["protocol"] == "prompted" and keys.get("carrier") is None:
+        problems.add(
+            (*path, "protocol"),
+            'protocol = "prompted" needs a carrier',
+            "Name the protocol that carries it: carrier = ….",
+        )
+        return None
+    fields = {name: keys[name] for name in (*_HEADER_NAMES, "capabilities") if keys.get(name) is not None}
+    for name in ("headers", "capabilities"):
+        fields[name] = frozendict(fields.get(name, {}))
+    rows = (
+        ModelRow(match=row["match"], capabilities=frozendict({name: row[name] for name in row if name != "match"}))
+        for row in keys.get("models", ())
+    )
+    return ProviderDescriptor(**fields, models=tuple(rows), file=file, layer=layer)

@@ -1,0 +1,49 @@
+"""Descriptors as JSON values with a kind and a version, and back."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from ripieno.descriptors.ensembles import EnsembleDescriptor, read_ensemble
+from ripieno.descriptors.problems import Source
+from ripieno.descriptors.profiles import ProfileDescriptor, read_profile
+from ripieno.descriptors.providers import ProviderDescriptor, read_provider
+from ripieno.descriptors.tables import is_table
+from ripieno.exceptions import SerializationInvalidity
+
+VERSION = 1
+Serializable: TypeAlias = EnsembleDescriptor | ProviderDescriptor | ProfileDescriptor
+_KINDS: Mapping[type[Serializable], str] = {
+    EnsembleDescriptor: "ensemble",
+    ProviderDescriptor: "provider",
+    ProfileDescriptor: "profile",
+}
+_READERS: Mapping[str, Callable[..., Any]] = {
+    "ensemble": read_ensemble,
+    "provider": read_provider,
+    "profile": read_profile,
+}
+
+
+def serialize(descriptor: Serializable) -> dict[str, Any]:
+    """``{"version", "kind", "layer", "file", "folder"?, "tables"}``, all of it JSON."""
+    places = {"layer": descriptor.layer, "file": descriptor.file}
+    if isinstance(descriptor, EnsembleDescriptor):
+        places["folder"] = descriptor.folder
+    return {"version": VERSION, "kind": _KINDS[type(descriptor)], **places, "tables": descriptor.mapping()}
+
+
+def deserialize(value: Mapping[str, Any]) -> Serializable:
+    """The equal descriptor. Errors: ``SerializationInvalidity`` for another version or kind, or broken tables."""
+    version, kind, tables = value.get("version"), value.get("kind"), value.get("tables")
+    if version != VERSION:
+        raise SerializationInvalidity(f"Descriptors of version {version!r} are unknown; this is version {VERSION}.")
+    if not isinstance(kind, str) or kind not in _READERS or not is_table(tables):
+        raise SerializationInvalidity(f"There is no descriptor of kind {kind!r} with tables.")
+    places = {"layer": value.get("layer", "")}
+    if kind == "ensemble":
+        places["folder"] = value.get("folder")
+    descriptor, problems = _READERS[kind](tables, Source(file=value.get("file")), **places)
+    if problems:
+        raise SerializationInvalidity("\n".join(str(problem) for problem in problems))
+    result: Serializable = descriptor
+    return result

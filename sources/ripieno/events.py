@@ -1,0 +1,206 @@
+"""What streams: one vocabulary for every provider, and for what we do ourselves.
+
+Deltas are for the eyes; sealed events are the truth. A turn is::
+
+    TurnBegan
+      ( TextDelta* | ReasoningDelta* )  ContentSealed
+      InvocationBegan  ArgumentsDelta*  InvocationSealed      any number, in the model's order of sealing
+    TurnEnded
+
+Around them conducting adds what it does with the calls. All are frozen; ``mapping()`` is the form for wires.
+"""
+
+import dataclasses
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from frozendict import frozendict
+
+from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, ResultCanister
+from ripieno.contents import Content
+from ripieno.controls import Finish
+from ripieno.conversations import NO_USAGE, Usage
+from ripieno.policies import Effect
+from ripieno.serialization import describe
+
+
+class _Streamed:
+    """Gives every event its form for wires."""
+
+    __slots__ = ()
+
+    def mapping(self) -> dict[str, object]:
+        """``{"type": "TextDelta", "text": "…"}``: the name of the class, and all fields as JSON."""
+        return {"type": type(self).__name__, **describe(self)}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TurnBegan(_Streamed):
+    """A model begins to answer. ``turn`` counts from 1."""
+
+    model: str = ""
+    turn: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TextDelta(_Streamed):
+    """More of the text that the model is saying."""
+
+    text: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReasoningDelta(_Streamed):
+    """More of the model's reasoning, as far as its provider shows it."""
+
+    text: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ContentSealed(_Streamed):
+    """A content of the assistant is complete."""
+
+    content: Content
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class InvocationBegan(_Streamed):
+    """The model begins a call. ``index`` tells the calls of a turn apart."""
+
+    index: int
+    identifier: str
+    name: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentsDelta(_Streamed):
+    """More of the arguments of a call, as text."""
+
+    index: int
+    text: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class InvocationSealed(_Streamed):
+    """A call is complete: nothing more will be said of it."""
+
+    index: int
+    invocation: InvocationCanister
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TurnEnded(_Streamed):
+    """The model's answer is complete. ``reason`` is the provider's own word for why it stopped."""
+
+    finish: Finish
+    usage: Usage = NO_USAGE
+    reason: str | None = None
+    turn: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ConfirmationRequested(_Streamed):
+    """Somebody is asked whether a call may run. The event only tells; the confirmer answers."""
+
+    invocation: InvocationCanister
+    tool: str
+    effect: Effect
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionBegan(_Streamed):
+    """A call starts. ``early``: while the model still streams."""
+
+    invocation: InvocationCanister
+    tool: str
+    early: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionProgress(_Streamed):
+    """How far a call is, as its tool says. ``total`` is None where unknown."""
+
+    invocation_id: str
+    tool: str
+    done: float
+    total: float | None = None
+    message: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ResultReady(_Streamed):
+    """A call has its one result. ``discarded``: its stream failed, so the model never sees it."""
+
+    invocation: InvocationCanister
+    result: ResultCanister
+    tool: str
+    early: bool = False
+    discarded: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Alert(_Streamed):
+    """Something that the application, not the model, should know of."""
+
+    message: str
+    tool: str | None = None
+    details: frozendict[str, object] = frozendict()  # noqa: RUF009
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ConductEnded(_Streamed):
+    """A run is over. ``calls`` counts the calls that were started."""
+
+    finish: Finish
+    turns: int
+    calls: int
+    usage: Usage = NO_USAGE
+
+
+ModelEvent: TypeAlias = (
+    TurnBegan
+    | TextDelta
+    | ReasoningDelta
+    | ContentSealed
+    | InvocationBegan
+    | ArgumentsDelta
+    | InvocationSealed
+    | TurnEnded
+    | Alert
+)
+Event: TypeAlias = ModelEvent | ConfirmationRequested | ExecutionBegan | ExecutionProgress | ResultReady | ConductEnded
+
+
+def collect(events: Iterable[Event]) -> tuple[Canister, ...]:
+    """The canisters of one assistant message, from its sealed events, in the model's order.
+
+    The first is always an assistant canister, empty when the assistant only invokes.
+    """
+    canisters: list[Canister] = []
+    contents: list[Content] = []
+    for event in events:
+        if isinstance(event, ContentSealed):
+            contents.append(event.content)
+        elif isinstance(event, InvocationSealed):
+            if contents or not canisters:
+                canisters.append(AssistantCanister(content=tuple(contents)))
+                contents.clear()
+            canisters.append(event.invocation)
+    if contents or not canisters:
+        canisters.append(AssistantCanister(content=tuple(contents)))
+    return tuple(canisters)
+
+
+def play(canisters: Iterable[Canister], *, finish: Finish, usage: Usage = NO_USAGE, model: str = "") -> Iterable[Event]:
+    """The events of an assistant message that is already whole: the inverse of ``collect``."""
+    yield TurnBegan(model=model)
+    index = 0
+    for canister in canisters:
+        if isinstance(canister, AssistantCanister):
+            for content in canister.content:
+                yield ContentSealed(content)
+        elif isinstance(canister, InvocationCanister):
+            yield InvocationSealed(index=index, invocation=canister)
+            index += 1
+    yield TurnEnded(finish=finish, usage=usage)

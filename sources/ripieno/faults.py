@@ -1,0 +1,143 @@
+"""What is known of a call beside its content: why it failed, how it ran, what it changed."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from frozendict import frozendict
+
+from ripieno.contents import legible
+from ripieno.exceptions import ToolFault
+from ripieno.jsonvalues import encode, freeze, thaw
+
+Category = Literal[
+    "validation",
+    "execution",
+    "timeout",
+    "permission",
+    "resource",
+    "network",
+    "quota",
+    "fatal",
+    "unknown_tool",
+    "denied",
+    "cancelled",
+    "limit",
+    "outcome_unknown",
+]
+
+#: The names of seed 000, section 7.1, for the categories that it knows; the others follow its form.
+CATEGORY_NAMES: Mapping[str, str] = {
+    "validation": "ValidationError",
+    "execution": "ExecutionError",
+    "timeout": "TimeoutError",
+    "permission": "PermissionError",
+    "resource": "ResourceError",
+    "network": "NetworkError",
+    "quota": "QuotaError",
+    "fatal": "FatalError",
+    "unknown_tool": "UnknownToolError",
+    "denied": "DeniedError",
+    "cancelled": "CancelledError",
+    "limit": "LimitError",
+    "outcome_unknown": "OutcomeUnknownError",
+}
+
+ChangeKind = Literal[
+    "FileCreated",
+    "FileModified",
+    "FileDeleted",
+    "DirectoryCreated",
+    "ProcessStarted",
+    "ProcessTerminated",
+    "EnvVarSet",
+]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a call did to the world: one of the seven kinds of seed 000, section 3.3.
+
+    ``data`` has the kind's own keys: ``path``; ``pid`` and ``command`` or ``exit_code``; ``key`` and ``value``.
+    """
+
+    kind: ChangeKind
+    data: frozendict[str, object]
+
+    @classmethod
+    def of(cls, kind: ChangeKind, **data: object) -> "Change":
+        """A change with its data as keywords."""
+        return cls(kind=kind, data=frozendict(data))
+
+    def mapping(self) -> dict[str, object]:
+        """The JSON form of seed 000, section 6.2."""
+        return {"type": self.kind, **thaw(self.data)}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Why a call has no good result, said so that a model can mend it (seed 000, section 6.3)."""
+
+    category: Category
+    message: str
+    code: str = ""
+    details: frozendict[str, object] = frozendict()  # noqa: RUF009
+    recoverable: bool = True
+    suggestion: str | None = None
+
+    @classmethod
+    def raised(cls, fault: ToolFault) -> "Fault":
+        """The fault that a tool raised. What it is made of may be anything, and is made plain here."""
+        category: Any = fault.category
+        return cls(
+            category=category if category in CATEGORY_NAMES else "execution",
+            message=legible(str(fault.message)),
+            code=legible(str(fault.code)),
+            details=_plain(fault.details),
+            recoverable=bool(fault.recoverable),
+            suggestion=None if fault.suggestion is None else legible(str(fault.suggestion)),
+        )
+
+    def text(self) -> str:
+        """What a model reads: what failed, on what, what to try (seed 000, section 7.3)."""
+        lines = [f"Error: {self.message}"]
+        if self.suggestion:
+            lines.append(self.suggestion)
+        return "\n".join(lines)
+
+    def mapping(self) -> dict[str, object]:
+        """The ``error`` object of seed 000, section 6.3."""
+        return {
+            "type": CATEGORY_NAMES[self.category],
+            "message": self.message,
+            "code": (self.code or self.category).upper(),
+            "details": thaw(self.details),
+        }
+
+
+def _plain(details: Mapping[str, Any]) -> frozendict[str, object]:
+    """The details as JSON; when they are none, what they look like."""
+    try:
+        frozen: frozendict[str, object] = freeze(details)
+        encode(frozen)
+    except ValueError:
+        return frozendict({legible(str(name)): legible(repr(value)) for name, value in details.items()})
+    return frozen
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """How a call ran. Durations are in milliseconds, sizes in bytes."""
+
+    duration_ms: float = 0.0
+    exit_code: int | None = None
+    changes: tuple[Change, ...] = ()
+    stdout_truncated: bool = False
+    stderr_truncated: bool = False
+    total_bytes: int = 0
+    #: How often the tool was started; 0 when it never was.
+    attempts: int = 0
+    sandbox: str | None = None
+
+
+NO_REPORT = Report()

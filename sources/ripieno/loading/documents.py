@@ -1,0 +1,266 @@
+"""Reads one file of TOML or JSON, within bounds, and beneath its folder where it was only referred to."""
+
+import dataclasses
+import errno
+import hashlib
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ripieno.descriptors import Positions, ScanFailure, Source, printable, undotted
+from ripieno.descriptors.tables import is_list, is_table
+from ripieno.exceptions import ConfigurationInvalidity, InputError, JsonInvalidity, Problem, nearest
+from ripieno.jsonvalues import parse
+
+#: Bounds of one file. Measured: a dotted key of 100 KB takes the standard library's reader 42 s, and brackets that
+#: nest without end exhaust the stack.
+FILE_BYTES = 256 * 1024
+KEY_PARTS = 64
+DEPTH = 32
+
+_AT_LINE = re.compile(r"(?P<message>.*) \(at (?:line (?P<line>\d+), column \d+|end of document)\)", re.DOTALL)
+_LONG_NUMBER = re.compile(r"[0-9_]{4000}")
+#: What the standard library says, as far as it can be said better, and what to do about it.
+_SYNTAX: Sequence[tuple[str, str, str]] = (
+    (r"Invalid value", "this is no value", "Text needs quotes; true and false are lower case."),
+    (r"Invalid statement", "this is neither a key nor a table", 'Write key = "value", or [table].'),
+    (r"Expected '=' after a key.*", "a key has no value", 'Write key = "value".'),
+    (r"Expected newline or end of document.*", "a statement does not end here", "Text needs quotes; one key a line."),
+    (r"Cannot overwrite a value", "this key stands twice", "Delete one of the two."),
+    (r"Duplicate inline table key '(.*)'", r"the key \1 stands twice", "Delete one of the two."),
+    (r"Cannot declare \((.*?),?\) twice", r"the table \1 stands twice", "Delete one, or make both [[lists]]."),
+    (r"Illegal character '\\n'", "the text has no closing quotes", "Close it on its line, or use three quotes."),
+    (r"Unterminated string", "the text has no closing quotes", "Close it on its line, or use three quotes."),
+    (r"Unescaped '\\' in a string", "a backslash stands for itself in 'single quotes' only", "Use single quotes."),
+    (r"Unclosed array", "a list has no closing bracket", "Put a comma between elements, and ] at the end."),
+    (r"Unclosed inline table", "a table has no closing brace", "An inline table stands on one line; use [table] else."),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """One file that was read: what it says, where it is, its text, and the SHA-256 of its bytes in hexadecimal."""
+
+    mapping: Mapping[str, Any]
+    path: Path
+    text: str
+    digest: str
+
+    @property
+    def source(self) -> Source:
+        """The file as messages name it, with its text for positions."""
+        file = file_name(self.path)
+        return Source(file=file, text=self.text, json=file.endswith(".json"))
+
+
+def read_toml(path: Path | str) -> Document:
+    """Reads a file that its user named. Errors: ``ConfigurationInvalidity``, also when there is no such file."""
+    path = Path(path)
+    try:
+        return _document(path, _read(os.open(path, _FLAGS)))
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def read_beneath(folder: Path | str, relative: str) -> Document:
+    """Reads a TOML or JSON file that another file refers to. It must be beneath ``folder``, also behind links.
+
+    Errors: ``ConfigurationInvalidity`` for what is wrong inside it, another ``InputError`` when it cannot be read.
+    """
+    path = Path(folder, relative)
+    try:
+        data = _read(_open_beneath(os.fspath(folder), relative))
+    except OSError as error:
+        message = f"{file_name(path)} cannot be read: {_reason(error)}. {_similar(path, error)}"
+        raise InputError(message.strip()) from error
+    return _document(path, data)
+
+
+def locate(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """The same problems, with lines for those that name a file and a key only: what is found after reading.
+
+    A file that cannot be read any more gives no line.
+    """
+    files: dict[str, Positions | None] = {}
+
+    def place(problem: Problem) -> Problem:
+        if problem.file is None or problem.key is None or problem.line is not None:
+            return problem
+        if problem.file not in files:
+            files[problem.file] = _positions(Path(problem.file))
+        positions = files[problem.file]
+        found = None if positions is None else positions.find(undotted(problem.key))
+        return problem if found is None else dataclasses.replace(problem, line=found[0], source=printable(found[1]))
+
+    return tuple(place(problem) for problem in problems)
+
+
+def _positions(path: Path) -> Positions | None:
+    try:
+        return read_toml(path).source.positions()
+    except ConfigurationInvalidity:
+        return None
+
+
+def file_name(path: Path) -> str:
+    """A path as messages name it, whatever its bytes are."""
+    return printable(str(path), 1_000)
+
+
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+
+
+def _read(descriptor: int) -> bytes:
+    """The bytes of a regular file, and one more than allowed at most. Closes the descriptor."""
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file")
+        data = b""
+        while more := os.read(descriptor, FILE_BYTES + 1 - len(data)):
+            data += more
+        return data
+    finally:
+        os.close(descriptor)
+
+
+def _open_beneath(folder: str, relative: str) -> int:
+    """Opens by walking, so that no link that is exchanged on the way can lead out of the folder.
+
+    Links that stay inside are followed by resolving them first, and walking the result.
+    """
+    parts = [part for part in relative.split("/") if part not in ("", ".")]
+    if relative.startswith("/") or ".." in parts or not parts or "\0" in relative:
+        raise OSError(errno.EPERM, "it is not beneath the folder of the file that names it")
+    try:
+        return _walk(folder, parts)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+            raise
+    root, target = os.path.realpath(folder), os.path.realpath(os.path.join(folder, *parts))
+    if os.path.commonpath((root, target)) != root:
+        raise OSError(errno.EPERM, "a link leads out of the folder of the file that names it")
+    return _walk(root, os.path.relpath(target, root).split("/"))
+
+
+def _walk(folder: str, parts: Sequence[str]) -> int:
+    current = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    for position, part in enumerate(parts):
+        last = position == len(parts) - 1
+        flags = _FLAGS if last else os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        try:
+            following = os.open(part, flags | os.O_NOFOLLOW, dir_fd=current)
+        finally:
+            os.close(current)
+        current = following
+    return current
+
+
+def _document(path: Path, data: bytes) -> Document:
+    """Parses bytes. Errors: ``ConfigurationInvalidity``."""
+    file = file_name(path)
+    if len(data) > FILE_BYTES:
+        raise ConfigurationInvalidity([Problem(message=f"a file must be at most {FILE_BYTES // 1024} KiB", file=file)])
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigurationInvalidity(
+            [Problem(message="a file must be UTF-8", file=file, line=line, hint="Save it with that encoding.")]
+        ) from error
+    mapping = parse_json(text, file) if file.endswith(".json") else parse_toml(text, file)
+    return Document(mapping=mapping, path=path, text=text, digest=hashlib.sha256(data).hexdigest())
+
+
+def parse_toml(text: str, file: str | None = None) -> dict[str, Any]:
+    """The mapping of a text, within the bounds of keys and depth. Errors: ``ConfigurationInvalidity``."""
+    # The reader's time grows with the third power of a path's length, which is its table's key and its own.
+    if text.count(".") >= DEPTH // 2 and any(line.count(".") >= DEPTH // 2 for line in text.split("\n")):
+        _scan(text, file)
+    try:
+        mapping = tomllib.loads(text)
+    except RecursionError:
+        mapping = None
+    except ValueError as error:
+        raise ConfigurationInvalidity([_syntax(str(error), text, file)]) from error
+    # Whatever nests a level takes one of these characters.
+    nesting = text.count("[") + text.count("{") + text.count(".")
+    if mapping is None or (nesting >= DEPTH and _is_deeper(mapping, DEPTH)):
+        _scan(text, file)
+        raise ConfigurationInvalidity([Problem(message=f"values are nested more than {DEPTH} deep", file=file)])
+    return mapping
+
+
+def parse_json(text: str, file: str | None = None) -> Mapping[str, Any]:
+    """The mapping of a JSON text. Errors: ``ConfigurationInvalidity``."""
+    try:
+        mapping: Any = parse(text)
+    except JsonInvalidity as error:
+        line = None if error.position is None else text.count("\n", 0, error.position) + 1
+        raise ConfigurationInvalidity([_at(line, text, file, str(error), None)]) from error
+    if not is_table(mapping):
+        raise ConfigurationInvalidity([_at(1, text, file, "a file must have one JSON object", None)])
+    return mapping
+
+
+def _scan(text: str, file: str | None) -> None:
+    """Refuses keys and values that pass the bounds, with their line."""
+    try:
+        Positions(text, parts=KEY_PARTS, depth=DEPTH, strict=True)
+    except ScanFailure as failure:
+        raise ConfigurationInvalidity([_at(failure.line, text, file, str(failure), None)]) from failure
+
+
+def _is_deeper(value: object, depth: int) -> bool:
+    """Whether tables and lists are nested more than ``depth`` deep; looks no deeper than that."""
+    items = value.values() if is_table(value) else value if is_list(value) else None
+    if items is None or depth == 0:
+        return items is not None
+    return any(not isinstance(item, str) and _is_deeper(item, depth - 1) for item in items)
+
+
+def _syntax(message: str, text: str, file: str | None) -> Problem:
+    """What the standard library's reader says, with its line, and a hint where one is known."""
+    line: int | None = None
+    if match := _AT_LINE.fullmatch(message):
+        message = match["message"]
+        line = int(match["line"] or text.count("\n") + 1)
+    elif number := _LONG_NUMBER.search(text):
+        message, line = "a number is too long", text.count("\n", 0, number.start()) + 1
+    for pattern, better, hint in _SYNTAX:
+        if match := re.fullmatch(pattern, message, re.DOTALL):
+            return _at(line, text, file, match.expand(better), hint)
+    return _at(line, text, file, message, None)
+
+
+def _at(line: int | None, text: str, file: str | None, message: str, hint: str | None) -> Problem:
+    lines = text.split("\n")
+    source = printable(lines[line - 1].rstrip("\r")) if line is not None and line <= len(lines) else None
+    return Problem(message=message, file=file, line=line, source=source, hint=hint)
+
+
+def _unreadable(path: Path, error: OSError) -> ConfigurationInvalidity:
+    hint = _similar(path, error) or None
+    return ConfigurationInvalidity(
+        [Problem(message=f"it cannot be read: {_reason(error)}", file=file_name(path), hint=hint)]
+    )
+
+
+def _reason(error: OSError) -> str:
+    text = error.strerror or str(error)
+    return text[:1].lower() + text[1:]
+
+
+def _similar(path: Path, error: OSError) -> str:
+    """The names beside a missing file that are most like it."""
+    if error.errno != errno.ENOENT:
+        return ""
+    try:
+        names = sorted(os.listdir(path.parent))[:1_000]
+    except OSError:
+        return f"There is no folder {file_name(path.parent)}."
+    near = nearest(path.name, names)
+    return f"Did you mean {' or '.join(repr(name) for name in near)}?" if near else ""

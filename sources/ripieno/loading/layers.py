@@ -1,0 +1,264 @@
+"""Descriptors of all files of all layers, each name once: a later layer's replaces an earlier one's."""
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from frozendict import frozendict
+
+from ripieno.descriptors import (
+    EnsembleDescriptor,
+    ProfileDescriptor,
+    ProviderDescriptor,
+    Reader,
+    Source,
+    read_ensemble,
+    read_profile,
+    read_provider,
+)
+from ripieno.descriptors.tables import EMPTY
+from ripieno.exceptions import ConfigurationInvalidity, InputError, Problem
+from ripieno.loading.documents import Document, file_name, read_beneath, read_toml
+
+#: Files of one kind in one layer.
+LAYER_FILES = 2_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """Where one party's files are.
+
+    ``folders`` are data folders, with ``ensembles/``, ``providers/`` and ``profiles/`` where they have any.
+    ``paths`` are further folders of ensembles, or files, that somebody named. A layer that is not ``trusted`` may
+    only disable.
+    """
+
+    name: str
+    folders: tuple[Path, ...] = ()
+    paths: tuple[Path, ...] = ()
+    trusted: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Shadowed:
+    """A descriptor that a later layer replaced (or, without trust, only disabled)."""
+
+    name: str
+    layer: str
+    file: str | None
+    by_layer: str
+    by_file: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A descriptor that was read and does not count, and why."""
+
+    name: str
+    layer: str
+    file: str | None
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What every kind of loading reports. ``files`` has the SHA-256 of each file that was reached, by its path."""
+
+    problems: tuple[Problem, ...] = ()
+    shadowed: tuple[Shadowed, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    files: frozendict[str, str] = EMPTY
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded(Found):
+    """The ensembles by name, enabled or not."""
+
+    ensembles: frozendict[str, EnsembleDescriptor] = EMPTY
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedProviders(Found):
+    """The providers by name."""
+
+    providers: frozendict[str, ProviderDescriptor] = EMPTY
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedProfiles(Found):
+    """The profiles by name."""
+
+    profiles: frozendict[str, ProfileDescriptor] = EMPTY
+
+
+D = TypeVar("D", bound=EnsembleDescriptor | ProviderDescriptor | ProfileDescriptor)
+#: Reads one document of a layer; what it refers to is noted among the files.
+_Read: TypeAlias = Callable[[Document, str, dict[str, str]], tuple[D | None, tuple[Problem, ...]]]
+#: What a layer without trust makes of an earlier descriptor, or None where it may make nothing of it.
+_Restrict: TypeAlias = Callable[[D, D], D | None]
+
+
+def load_ensembles(layers: Sequence[Layer]) -> Loaded:
+    """Reads the ensembles of all layers, the outermost last. Raises nothing for what is in the files."""
+
+    def read(
+        document: Document, layer: str, files: dict[str, str]
+    ) -> tuple[EnsembleDescriptor | None, tuple[Problem, ...]]:
+        folder = document.path.parent
+        return read_ensemble(
+            document.mapping, document.source, read=reader(folder, files), folder=str(folder), layer=layer
+        )
+
+    def restrict(earlier: EnsembleDescriptor, later: EnsembleDescriptor) -> EnsembleDescriptor | None:
+        return None if later.enabled else dataclasses.replace(earlier, enabled=False)
+
+    collector = _Collector[EnsembleDescriptor]("ensemble", read, restrict, layers)
+    return Loaded(ensembles=frozendict(collector.named), **collector.found())
+
+
+def load_providers(layers: Sequence[Layer]) -> LoadedProviders:
+    """Reads the providers of all layers, the outermost last. Raises nothing for what is in the files."""
+
+    collector = _Collector[ProviderDescriptor](
+        "provider",
+        lambda document, layer, _: read_provider(document.mapping, document.source, layer=layer),
+        _never,
+        layers,
+    )
+    return LoadedProviders(providers=frozendict(collector.named), **collector.found())
+
+
+def load_profiles(layers: Sequence[Layer]) -> LoadedProfiles:
+    """Reads the profiles of all layers, the outermost last. Raises nothing for what is in the files."""
+
+    collector = _Collector[ProfileDescriptor](
+        "profile",
+        lambda document, layer, _: read_profile(document.mapping, document.source, layer=layer),
+        _never,
+        layers,
+    )
+    return LoadedProfiles(profiles=frozendict(collector.named), **collector.found())
+
+
+def _never(earlier: object, later: object) -> None:
+    """Without trust, nothing is made of providers and profiles."""
+
+
+def reader(folder: Path, files: dict[str, str]) -> Reader:
+    """What reads the files beneath ``folder`` that a descriptor refers to, and notes them."""
+
+    def read(relative: str) -> tuple[Mapping[str, Any], Source]:
+        document = read_beneath(folder, relative)
+        files[str(document.path)] = document.digest
+        return document.mapping, document.source
+
+    return read
+
+
+class _Collector(Generic[D]):
+    """Descriptors of one kind while layers are read, and everything there is to report about them."""
+
+    def __init__(self, kind: str, read: _Read[D], restrict: _Restrict[D], layers: Sequence[Layer]) -> None:
+        self.kind = kind
+        self.named: dict[str, D] = {}
+        self._read: _Read[D] = read
+        self._restrict: _Restrict[D] = restrict
+        self._problems: list[Problem] = []
+        self._shadowed: list[Shadowed] = []
+        self._left_out: list[LeftOut] = []
+        self._files: dict[str, str] = {}
+        for layer in layers:
+            self._add_layer(layer)
+
+    def found(self) -> dict[str, Any]:
+        """The fields of ``Found``."""
+        return {
+            "problems": tuple(self._problems),
+            "shadowed": tuple(self._shadowed),
+            "left_out": tuple(self._left_out),
+            "files": frozendict(self._files),
+        }
+
+    def _add_layer(self, layer: Layer) -> None:
+        own: dict[str, D] = {}
+        paths = self._paths(layer)
+        if len(paths) > LAYER_FILES:
+            message = f"layer {layer.name!r} has {len(paths)} {self.kind} files; at most {LAYER_FILES} are read"
+            self._complain(layer, [Problem(message=message, file=file_name(paths[-1].parent))])
+        for path in paths[:LAYER_FILES]:
+            descriptor = self._add_file(path, layer)
+            if descriptor is None:
+                continue
+            twin = own.setdefault(descriptor.name, descriptor)
+            if twin is not descriptor:
+                message = f"there are two {self.kind}s named {descriptor.name!r}; the other is in {twin.file}"
+                hint = "Rename one, or delete it. A later layer may replace it; one layer may not have both."
+                self._complain(layer, [Problem(message=message, file=descriptor.file, hint=hint)])
+        for descriptor in own.values():
+            self._admit(descriptor, layer)
+
+    def _paths(self, layer: Layer) -> list[Path]:
+        """The files of a layer, each once, folder by folder in the order of names."""
+        folders = [folder / f"{self.kind}s" for folder in layer.folders]
+        paths: dict[str, Path] = {}
+        for named in (*folders, *(layer.paths if self.kind == "ensemble" else ())):
+            try:
+                names = sorted(name for name in os.listdir(named) if name.endswith(".toml") and name[0] != ".")
+                found = [named / name for name in names]
+            except FileNotFoundError:
+                # A data folder need not have every kind; what somebody named must be there.
+                found = [named] if named in layer.paths else []
+            except NotADirectoryError:
+                found = [named]
+            except OSError as error:
+                message = f"it cannot be read: {(error.strerror or str(error)).lower()}"
+                self._complain(layer, [Problem(message=message, file=file_name(named))])
+                continue
+            folder = os.path.realpath(found[0].parent) if found else ""
+            for path in found:
+                paths.setdefault(f"{folder}/{path.name}", path)
+        return list(paths.values())
+
+    def _add_file(self, path: Path, layer: Layer) -> D | None:
+        try:
+            document = read_toml(path) if layer.trusted else read_beneath(path.parent, path.name)
+        except ConfigurationInvalidity as invalidity:
+            self._complain(layer, invalidity.problems)
+            return None
+        except InputError as error:
+            self._complain(layer, [Problem(message=str(error), file=file_name(path))])
+            return None
+        self._files[str(path)] = document.digest
+        descriptor, problems = self._read(document, layer.name, self._files)
+        self._complain(layer, problems)
+        return descriptor
+
+    def _complain(self, layer: Layer, problems: Iterable[Problem]) -> None:
+        """Notes problems; those of a layer that does not count only warn."""
+        if layer.trusted:
+            self._problems.extend(problems)
+        else:
+            self._problems.extend(dataclasses.replace(problem, severity="warning") for problem in problems)
+
+    def _admit(self, descriptor: D, layer: Layer) -> None:
+        earlier = self.named.get(descriptor.name)
+        if layer.trusted:
+            self.named[descriptor.name] = descriptor
+        elif earlier is not None and (restricted := self._restrict(earlier, descriptor)) is not None:
+            self.named[descriptor.name] = restricted
+        else:
+            reason = "its files are not trusted, so they may only disable"
+            self._left_out.append(LeftOut(name=descriptor.name, layer=layer.name, file=descriptor.file, reason=reason))
+            return
+        if earlier is not None:
+            self._shadowed.append(
+                Shadowed(
+                    name=descriptor.name,
+                    layer=earlier.layer,
+                    file=earlier.file,
+                    by_layer=layer.name,
+                    by_file=descriptor.file,
+                )
+            )

@@ -1,0 +1,88 @@
+"""The validator behind the schemas: jsonschema-rs, with nothing fetched and no format asserted.
+
+This package alone imports it, and late: it takes 25 ms.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
+
+import jsonschema_rs
+
+from ripieno.exceptions import SchemaInvalidity
+from ripieno.schemas.patterns import Options, options_for
+from ripieno.schemas.walking import Graph, escaped, is_mapping
+
+_VALIDATORS: dict[str, type[jsonschema_rs.Validator]] = {
+    "draft-04": jsonschema_rs.Draft4Validator,
+    "draft-06": jsonschema_rs.Draft6Validator,
+    "draft-07": jsonschema_rs.Draft7Validator,
+    "draft/2019-09": jsonschema_rs.Draft201909Validator,
+    "draft/2020-12": jsonschema_rs.Draft202012Validator,
+}
+LATEST = "draft/2020-12"
+
+
+_DIALECTS = {f"json-schema.org/{name}/schema": name for name in _VALIDATORS} | {"json-schema.org/schema": LATEST}
+
+
+TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
+
+
+def dialect_of(schema: Mapping[str, Any]) -> str:
+    """A key of the supported dialects; the latest when the schema does not say. Errors: ``SchemaInvalidity``."""
+    declared = str(schema.get("$schema", f"https://json-schema.org/{LATEST}/schema"))
+    scheme, _, name = declared.rstrip("#").partition("://")
+    dialect = _DIALECTS.get(name) if scheme in ("http", "https") else None
+    if dialect is None:
+        known = ", ".join(f"https://{one}" for one in _DIALECTS)
+        raise SchemaInvalidity(f"Unknown dialect {declared[:80]!r}. Known: {known}.", pointer="/$schema")
+    return dialect
+
+
+def check(schema: Any) -> None:
+    """Refuses a schema that its dialect's meta-schema refuses. Errors: ``SchemaInvalidity``."""
+    try:
+        jsonschema_rs.meta.validate(schema)
+    except jsonschema_rs.ValidationError as error:
+        pointer = "".join(f"/{escaped(token)}" for token in error.instance_path)
+        reason = _cut(error.message)
+        if error.instance_path[-1:] == ["type"]:
+            reason = f"the types are {', '.join(TYPES)}"
+        raise SchemaInvalidity(f"Not a JSON Schema: {reason}.", pointer=pointer) from None
+
+
+def options_of(graph: Graph) -> Options | None:
+    """The engine for the regular expressions of a schema; None when it has none. Errors: ``SchemaInvalidity``."""
+    patterns = tuple(_patterns(graph))
+    return options_for(patterns) if patterns else None
+
+
+def _patterns(graph: Graph) -> Iterator[tuple[str, str]]:
+    for node in graph.nodes.values():
+        if is_mapping(node.schema):
+            if isinstance(pattern := node.schema.get("pattern"), str):
+                yield pattern, f"{node.pointer}/pattern"
+            if is_mapping(patterns := node.schema.get("patternProperties")):
+                yield from ((pattern, f"{node.pointer}/patternProperties/{escaped(pattern)}") for pattern in patterns)
+
+
+def compiled(schema: Any, dialect: str, options: Options | None) -> jsonschema_rs.Validator:
+    """A validator. Errors: ``SchemaInvalidity``."""
+    try:
+        return _VALIDATORS[dialect](schema, validate_formats=False, retriever=_refuse, pattern_options=options)
+    except ValueError as error:
+        raise SchemaInvalidity(f"The schema cannot be compiled: {_cut(str(error))}") from None
+
+
+def pieces_of(schema: Any, options: Options | None) -> jsonschema_rs.ValidatorMap:
+    """Validators of all subschemas, by pointer with a leading ``#``."""
+    return jsonschema_rs.validator_map_for(schema, validate_formats=False, retriever=_refuse, pattern_options=options)
+
+
+def _refuse(uri: str) -> NoReturn:
+    raise ValueError(f"References outside the schema are not followed: {uri[:80]!r}.")
+
+
+def _cut(message: str) -> str:
+    line = message.splitlines()[0] if message else ""
+    return line if len(line) <= 160 else f"{line[:160]}…"

@@ -1,0 +1,45 @@
+"""What a schema runs on: its validator, compiled when first asked, and its explainer."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ripieno.schemas import engine
+from ripieno.schemas.costs import BUDGET, Costs, size_of, weigh
+from ripieno.schemas.describing import SchemaProblem
+from ripieno.schemas.explaining import explain
+from ripieno.schemas.patterns import rate
+from ripieno.schemas.pieces import Pieces
+from ripieno.schemas.walking import Graph
+
+_MAX_LEVELS = 32
+
+
+class Machine:
+    """Validates and explains. Errors of its making: ``SchemaInvalidity``, for any schema that is not accepted."""
+
+    __slots__ = ("_dialect", "_options", "_pieces", "_schema", "costs", "is_valid")
+
+    def __init__(self, schema: Mapping[str, Any], graph: Graph, dialect: str) -> None:
+        self._schema = schema
+        self._dialect = dialect
+        self._options = engine.options_of(graph)
+        self._pieces: Pieces | None = None
+        self.costs: Costs = weigh(graph, rate)
+        #: Replaced by the compiled validator's own method.
+        self.is_valid = self._compile
+        if graph.refers or self._options is not None:
+            self._prepare()  # The only schemas that compiling may still refuse.
+
+    def _prepare(self) -> None:
+        self.is_valid = engine.compiled(self._schema, self._dialect, self._options).is_valid
+
+    def _compile(self, value: Any) -> bool:
+        self._prepare()
+        return self.is_valid(value)
+
+    def explain(self, value: Any) -> tuple[SchemaProblem, ...]:
+        """Why ``value`` is refused. The more work it makes, the less far this descends."""
+        if self._pieces is None:
+            self._pieces = Pieces(self._schema, self._dialect, self._options)
+        work = max(1, self.costs.whole.times(size_of(value)))
+        return explain(self._pieces, value, min(_MAX_LEVELS, max(2, 2 * BUDGET // work)))

@@ -1,0 +1,196 @@
+"""Argument schemas: checked when they are made, compiled when they are first used."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, Protocol
+
+from frozendict import frozendict
+
+from ripieno.exceptions import JsonInvalidity, SchemaInvalidity
+from ripieno.jsonvalues import FrozenValue, encode, freeze, parse, thaw
+from ripieno.schemas.costs import Costs
+from ripieno.schemas.defaults import Plan, fill, plan_of
+from ripieno.schemas.describing import SchemaProblem, problem_of
+from ripieno.schemas.walking import IN_PLACE, LEGACY, Graph, is_mapping, is_sequence
+
+MAX_BYTES = 64 * 1024
+MAX_JSON_DEPTH = 64
+#: Compiled, a schema takes some ten times its text, but a regular expression up to a megabyte.
+_REMEMBERED_BYTES = 4 * 1024
+
+Purpose = Literal["arguments", "results"]
+
+
+class _Machine(Protocol):
+    """What validates; its module is imported with the first schema."""
+
+    costs: Costs
+    is_valid: Callable[[Any], bool]
+
+    def explain(self, value: Any) -> tuple[SchemaProblem, ...]: ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Schema:
+    """A JSON Schema of arguments or results. Immutable; equal when the text is equal. Make it with ``of``.
+
+    ``mapping`` is the frozen schema, ``encoded`` the same as compact JSON; ``properties`` and ``required`` are the
+    names that its root declares.
+
+    Formats are not asserted. Patterns are those of ECMA-262: they match anywhere unless anchored, ``$`` is the very
+    end, ``\\d`` is ASCII.
+    """
+
+    mapping: frozendict[str, FrozenValue]
+    encoded: bytes
+    properties: tuple[str, ...]
+    required: tuple[str, ...]
+    _purpose: Purpose
+    _machine: _Machine
+    _plan: Plan
+
+    @classmethod
+    def of(cls, mapping: Mapping[str, Any], *, closed: bool = False) -> "Schema":
+        """The schema of an object of arguments; ``closed`` refuses parameters that it does not declare.
+
+        Errors: ``SchemaInvalidity``, with a JSON pointer, for what is no JSON Schema, is not about an object, is of
+        an unknown dialect, exceeds the bounds (64 KiB, 32 levels, 2,000 subschemas, 100,000 when unfolded), refers
+        outside itself, or has a regular expression that is broken or too large.
+        """
+        whole = dict(mapping)
+        kind = whole.setdefault("type", "object")
+        if kind != "object":
+            raise SchemaInvalidity(f"Arguments must be an object, not {str(kind)[:80]}.", pointer="/type")
+        if closed and whole.keys().isdisjoint({"additionalProperties", "unevaluatedProperties"}):
+            whole[_closing(whole)] = False
+        return cls._made(whole, "arguments")
+
+    @classmethod
+    def of_results(cls, mapping: Mapping[str, Any]) -> "Schema":
+        """The schema of results, which may be of any type. Errors: as ``of``."""
+        return cls._made(mapping, "results")
+
+    @staticmethod
+    def _made(mapping: Mapping[str, Any], purpose: Purpose) -> "Schema":
+        try:
+            encoded = encode(mapping)
+        except JsonInvalidity as error:
+            raise SchemaInvalidity(f"A schema is JSON. {error}") from None
+        return _make(encoded, purpose)
+
+    def __repr__(self) -> str:
+        return f"<Schema of {', '.join(self.properties) or 'no parameters'}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schema) and (self.encoded, self._purpose) == (other.encoded, other._purpose)
+
+    def __hash__(self) -> int:
+        return hash(self.encoded)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _make, (self.encoded, self._purpose)
+
+    def validate(self, arguments: Any) -> tuple[SchemaProblem, ...]:
+        """What is wrong with the arguments, at most ten problems; empty when they are valid.
+
+        Arguments that would take too long to check, more than about 0.1 s, are a problem too.
+        """
+        if not isinstance(arguments, dict | list):
+            arguments = thaw(arguments)
+        machine = self._machine
+        try:
+            if machine.costs.heavy and (problem := _excess(machine.costs, arguments)):
+                return (problem,)
+            if machine.is_valid(arguments):
+                return ()
+            encode(arguments)  # Only JSON can be explained.
+        except SchemaInvalidity:
+            raise
+        except (TypeError, ValueError) as error:  # Keys that are no strings, bytes, lone surrogates.
+            return (problem_of("invalid_value", "", f"is not JSON. {_reason(arguments, error)}", "JSON"),)
+        return machine.explain(arguments)
+
+    def complete(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The arguments with defaults for what they leave out, also in nested objects that they have.
+
+        The same object when nothing is missing.
+        """
+        return fill(self._plan, arguments) if self._plan else arguments
+
+    def without(self, names: Iterable[str]) -> "Schema":
+        """The schema without these properties, required or not. Errors: as ``of``."""
+        hidden = frozenset(names)
+        whole: dict[str, Any] = dict(self.mapping)
+        if is_mapping(properties := whole.get("properties")):
+            whole["properties"] = {name: one for name, one in properties.items() if name not in hidden}
+        required = [name for name in self.required if name not in hidden]
+        if required:
+            whole["required"] = required
+        else:
+            whole.pop("required", None)
+        return self._made(whole, self._purpose)
+
+
+def _make(encoded: bytes, purpose: Purpose) -> Schema:
+    """From the text alone. Small schemas are remembered: callers declare the same tools with every request."""
+    small = len(encoded) <= _REMEMBERED_BYTES and b'"pattern' not in encoded
+    return _remembered(encoded, purpose) if small else _build(encoded, purpose)
+
+
+def _build(encoded: bytes, purpose: Purpose) -> Schema:
+    from ripieno.schemas import engine
+    from ripieno.schemas.machine import Machine
+
+    try:
+        mapping = freeze(parse(encoded, max_bytes=MAX_BYTES, max_depth=MAX_JSON_DEPTH))
+    except JsonInvalidity as error:
+        raise SchemaInvalidity(f"The schema is too large. {error}") from None
+    if not is_mapping(mapping):
+        raise SchemaInvalidity("A schema is an object.")
+    dialect = engine.dialect_of(mapping)
+    graph = Graph(mapping, dialect=dialect)
+    engine.check(mapping)
+    properties, required = mapping.get("properties"), mapping.get("required")
+    return Schema(
+        mapping=frozendict(mapping),
+        encoded=encoded,
+        properties=tuple(properties) if is_mapping(properties) else (),
+        required=tuple(map(str, required)) if is_sequence(required) else (),
+        _purpose=purpose,
+        _machine=Machine(mapping, graph, dialect),
+        _plan=plan_of(graph) if b'"default"' in encoded else {},
+    )
+
+
+_remembered = functools.lru_cache(maxsize=1024)(_build)
+
+
+def _closing(schema: Mapping[str, Any]) -> str:
+    """The keyword that refuses what a root does not declare, in parts of its own or those that it applies."""
+    if not any(keyword in schema for keyword in IN_PLACE):
+        return "additionalProperties"
+    from ripieno.schemas import engine
+
+    if engine.dialect_of(schema) in LEGACY:
+        raise SchemaInvalidity(
+            "In this dialect a schema with parts cannot be closed as a whole. Say additionalProperties, or declare"
+            " draft 2020-12.",
+            pointer="/$schema",
+        )
+    return "unevaluatedProperties"
+
+
+def _excess(costs: Costs, arguments: Any) -> SchemaProblem | None:
+    name = costs.excess(arguments) if is_mapping(arguments) else None
+    if name is None:
+        return None
+    return problem_of("out_of_range", name, "is too large to be checked with its schema. Send less at once.", "less")
+
+
+def _reason(arguments: Any, error: Exception) -> str:
+    try:
+        encode(arguments)
+    except JsonInvalidity as invalidity:
+        return str(invalidity)
+    return str(error)[:160]

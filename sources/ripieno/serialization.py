@@ -1,0 +1,277 @@
+"""Canisters and conversations as JSON mappings with a version, and back: data, never revived objects.
+
+::
+
+    {
+        "version": 1,
+        "kind": "user",
+        "timestamp": "2026-01-01T00:00:00+00:00",
+        "content": [{"type": "text", "text": "Hi."}],
+    }
+
+Fields that have their default are left out. Bytes are base64, times are ISO 8601 with a zone. Whatever is unknown
+(type, version, field) or unlike its field is an error that says where.
+"""
+
+import base64
+import dataclasses
+import datetime
+import functools
+import math
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NoReturn
+
+from frozendict import frozendict
+
+from ripieno.canisters import (
+    AssistantCanister,
+    Canister,
+    DocumentCanister,
+    InvocationCanister,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from ripieno.contents import AudioContent, DocumentContent, ImageContent, OpaqueContent, TextualContent
+from ripieno.conversations import Conversation
+from ripieno.exceptions import JsonInvalidity, SerializationInvalidity
+from ripieno.jsonvalues import freeze, thaw
+
+VERSION = 1
+_TYPES: Mapping[Any, str] = {
+    UserCanister: "user",
+    AssistantCanister: "assistant",
+    SupervisorCanister: "supervisor",
+    DocumentCanister: "document",
+    InvocationCanister: "invocation",
+    ResultCanister: "result",
+    TextualContent: "text",
+    ImageContent: "image",
+    AudioContent: "audio",
+    DocumentContent: "document",
+    OpaqueContent: "opaque",
+    Conversation: "conversation",
+}
+
+
+def serialize(value: Canister | Conversation) -> dict[str, Any]:
+    """The JSON mapping of a canister or of a whole conversation."""
+    return {"version": VERSION, "type": _TYPES[type(value)], **_codec(type(value)).write(value)}
+
+
+def deserialize_canister(mapping: Mapping[str, Any]) -> Canister:
+    """The equal canister. Errors: ``SerializationInvalidity``."""
+    canister: Canister = _codec(Canister).read(_unversioned(mapping), "canister")
+    return canister
+
+
+def deserialize_conversation(mapping: Mapping[str, Any]) -> Conversation:
+    """The equal conversation, with empty namespaces. Errors: ``SerializationInvalidity``."""
+    fields = _unversioned(mapping)
+    kind = fields.pop("type", None)
+    if kind != "conversation":
+        _fail("conversation", f"its type is {kind!r}, not 'conversation'")
+    conversation: Conversation = _codec(Conversation).read(fields, "conversation")
+    return conversation
+
+
+def describe(value: Any) -> dict[str, Any]:
+    """All fields of a frozen value as JSON, those with their default too. For what is shown and never read back."""
+    hints = _hints(type(value))
+    return {name: _codec(hint).write(getattr(value, name)) for name, hint in hints.items()}
+
+
+def _unversioned(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    fields = dict(_mapping(mapping, "stored data"))
+    version = fields.pop("version", None)
+    if type(version) is not int or version != VERSION:
+        _fail("stored data", f"its version is {version!r}; this is version {VERSION}")
+    return fields
+
+
+def _fail(place: str, what: str) -> NoReturn:
+    raise SerializationInvalidity(f"{place}: {what}.")
+
+
+def _mapping(value: object, place: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        _fail(place, f"{type(value).__name__} is no object")
+    return typing.cast("Mapping[str, Any]", value)
+
+
+class _Codec(typing.NamedTuple):
+    """``read`` takes a JSON value and its place, for errors."""
+
+    write: Callable[[Any], Any]
+    read: Callable[[Any, str], Any]
+
+
+def _codec(hint: Any) -> _Codec:
+    """How values of a type are written and read. The types of the fields are the format."""
+    found = _CODECS.get(hint)
+    if found is None:
+        found = _CODECS[hint] = _made(hint)
+    return found
+
+
+def _made(hint: Any) -> _Codec:
+    origin, members = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        return _Codec(_same, functools.partial(_read_literal, members))
+    if origin is frozendict:
+        return _Codec(thaw, _read_json)
+    if origin is tuple:
+        return _sequence(_codec(members[0]))
+    if origin not in (types.UnionType, typing.Union):
+        return _Codec(functools.partial(_write_fields, hint), functools.partial(_read_fields, hint))
+    if type(None) in members:
+        return _optional(_codec(typing.Union[tuple(one for one in members if one is not type(None))]))  # noqa: UP007
+    return _choice({_TYPES[member]: member for member in members})
+
+
+def _optional(inner: _Codec) -> _Codec:
+    def write(value: Any) -> Any:
+        return None if value is None else inner.write(value)
+
+    def read(value: Any, place: str) -> Any:
+        return None if value is None else inner.read(value, place)
+
+    return _Codec(write, read)
+
+
+def _sequence(inner: _Codec) -> _Codec:
+    def write(value: Any) -> list[Any]:
+        return [inner.write(item) for item in value]
+
+    def read(value: Any, place: str) -> tuple[Any, ...]:
+        if not isinstance(value, list | tuple):
+            _fail(place, f"{type(value).__name__} is no array")
+        items = typing.cast("list[Any]", value)
+        return tuple(inner.read(item, f"{place}[{index}]") for index, item in enumerate(items))
+
+    return _Codec(write, read)
+
+
+def _choice(kinds: Mapping[str, Any]) -> _Codec:
+    def write(value: Any) -> dict[str, Any]:
+        return {"type": _TYPES[type(value)], **_codec(type(value)).write(value)}
+
+    def read(value: Any, place: str) -> Any:
+        fields = dict(_mapping(value, place))
+        kind = fields.pop("type", None)
+        if not isinstance(kind, str) or kind not in kinds:
+            _fail(place, f"there is no type {kind!r}; known are {', '.join(kinds)}")
+        return _codec(kinds[kind]).read(fields, place)
+
+    return _Codec(write, read)
+
+
+def _hints(kind: Any) -> Mapping[str, Any]:
+    """The fields of a dataclass, by name, with their types."""
+    found = _HINTS.get(kind)
+    if found is None:
+        hints = typing.get_type_hints(kind)
+        found = _HINTS[kind] = {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+    return found
+
+
+def _write_fields(kind: Any, value: Any) -> dict[str, Any]:
+    written: dict[str, Any] = {}
+    for field in dataclasses.fields(kind):
+        part = getattr(value, field.name)
+        if field.default is dataclasses.MISSING or part != field.default:
+            written[field.name] = _codec(_hints(kind)[field.name]).write(part)
+    return written
+
+
+def _read_fields(kind: Any, value: Any, place: str) -> Any:
+    stored = _mapping(value, place)
+    hints = _hints(kind)
+    unknown = [name for name in stored if name not in hints]
+    if unknown:
+        _fail(place, f"there is no field {unknown[0]!r}; known are {', '.join(hints)}")
+    parts: dict[str, Any] = {}
+    for field in dataclasses.fields(kind):
+        if field.name in stored:
+            parts[field.name] = _codec(hints[field.name]).read(stored[field.name], f"{place}.{field.name}")
+        elif field.default is dataclasses.MISSING:
+            _fail(place, f"it lacks the field {field.name!r}")
+    try:
+        return kind(**parts)
+    except ValueError as error:
+        raise SerializationInvalidity(f"{place}: {error}") from error
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _read_literal(members: tuple[Any, ...], value: Any, place: str) -> Any:
+    if not isinstance(value, str) or value not in members:
+        _fail(place, f"{value!r} is none of {', '.join(map(str, members))}")
+    return value
+
+
+def _read_json(value: Any, place: str) -> frozendict[str, object]:
+    try:
+        frozen: frozendict[str, object] = freeze(_mapping(value, place))
+    except JsonInvalidity as error:
+        raise SerializationInvalidity(f"{place}: {error}") from error
+    return frozen
+
+
+def _plain(kind: type) -> _Codec:
+    def read(value: Any, place: str) -> Any:
+        if type(value) is not kind:
+            _fail(place, f"{type(value).__name__} is no {kind.__name__}")
+        return value
+
+    return _Codec(_same, read)
+
+
+def _read_float(value: Any, place: str) -> float:
+    if type(value) not in (int, float) or not math.isfinite(value):
+        _fail(place, f"{value!r} is no number")
+    return float(value)
+
+
+def _write_bytes(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+def _read_bytes(value: Any, place: str) -> bytes:
+    if not isinstance(value, str):
+        _fail(place, f"{type(value).__name__} is no base64 text")
+    try:
+        return base64.b64decode(value, validate=True)
+    except ValueError as error:
+        raise SerializationInvalidity(f"{place}: this is no base64 ({error}).") from error
+
+
+def _write_time(value: datetime.datetime) -> str:
+    if value.tzinfo is None:
+        _fail("timestamp", f"{value} has no zone")
+    return value.isoformat()
+
+
+def _read_time(value: Any, place: str) -> datetime.datetime:
+    try:
+        time = datetime.datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        _fail(place, f"{value!r} is no ISO 8601 time")
+    if time.tzinfo is None:
+        _fail(place, f"{value!r} has no zone")
+    return time
+
+
+_HINTS: dict[Any, Mapping[str, Any]] = {}
+_CODECS: dict[Any, _Codec] = {
+    str: _plain(str),
+    int: _plain(int),
+    bool: _plain(bool),
+    float: _Codec(_same, _read_float),
+    bytes: _Codec(_write_bytes, _read_bytes),
+    datetime.datetime: _Codec(_write_time, _read_time),
+}

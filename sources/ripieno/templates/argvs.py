@@ -1,0 +1,163 @@
+"""The argv of a program: strings, and tables that stand for none, one or several of its elements."""
+
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from ripieno.exceptions import InputError
+from ripieno.templates.checking import Complaint, Declared, is_list, is_table
+from ripieno.templates.places import Placeholder, refusal, scalar
+from ripieno.templates.texts import Template
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class When:
+    """``{ when = "name", argv = [...] }``: left out when the argument is absent, null or false."""
+
+    name: str
+    argv: tuple[Template, ...]
+
+    def chosen(self, arguments: Mapping[str, Any]) -> tuple[Template, ...]:
+        """Its elements, or none; an empty string, an empty list and 0 are values like others."""
+        value = arguments.get(self.name)
+        return () if value is None or value is False else self.argv
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Each:
+    """``{ each = "name" }``: one element for each item of an argument; none when it is absent."""
+
+    name: str
+
+
+Element: TypeAlias = Template | When | Each
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ArgvTemplate:
+    """The argv of a program: strings, and tables that stand for none, one or several of its elements."""
+
+    elements: tuple[Element, ...]
+
+    @classmethod
+    def parse(cls, argv: Sequence[Any]) -> "ArgvTemplate":
+        """Errors: ``InputError`` with everything that is wrong, and where."""
+        template, complaints = cls.read(argv)
+        if template is None:
+            raise InputError("\n".join(map(str, complaints)))
+        return template
+
+    @classmethod
+    def read(cls, argv: Any) -> tuple["ArgvTemplate | None", tuple[Complaint, ...]]:
+        """The template, or None and everything that is wrong."""
+        if not is_list(argv) or not argv:
+            return None, (Complaint(message="argv must be a list that names a program and its arguments"),)
+        complaints: list[Complaint] = []
+        elements = [_read_element(item, (index,), complaints) for index, item in enumerate(argv)]
+        if not complaints:
+            complaints.extend(_check_options([element for element in elements if element is not None]))
+        if complaints:
+            return None, tuple(complaints)
+        return cls(elements=tuple(element for element in elements if element is not None)), ()
+
+    @property
+    def program(self) -> str:
+        """The first element, which is always literal."""
+        first = self.elements[0]
+        return (first.literal or "") if isinstance(first, Template) else ""
+
+    def expand(self, arguments: Mapping[str, Any]) -> list[str]:
+        """The argv for these arguments. Errors: ``ValidationFault`` that names the argument which does not fit."""
+        argv: list[str] = []
+        terminated = False
+        for element in self.elements:
+            if isinstance(element, Each):
+                argv.extend(_items(element.name, arguments))
+                continue
+            for template in (element,) if isinstance(element, Template) else element.chosen(arguments):
+                argv.append(template.element(arguments, terminated=terminated))
+                terminated = terminated or template.literal == "--"
+        return argv
+
+    def check(self, schema: Mapping[str, Any], given: Collection[str] = ()) -> tuple[Complaint, ...]:
+        """What is wrong with its places for arguments of this JSON Schema; ``given`` always have a value."""
+        declared = Declared.of(schema, given)
+        complaints: list[Complaint] = []
+        for index, element in enumerate(self.elements):
+            if isinstance(element, Template):
+                complaints.extend(declared.complain_all(element.placeholders, (index,)))
+            elif isinstance(element, Each):
+                complaints.extend(declared.complain(element.name, (index, "each"), listed=True))
+            else:
+                complaints.extend(declared.complain(element.name, (index, "when"), anything=True))
+                inside = dataclasses.replace(declared, given=declared.given | {element.name})
+                for position, template in enumerate(element.argv):
+                    complaints.extend(inside.complain_all(template.placeholders, (index, "argv", position)))
+        return tuple(complaints)
+
+
+def _read_element(item: Any, path: tuple[str | int, ...], complaints: list[Complaint]) -> Element | None:
+    if isinstance(item, str):
+        return _read_string(item, path, complaints)
+    table: Mapping[str, Any] = item if is_table(item) else {}
+    each, when, argv = table.get("each"), table.get("when"), table.get("argv")
+    if path != (0,) and table.keys() == {"each"} and isinstance(each, str):
+        return Each(name=each)
+    if path != (0,) and table.keys() == {"when", "argv"} and isinstance(when, str) and is_list(argv) and argv:
+        templates = [_read_string(one, (*path, "argv", index), complaints) for index, one in enumerate(argv)]
+        return When(name=when, argv=tuple(one for one in templates if one is not None))
+    hint = 'Write a string, { when = "argument", argv = ["--flag", "{argument}"] } or { each = "argument" }.'
+    if path == (0,):
+        hint = "Write the program's name, as a string."
+    complaints.append(Complaint(message="this is no element of an argv", hint=hint, path=path))
+    return None
+
+
+def _read_string(item: Any, path: tuple[str | int, ...], complaints: list[Complaint]) -> Template | None:
+    if not isinstance(item, str):
+        complaints.append(Complaint(message="this must be a string", hint="Write numbers in quotes.", path=path))
+        return None
+    try:
+        template = Template.parse(item)
+    except InputError as error:
+        complaints.append(Complaint(message=str(error), path=path))
+        return None
+    if path == (0,) and not (template.literal or "").strip():
+        hint = "No argument may choose the program."
+        complaints.append(Complaint(message="the program must be a literal name", hint=hint, path=path))
+    if "\0" in item:
+        complaints.append(Complaint(message="an argument of a program cannot hold NUL", path=path))
+    return template
+
+
+def _check_options(elements: Sequence[Element]) -> Iterator[Complaint]:
+    """Before ``--``, no value may name an option, and the number of elements may not depend on a list."""
+    for index, element in enumerate(elements):
+        if isinstance(element, Template):
+            if element.literal == "--":
+                return
+            yield from _check_option(element, (index,))
+        elif isinstance(element, When):
+            for position, template in enumerate(element.argv):
+                if template.literal == "--":
+                    break
+                yield from _check_option(template, (index, "argv", position))
+        else:
+            hint = 'Write "--" before it, so that no item can be taken for an option.'
+            yield Complaint(message="{ each = ... } may only stand after a literal --", hint=hint, path=(index,))
+
+
+def _check_option(template: Template, path: tuple[str | int, ...]) -> Iterator[Complaint]:
+    beginning = template.beginning
+    if template.literal is None and (beginning == "-" or (beginning.startswith("--") and "=" not in beginning)):
+        hint = 'Write "--option={argument}", or the argument as an element of its own.'
+        yield Complaint(message="an argument would name the option", hint=hint, path=path)
+
+
+def _items(name: str, arguments: Mapping[str, Any]) -> list[str]:
+    value = arguments.get(name)
+    if value is None:
+        return []
+    if not is_list(value):
+        raise refusal(name, "must be a list", code="invalid_type")
+    return [scalar(Placeholder(name=name), item) for item in value]

@@ -1,0 +1,112 @@
+"""Names: what every provider takes, the same each time, and patterns that never fit more than they say."""
+
+import fnmatch
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ripieno.naming import ENSEMBLE_NAME, EXPOSED_NAME, expose, is_wildcard, matches, split
+from tests.counts import count
+
+#: What the providers document, each with its own pattern.
+PROVIDERS = (r"[a-zA-Z0-9_-]{1,64}", r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
+ensembles = st.from_regex(ENSEMBLE_NAME, fullmatch=True).map(lambda name: name.strip()[:40])
+tools = st.text(min_size=1, max_size=90) | st.from_regex(r"[a-z_]{1,80}", fullmatch=True)
+
+
+@given(tools, st.just("") | ensembles)
+@settings(max_examples=count(10000), deadline=None)
+def test_every_exposed_name_is_legal_and_stays(tool: str, prefix: str) -> None:
+    name = expose(tool, prefix)
+    assert EXPOSED_NAME.match(name)
+    assert all(re.fullmatch(pattern, name) for pattern in PROVIDERS)
+    assert expose(tool, prefix) == name
+    assert expose(name) == name
+
+
+@given(st.lists(tools, min_size=2, max_size=30, unique=True), ensembles)
+@settings(max_examples=count(4000), deadline=None)
+def test_two_tools_of_an_ensemble_have_two_names(names: list[str], prefix: str) -> None:
+    for before in ("", prefix):
+        assert len({expose(name, before) for name in names}) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("tool", "prefix", "exposed"),
+    [
+        ("read_file", "", "read_file"),
+        ("read_file", "git", "git__read_file"),
+        ("a" * 64, "", "a" * 64),
+        ("_x-1", "", "_x-1"),
+    ],
+)
+def test_a_legal_name_stays_as_it_is(tool: str, prefix: str, exposed: str) -> None:
+    assert expose(tool, prefix) == exposed
+
+
+@pytest.mark.parametrize("tool", ["get.user", "1st", "a" * 65, "naïve", "read file", "read_file\n", "-x", "\ud800"])
+def test_an_odd_name_is_made_legal_with_a_tail(tool: str) -> None:
+    assert re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_-]*_[0-9a-f]{8}", expose(tool))
+    assert expose(tool) != expose(f"{tool}.")
+
+
+def test_the_tail_depends_on_the_name_alone() -> None:
+    assert expose("get.user") == "get_user_9c0265de"
+    assert expose("get.user", "crm") == expose("crm__get.user")
+
+
+def test_an_identity_splits_at_the_first_dot() -> None:
+    assert split("io.read_file") == ("io", "read_file")
+    assert split("crm.get.user") == ("crm", "get.user")
+    assert split("io") == ("io", "")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "identity", "fits"),
+    [
+        ("io.read_file", "io.read_file", True),
+        ("io.*", "io.read_file", True),
+        ("io", "io.read_file", True),
+        ("*", "io.read_file", True),
+        ("*.read_*", "io.read_file", True),
+        ("io.read_*", "io.write_file", False),
+        ("io.*", "iot.read_file", False),
+        ("i*", "io.read_file", True),
+        ("i", "io.read_file", False),
+        ("*.file", "io.read.file", False),
+        ("io.*", "io.get.user", True),
+        ("IO.*", "io.read_file", False),
+        ("io.", "io.read_file", False),
+        ("crm.a[1]", "crm.a[1]", True),
+        ("crm.a[1]", "crm.a1", True),
+        ("crm.what?", "crm.what?", True),
+    ],
+)
+def test_a_pattern_fits_each_half_on_its_own(pattern: str, identity: str, fits: bool) -> None:
+    assert matches(pattern, identity) is fits
+
+
+@given(ensembles, tools)
+@settings(max_examples=count(2000), deadline=None)
+def test_an_identity_fits_itself_and_its_ensemble(ensemble: str, tool: str) -> None:
+    identity = f"{ensemble}.{tool}"
+    assert matches(identity, identity)
+    assert matches(ensemble, identity)
+    assert matches(f"{ensemble}.*", identity)
+    assert not matches(f"{ensemble}x.*", identity)
+
+
+@given(st.text("ab.*?", max_size=6), st.text("ab", min_size=1, max_size=3), st.text("ab.", max_size=4))
+@settings(max_examples=count(4000), deadline=None)
+def test_a_star_never_crosses_the_first_dot(pattern: str, ensemble: str, tool: str) -> None:
+    first, dot, second = pattern.partition(".")
+    fits = fnmatch.fnmatchcase(ensemble, first) and (not dot or fnmatch.fnmatchcase(tool, second))
+    assert matches(pattern, f"{ensemble}.{tool}") is (fits or pattern == f"{ensemble}.{tool}")
+
+
+@pytest.mark.parametrize("pattern", ["*", "io", "io.*", "*.read_file", "io.read_?", "io.[r]ead"])
+def test_a_wildcard_is_what_can_fit_more_than_one(pattern: str) -> None:
+    assert is_wildcard(pattern)
+    assert not is_wildcard("io.read_file")

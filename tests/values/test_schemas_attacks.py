@@ -1,0 +1,441 @@
+"""Hostile schemas and arguments: nothing is fetched, nothing hangs, nothing crashes."""
+
+import contextlib
+import http.server
+import itertools
+import json
+import pathlib
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ripieno.exceptions import SchemaInvalidity
+from ripieno.schemas import Schema, engine
+from tests.counts import count
+from tests.values.schema_strategies import instances
+
+#: Seconds of processor time that anything here may take; what these tests are about took 5 s to 5 minutes before
+#: it was bounded (measured). The promise is 0.1 s; the rest is for slow machines under load.
+PATIENCE = 1.0
+LARGEST = 256 * 1024
+
+
+def spent(function: Callable[[], Any]) -> tuple[float, Any]:
+    """Processor time of this thread, and the result."""
+    start = time.thread_time()
+    result = function()
+    return time.thread_time() - start, result
+
+
+# --- References ---------------------------------------------------------------------------------------
+
+
+class Listener:
+    """A web server on loopback that has a schema at every address, and counts who asks."""
+
+    def __init__(self) -> None:
+        self.hits: list[str] = []
+        listener = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                listener.hits.append(self.path)
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(b"{}")
+
+            def log_message(self, format: str, *arguments: Any) -> None:
+                """Nothing is printed."""
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"127.0.0.1:{self.server.server_address[1]}"
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    listener = Listener()
+    thread = threading.Thread(target=listener.server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield listener
+    listener.server.shutdown()
+    thread.join()
+    listener.server.server_close()
+
+
+def targets(address: str, path: pathlib.Path) -> list[str]:
+    return [
+        f"http://{address}/schema",
+        f"HTTP://{address}/schema#/$defs/x",
+        f"http://user@{address}/a/../b.json#anchor",
+        f"https://{address}/schema",
+        f"//{address}/schema",
+        path.as_uri(),
+        f"{path.as_uri()}#/properties",
+        str(path),
+        path.name,
+        f"./{path.name}",
+        f"../{path.name}#",
+        "?query#",
+        "urn:uuid:6e8bc430-9c3a-11d9-9669-0800200c9a66",
+        "data:application/json,{}",
+        f" http://{address}/schema",
+        "json-schema:///x",
+    ]
+
+
+def places(keyword: str, target: str) -> Iterator[dict[str, Any]]:
+    bad = {keyword: target}
+    yield {**bad}
+    yield {"properties": {"a": bad}}
+    yield {"properties": {"a": {"items": {"anyOf": [{"type": "string"}, bad]}}}}
+    yield {"properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": {"not": bad}}}
+    yield {"properties": {"a": {"$ref": "#/hidden/deep"}}, "hidden": {"deep": bad}}
+    yield {"patternProperties": {"^a": bad}, "$defs": {"c": {"if": True, "then": bad}}}
+    yield {"properties": {"a": {"const": 1, "default": {}}}, "dependentSchemas": {"a": bad}}
+
+
+def shapes(address: str, path: pathlib.Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every target, under every keyword, in every place: each is one schema that reaches outside."""
+    for keyword, target in itertools.product(("$ref", "$dynamicRef", "$id"), targets(address, path)):
+        for schema in places(keyword, target):
+            yield target, schema
+    for target in targets(address, path):
+        yield target, {"$schema": "http://json-schema.org/draft-07/schema#", "definitions": {"a": {"$ref": target}}}
+        yield target, {"$schema": "http://json-schema.org/draft-04/schema#", "properties": {"a": {"id": target}}}
+        yield target, {"$schema": "https://json-schema.org/draft/2019-09/schema", "items": {"$recursiveRef": target}}
+        yield target, {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#", "allOf": [{"$ref": target}]}
+        # A base elsewhere, from which a local-looking reference would be resolved.
+        yield target, {"properties": {"a": {"$id": target, "$ref": "#/$defs/x"}}, "$defs": {"x": {}}}
+
+
+def test_no_schema_reaches_outside_itself(listener: Listener, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "schema.json"
+    path.write_text('{"type": "string"}')
+    corpus = list(shapes(listener.address, path))
+    assert len(corpus) >= 200
+    for target, schema in corpus:
+        with pytest.raises(SchemaInvalidity) as caught:
+            Schema.of(schema)
+        assert repr(target[:80]) in str(caught.value)
+        assert caught.value.pointer.endswith(("ref", "Ref", "id"))
+    assert listener.hits == []
+
+
+def test_the_second_wall_stands_by_itself(listener: Listener, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "schema.json"
+    path.write_text('{"type": "string"}')
+    for target in (f"http://{listener.address}/schema", path.as_uri()):
+        assert jsonschema_rs.Draft202012Validator({"$ref": target}).is_valid("x")  # It is there to be fetched.
+        before = list(listener.hits)
+        for schema in ({"$ref": target}, {"$id": target, "properties": {"a": {"$ref": "other"}}}):
+            with pytest.raises(SchemaInvalidity, match="cannot be compiled"):
+                engine.compiled(schema, engine.LATEST, None)
+        assert listener.hits == before
+    assert len(listener.hits) == 1
+
+
+def test_a_dialect_is_never_fetched(listener: Listener) -> None:
+    with pytest.raises(SchemaInvalidity, match="Unknown dialect"):
+        Schema.of({"$schema": f"http://{listener.address}/json-schema.org/draft-07/schema"})
+    nested = Schema.of({"properties": {"a": {"$schema": f"http://{listener.address}/schema", "type": "integer"}}})
+    assert nested.validate({"a": "x"})
+    assert listener.hits == []
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"$ref": {"type": "string"}, "$id": {"type": "string"}}},
+        {"properties": {"a": {"default": {"$ref": "http://example.org/"}, "enum": [{"$id": "http://example.org/"}]}}},
+        {"examples": [{"$ref": "other.json"}], "properties": {"a": {"const": {"$schema": "urn:x"}}}},
+        {"$defs": {"a/b~c%": {"type": "integer"}}, "properties": {"a": {"$ref": "#/$defs/a~1b~0c%25"}}},
+        {"$defs": {"n": {"$anchor": "name"}}, "properties": {"a": {"$ref": "#name"}}},
+        {"$dynamicAnchor": "node", "properties": {"a": {"$dynamicRef": "#node"}}},
+        {"properties": {"a": {"$ref": "#"}}},
+    ],
+)
+def test_what_only_looks_like_a_reference_is_accepted(schema: dict[str, Any]) -> None:
+    assert Schema.of(schema).validate({}) == ()
+
+
+# --- Bombs --------------------------------------------------------------------------------------------
+
+
+def nested(depth: int, wrap: Callable[[Any], Any]) -> Any:
+    schema: Any = {}
+    for _ in range(depth):
+        schema = wrap(schema)
+    return schema
+
+
+def doubling(keyword: str, levels: int) -> dict[str, Any]:
+    definitions: dict[str, Any] = {"l0": {"type": "integer"}}
+    for level in range(1, levels + 1):
+        definitions[f"l{level}"] = {keyword: [{"$ref": f"#/$defs/l{level - 1}"}] * 2}
+    return {"$defs": definitions, "properties": {"x": {"$ref": f"#/$defs/l{levels}"}}}
+
+
+BOMBS: dict[str, tuple[Any, str]] = {
+    "bytes": ({"description": "x" * 65536}, "too large"),
+    "depth": (nested(40, lambda inner: {"properties": {"a": inner}}), "too"),
+    "depth of lists": (nested(33, lambda inner: {"not": inner}), "nested too deeply"),
+    "depth of values": ({"default": nested(70, lambda inner: [inner])}, "nested too deeply"),
+    "endless depth": (nested(50_000, lambda inner: {"items": inner}), "nested too deeply"),
+    "subschemas": ({"properties": {f"p{index}": {} for index in range(2001)}}, "more than 2000 subschemas"),
+    "in hiding": (
+        {"x": {f"p{i}": {} for i in range(9)}, "allOf": [{"$ref": f"#/x/p{i % 9}"} for i in range(2000)]},
+        "more",
+    ),
+    "allOf": (doubling("allOf", 24), "unfolds into more than 100000"),
+    "anyOf": (doubling("anyOf", 40), "unfolds into more than 100000"),
+    "oneOf": (doubling("oneOf", 17), "unfolds into more than 100000"),
+    "itself": ({"$ref": "#"}, "without end"),
+    "itself in parts": ({"allOf": [{"$ref": "#"}, {"$ref": "#"}]}, "without end"),
+    "a circle": (
+        {"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/b"}]}, "b": {"not": {"$ref": "#/$defs/a"}}}},
+        "without end",
+    ),
+    "a circle of names": ({"$dynamicAnchor": "n", "if": {"$dynamicRef": "#n"}}, "without end"),
+    "patterns": ({"patternProperties": {f"{index}$": {} for index in range(201)}}, "more than 200 regular expressions"),
+    "a pattern": ({"properties": {"a": {"pattern": "((a{1,100}){1,100}){1,100}"}}}, "too large when compiled"),
+    "large patterns": ({"allOf": [{"pattern": f".{{1,{n}}}"} for n in range(900, 920)]}, "too large together"),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_bombs_are_refused_in_no_time(name: str) -> None:
+    schema, says = BOMBS[name]
+
+    def refused() -> str:
+        with pytest.raises(SchemaInvalidity) as caught:
+            Schema.of(schema)
+        return str(caught.value)
+
+    seconds, message = spent(refused)
+    assert says in message
+    assert seconds < PATIENCE
+    while isinstance(schema, dict) and "items" in schema:  # Freeing it in one go would exhaust the stack.
+        schema = schema.pop("items")
+
+
+@settings(max_examples=count(1000), deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.recursive(
+        st.booleans() | st.fixed_dictionaries({}, optional={"$ref": st.sampled_from(["#", "#/$defs/a", "#/$defs/b"])}),
+        lambda inner: (
+            st.dictionaries(
+                st.sampled_from(["allOf", "anyOf", "oneOf"]), st.lists(inner, min_size=1, max_size=4), min_size=1
+            )
+            | st.dictionaries(st.sampled_from(["items", "not", "additionalProperties", "unevaluatedProperties"]), inner)
+            | st.fixed_dictionaries({"properties": st.dictionaries(st.sampled_from("ab"), inner, max_size=2)})
+        ),
+        max_leaves=25,
+    ).map(lambda part: {"properties": {"x": part}}),
+    st.dictionaries(st.sampled_from("ab"), st.just({"type": "object"}), min_size=2),
+    instances,
+)
+def test_law_recursion_is_bounded_in_time(root: Any, definitions: Any, leaf: Any) -> None:
+    parts = root["properties"]["x"]
+    schema = {
+        **root,
+        "$defs": {**definitions, "a": {"properties": {"a": parts}}, "b": {"items": parts, "type": "object"}},
+    }
+    value = leaf
+    for _ in range(60):
+        value = {"a": [value]} if isinstance(leaf, list) else {"a": value}
+
+    def accepted_or_refused() -> None:
+        with contextlib.suppress(SchemaInvalidity):
+            Schema.of(schema).validate({"x": value})
+
+    assert spent(accepted_or_refused)[0] < PATIENCE
+
+
+def test_explaining_does_not_double_with_each_level() -> None:
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        schema = Schema.of({"properties": {"a": {keyword: [{"$ref": "#"}] * 5}}})
+        arguments: Any = 1
+        for _ in range(60):
+            arguments = {"a": arguments}
+        seconds, problems = spent(lambda: schema.validate(arguments))  # noqa: B023
+        assert problems
+        assert seconds < PATIENCE
+
+
+def large(schema: Any, value: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    whole = {"properties": {"x": schema}}
+    assert len(json.dumps(whole, separators=(",", ":"))) < 64 * 1024
+    return whole, {"x": value}
+
+
+#: Within the bounds of schemas and of arguments, and minutes together. Some are refused, some are validated.
+PRODUCTS: dict[str, tuple[Any, Any]] = {
+    "enum of objects": ({"items": {"not": {"enum": [{"a": n} for n in range(5000)]}}}, [{"a": 0.5}] * 25_000),
+    "enum of arrays": ({"items": {"not": {"enum": [[n] for n in range(2000)]}}}, [[-1]] * 60_000),
+    "enum of numbers": ({"items": {"enum": list(range(10_000, 20_000))}}, [7] * 120_000),
+    "const of numbers": ({"items": {"not": {"anyOf": [{"const": n} for n in range(1900)]}}}, [-1] * 85_000),
+    "const of objects": (
+        {"items": {"not": {"anyOf": [{"const": {"a": n}} for n in range(900)]}}},
+        [{"a": -1}] * 25_000,
+    ),
+    "bounds": ({"items": {"anyOf": [{"minimum": n} for n in range(100, 1990)]}}, [7] * 120_000),
+    "unevaluated items": (
+        {"unevaluatedItems": {"type": "integer"}, "anyOf": [{"contains": {"const": n}} for n in range(950)]},
+        [1] * 120_000,
+    ),
+    "unevaluated properties": (
+        {"unevaluatedProperties": False, "anyOf": [{"properties": {f"a{n}": True}} for n in range(950)]},
+        {f"k{n}": 1 for n in range(20_000)},
+    ),
+    "dependencies": ({"items": {"dependentRequired": {f"p{n}": ["q"] for n in range(4000)}}}, [{"a": 1}] * 40_000),
+    "patterns": (
+        {"items": {"not": {"anyOf": [{"pattern": f"[a-z]*{n}z"} for n in range(199)]}}},
+        ["abcdefghij"] * 20_000,
+    ),
+    "names": ({"patternProperties": {f"^[a-z]*{n}$": {} for n in range(199)}}, {f"k{n}": 1 for n in range(25_000)}),
+    "unlike items": ({"uniqueItems": True}, [[n] for n in range(40_000)]),
+    "wrong items": ({"items": {"type": "string"}}, list(range(45_000))),
+    "wrong alternatives": ({"items": {"anyOf": [{"type": "string"}, {"maxItems": 0}]}}, [[1]] * 60_000),
+    "wrong rows": (
+        {"items": {"properties": {name: {"type": "string"} for name in "abcdefgh"}, "additionalProperties": False}},
+        [dict.fromkeys("abcdefgh", 1)] * 5000,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_no_product_of_schema_and_arguments_takes_long(name: str) -> None:
+    mapping, arguments = large(*PRODUCTS[name])
+    making, schema = spent(lambda: Schema.of(mapping))
+    assert making < PATIENCE
+    assert spent(lambda: schema.validate(arguments))[0] < PATIENCE
+    assert spent(lambda: schema.validate({"x": "text"}))[0] < PATIENCE
+
+
+def test_what_is_too_much_is_a_problem_of_its_parameter() -> None:
+    mapping, arguments = large(*PRODUCTS["enum of objects"])
+    problem = Schema.of(mapping).validate({**arguments, "y": "small"})[0]
+    assert (problem.code, problem.parameter) == ("out_of_range", "x")
+    assert "too large to be checked" in problem.message
+    assert Schema.of(mapping).validate({"x": [{"a": 0.5}], "y": "z" * LARGEST}) == ()
+
+
+def test_ordinary_schemas_have_no_limit_but_that_of_parsing() -> None:
+    rows = [dict.fromkeys("abcdefgh", 1)] * 5000
+    properties = {name: {"anyOf": [{"type": "integer"}, {"type": "null"}]} for name in "abcdefgh"}
+    schema = Schema.of({"properties": {"x": {"items": {"properties": properties, "additionalProperties": False}}}})
+    assert schema.validate({"x": rows}) == ()
+    writing = Schema.of(
+        {"properties": {"path": {"pattern": r"^(?!.*\.\.)[^\0]{1,255}$"}, "content": {"type": "string"}}}
+    )
+    assert writing.validate({"path": "a/b", "content": "x" * LARGEST}) == ()
+    assert writing.validate({"path": "a/../b", "content": ""})[0].code == "invalid_value"
+    assert Schema.of({"properties": {"data": {"pattern": "^[A-Za-z0-9+/=]*$"}}}).validate({"data": "A" * 250_000}) == ()
+
+
+# --- Regular expressions -------------------------------------------------------------------------------
+
+TEMPLATES = (
+    "^({a}+)+$",
+    "^({a}|{a}{a})+$",
+    "({a}+{a}+)+{b}",
+    "^({a}?){{{n}}}{a}{{{n}}}$",
+    "({a}{{1,{n}}}){{1,{n}}}{b}",
+    "[{a}{b}]*{a}[{a}{b}]{{{n}}}!",
+    "(?:{a}|{b}|{a}{b}){{1,{n}}}!",
+    "(?:.*{a}){{{n}}}!",
+    "(.{{1,{n}}}{a}){{1,{n}}}!",
+    "^(?:{a}|{a})*(?={b})\\w$",
+    "(?!.*{b}){a}*c",
+    "(?={a}*{b})c",
+    "(?=[{a}{b}]*{a}[{a}{b}]{{{n}}}x)y",
+    "(?!.*(?=[{a}{b}]*{a}[{a}{b}]{{{n}}}x))y.*z",
+    "({a}*)*\\1{b}",
+    "(.+)\\1+(.+)\\2+!",
+    "(?<={a}.*){b}",
+    "(?:(?!{a}{b}).)*$",
+    "(?:\\p{{L}}|{a}){{1,{n}}}!",
+    "({a}|{b}|[{a}{b}])*?(?:{a}{{{n},}})+$",
+)
+
+
+def known_bad() -> list[str]:
+    """500 regular expressions that make some engine exponential, quadratic, or large."""
+    letters = (("a", "b"), ("0", "1"), ("x", "y"), ("é", "ß"), ("\\w", "-"))
+    numbers = (3, 10, 30, 90, 400)
+    return [template.format(a=a, b=b, n=n) for template, (a, b), n in itertools.product(TEMPLATES, letters, numbers)]
+
+
+def texts(length: int) -> list[str]:
+    generator = random.Random(1)
+    pairs = ("a", "b"), ("0", "1"), ("x", "y"), ("é", "ß")
+    return [
+        text
+        for a, b in pairs
+        for text in (
+            a * length,
+            a * (length - 1) + "!",
+            (a + b) * (length // 2),
+            "".join(generator.choice(a + b) for _ in range(length)),
+            a * (length // 2) + b * (length // 2),
+        )
+    ]
+
+
+def test_known_bad_regular_expressions_never_take_long() -> None:
+    patterns = known_bad()
+    assert len(patterns) == 500
+    chosen = random.Random(2).sample(patterns, count(500))
+    candidates = [*texts(40), *texts(400), *texts(2400), *texts(30_000), *texts(LARGEST // 2)]
+    assert len(texts(40)) == 20
+    slowest = [0.0]
+    for pattern in chosen:
+        making, schema = spent(lambda: accepted({"pattern": pattern}))  # noqa: B023
+        slowest.append(making)
+        if schema is not None:
+            slowest += (spent(lambda: schema.validate({"x": text}))[0] for text in candidates)  # noqa: B023
+    assert max(slowest) < PATIENCE
+
+
+def accepted(value: dict[str, Any]) -> Schema | None:
+    try:
+        return Schema.of({"properties": {"x": value}})
+    except SchemaInvalidity:
+        return None
+
+
+def test_most_of_the_known_bad_are_accepted_and_the_others_are_named() -> None:
+    refused = [pattern for pattern in known_bad() if accepted({"pattern": pattern}) is None]
+    assert len(refused) < 100
+    for pattern in refused:
+        with pytest.raises(SchemaInvalidity) as caught:
+            Schema.of({"properties": {"x": {"pattern": pattern}}})
+        assert repr(pattern[:80]) in str(caught.value)
+        assert caught.value.pointer == "/properties/x/pattern"
+
+
+def test_regular_expressions_mean_what_ecma_says() -> None:
+    def matches(pattern: str, text: str) -> bool:
+        return Schema.of({"properties": {"x": {"pattern": pattern}}}).validate({"x": text}) == ()
+
+    assert matches("b", "abc")
+    assert not matches("^[a-z]+$", "abc\n")
+    assert not matches(r"^\d$", "\u0663")
+    assert matches(r"^\p{L}+$", "éß")
+    assert matches(r"^(?!\.)\w+$", "abc")
+    assert not matches(r"^(?!\.)", ".abc")
+    assert matches(r"^(a|b)\1$", "aa")
+
+
+def test_a_match_that_would_take_too_long_is_refused_also_where_it_should_not_match() -> None:
+    hard = {"pattern": r"^(?:a|a)*(?=b)\w$"}
+    for schema in (hard, {"not": hard}):
+        assert Schema.of({"properties": {"x": schema}}).validate({"x": "a" * 40})
+        assert Schema.of({"properties": {"x": schema}}).validate({"x": "a" * 10_000})[0].code == "out_of_range"
