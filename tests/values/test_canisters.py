@@ -222,7 +222,9 @@ def test_what_failed_comes_before_what_was_said() -> None:
     assert ResultCanister(invocation_id="a", error=fault).text == "Error: It took too long.\nAsk for less."
 
 
-@pytest.mark.parametrize("kind", [ToolFault, *ToolFault.__subclasses__()])
+@pytest.mark.parametrize(
+    "kind", [ToolFault, *(one for one in ToolFault.__subclasses__() if one.__module__ == ToolFault.__module__)]
+)
 def test_every_fault_that_a_tool_raises_has_its_category(kind: type[ToolFault]) -> None:
     fault = Fault.raised(kind("No.", code="E_NO", details={"paths": ["a"]}, suggestion="Try b."))
     assert fault.category == kind.category

@@ -3,6 +3,8 @@
 import copy
 import dataclasses
 import pickle
+import subprocess
+import sys
 import types
 from typing import Any
 
@@ -246,3 +248,14 @@ def test_hidden_properties_are_neither_declared_nor_required() -> None:
     assert Schema.of({}).without(["a"]) == Schema.of({})
     with pytest.raises(SchemaInvalidity, match="leads to no subschema"):
         Schema.of({"properties": {"a": {}, "b": {"$ref": "#/properties/a"}}}).without(["a"])
+
+
+def test_the_validator_is_imported_with_the_first_schema_and_the_oracle_never() -> None:
+    program = (
+        "import sys, ripieno.schemas, ripieno.signatures\n"
+        "print('jsonschema_rs' in sys.modules)\n"
+        "assert ripieno.schemas.Schema.of({'required': ['a']}).validate({})\n"
+        "print('jsonschema_rs' in sys.modules, 'jsonschema' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", "False"]

@@ -192,7 +192,9 @@ def test_messages_stay_short_whatever_a_model_sends() -> None:
         },
         closed=True,
     )
-    problems = schema.validate({"a": [long], "b": long, "c": long, "d": {long: 1}, "e": 1, long: 1, "\n" * 200: 1})
+    problems = schema.validate(
+        {"a": [long], "b": long, "c": long[:1000], "d": {long: 1}, "e": 1, long: 1, "\n" * 200: 1}
+    )
     assert len(problems) == 8
     for problem in problems:
         assert len(problem.message) < 500

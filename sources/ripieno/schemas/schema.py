@@ -22,6 +22,10 @@ _REMEMBERED_BYTES = 4 * 1024
 Purpose = Literal["arguments", "results"]
 
 
+#: What the validator reads as it is.
+_READABLE: frozenset[object] = frozenset({dict, frozendict})
+
+
 class _Machine(Protocol):
     """What validates; its module is imported with the first schema."""
 
@@ -96,7 +100,7 @@ class Schema:
 
         Arguments that would take too long to check, more than about 0.1 s, are a problem too.
         """
-        if not isinstance(arguments, dict | list):
+        if type(arguments) not in _READABLE:
             arguments = thaw(arguments)
         machine = self._machine
         try:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -59,10 +60,16 @@ def define_function(function: Callable[..., Any]) -> Signature:
 
 
 def _parameters(function: Callable[..., Any], name: str) -> dict[str, inspect.Parameter]:
+    """The parameters, with annotations that are no longer text."""
+    body: Any = function if inspect.isroutine(function) else type(function).__call__
     try:
-        return dict(inspect.signature(function, eval_str=True).parameters)
+        parameters = inspect.signature(function, eval_str=True).parameters
+        hints = (
+            {} if hasattr(body, "__signature__") else typing.get_type_hints(inspect.unwrap(body), include_extras=True)
+        )
     except (NameError, SyntaxError, TypeError, ValueError) as error:
         raise SchemaInvalidity(f"{name}: its signature cannot be read: {error}") from None
+    return {key: one.replace(annotation=hints.get(key, one.annotation)) for key, one in parameters.items()}
 
 
 def _is_required(parameter: inspect.Parameter) -> bool:

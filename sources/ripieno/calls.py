@@ -1,0 +1,248 @@
+"""One call under way: a task of its own, a deadline, a grace, and exactly one result.
+
+Whatever the tool does (raise, exit, hang, swallow its cancellation, return nonsense), ``result`` is set once.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from frozendict import frozendict
+
+from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.contents import Content, legible
+from ripieno.ensembles import Context, Invoker, Outcome
+from ripieno.exceptions import ToolFault
+from ripieno.faults import Category, Fault, Report
+from ripieno.jsonvalues import thaw
+from ripieno.owning import reason
+from ripieno.results import bound, bound_fault, changes_of, contents_of, structure_of
+
+#: Seconds between a cancellation and giving up on a tool that does not heed it.
+GRACE = 2.0
+_VERIFY = "It may have done part of its work: check before repeating it."
+
+
+class Call:
+    """A call from its start to its result. ``early``: begun while the model still streamed.
+
+    ``bug`` is what the tool raised without meaning a model to read it. ``settled`` and ``alert`` must not raise.
+    """
+
+    __slots__ = (
+        "_alert",
+        "_arguments",
+        "_began",
+        "_context",
+        "_ending",
+        "_entered",
+        "_limit",
+        "_settled",
+        "_task",
+        "_timeout",
+        "_timer",
+        "bug",
+        "early",
+        "invocation",
+        "invoker",
+        "result",
+    )
+
+    def __init__(
+        self,
+        *,
+        invocation: InvocationCanister,
+        invoker: Invoker,
+        context: Context,
+        arguments: dict[str, Any],
+        timeout: float,
+        limit: int,
+        early: bool,
+        settled: Callable[["Call"], None],
+        alert: Callable[[str], None],
+    ) -> None:
+        self.invocation = invocation
+        self.invoker = invoker
+        self.early = early
+        self.bug: BaseException | None = None
+        self._context = context
+        self._arguments = arguments
+        self._timeout = timeout
+        self._limit = limit
+        self._settled = settled
+        self._alert = alert
+        self._ending: Category | None = None
+        self._entered = False
+        self._began = time.perf_counter()
+        loop = asyncio.get_running_loop()
+        self.result: asyncio.Future[ResultCanister] = loop.create_future()
+        self._timer: asyncio.TimerHandle | None = loop.call_later(timeout, self._expire)
+        self._task = loop.create_task(self._run())
+
+    async def _run(self) -> None:
+        """Runs the tool. Nothing leaves here: an exit inside a task would end the event loop and every sibling."""
+        self._entered = True
+        try:
+            value = await self.invoker.perform(self._context, self._arguments)
+        except GeneratorExit:  # The loop was closed over it; nobody is left to tell.
+            raise
+        except ToolFault as fault:
+            try:
+                self._settle((), Fault.raised(fault))
+            except Exception as error:
+                self._fail(error)
+        except BaseException as error:
+            if self._ending is None and isinstance(error, asyncio.CancelledError) and self._task.cancelling():
+                self._ending = "cancelled"  # By somebody else, as a loop does when it ends.
+            if self._ending is None:
+                self._fail(error)
+            else:
+                # However a tool puts it: this is how it took its cancellation.
+                self._stop()
+        else:
+            try:
+                self._succeed(value)
+            except Exception as nonsense:
+                self._fail(nonsense)
+
+    def _succeed(self, value: object) -> None:
+        outcome = value if isinstance(value, Outcome) else None
+        contents = contents_of(value)
+        self._settle(contents, self._check_structure(value), outcome)
+
+    def _check_structure(self, value: object) -> Fault | None:
+        """What is wrong with structured output that its schema refuses; the text is kept beside it."""
+        schema = self.invoker.results
+        structure = None if schema is None else structure_of(value)
+        if schema is None or structure is None:
+            return None
+        problems = schema.validate(thaw(structure))
+        if not problems:
+            return None
+        return Fault(
+            category="execution",
+            message=legible(f"The result does not fit the schema of its tool: {problems[0].message}"),
+            code="result_invalid",
+        )
+
+    def _fail(self, error: BaseException) -> None:
+        """A bug of the tool. The model learns the kind of error, the application all of it."""
+        if self.result.done():
+            return
+        self.bug = error
+        self._alert(f"The tool failed with {reason(error)}")
+        self._settle(
+            (),
+            Fault(
+                category="execution",
+                message=f"The tool {self.invoker.name!r} failed unexpectedly ({type(error).__name__}).",
+                code="tool_failure",
+                recoverable=False,
+                suggestion="This is a bug in the tool, not in the call. Try another way.",
+            ),
+        )
+
+    def _expire(self) -> None:
+        self._end("timeout")
+
+    def cancel(self) -> None:
+        """Asks the tool to stop; two seconds later its result comes without it."""
+        self._end("cancelled")
+
+    def _end(self, ending: Category) -> None:
+        if self.result.done() or self._ending is not None:
+            return
+        self._ending = ending
+        self._cancel_timer()
+        self._task.cancel()
+        if self._entered:
+            self._timer = asyncio.get_running_loop().call_later(GRACE, self._abandon)
+        else:
+            self._settle((), Fault(category=ending, message="The call was ended before it began."))
+
+    def _stop(self) -> None:
+        """The tool heeded its cancellation."""
+        harmless = self.invoker.policy.harmless
+        self._settle((), self._ended(self._ending or "cancelled", None if harmless else _VERIFY))
+
+    def _abandon(self) -> None:
+        """The tool goes on without us: kept referenced, told to the application, its late result dropped."""
+        if self.result.done():
+            return
+        _ABANDONED.add(self._task)
+        self._task.add_done_callback(_ABANDONED.discard)
+        self._alert(f"The tool did not stop {GRACE:g} s after it was cancelled, and was left behind.")
+        if self.invoker.policy.harmless:
+            self._settle((), self._ended(self._ending or "cancelled", None))
+        else:
+            self._settle((), self._ended("outcome_unknown", _VERIFY))
+        # Once more, so that a task which only waits for a thread does not keep the event loop from ending.
+        self._task.cancel()
+
+    def _ended(self, category: Category, suggestion: str | None) -> Fault:
+        if self._ending == "timeout":
+            message = f"The call timed out after {self._timeout:g} s."
+            suggestion = suggestion or "Break the operation into smaller steps, or allow it more time."
+        else:
+            message = "The call was cancelled."
+        return Fault(
+            category=category,
+            message=message,
+            details=frozendict({"timeout_seconds": self._timeout} if self._ending == "timeout" else {}),
+            suggestion=suggestion,
+        )
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _settle(self, contents: tuple[Content, ...], error: Fault | None, outcome: Outcome | None = None) -> None:
+        if self.result.done():
+            return
+        bounded, total, cut = bound(contents, self._limit)
+        duration = (time.perf_counter() - self._began) * 1000
+        if outcome is None:
+            report = Report(duration_ms=duration, stdout_truncated=cut, total_bytes=total, attempts=1)
+        else:
+            report = Report(
+                duration_ms=duration,
+                exit_code=outcome.exit_code,
+                changes=changes_of(outcome),
+                stdout_truncated=outcome.stdout_truncated or cut,
+                stderr_truncated=outcome.stderr_truncated,
+                total_bytes=total if outcome.total_bytes is None else outcome.total_bytes,
+                attempts=1,
+            )
+        canister = ResultCanister(
+            invocation_id=self.invocation.identifier,
+            content=bounded,
+            error=None if error is None else bound_fault(error, self._limit),
+            report=report,
+        )
+        self._cancel_timer()
+        self.result.set_result(canister)
+        self._settled(self)
+
+
+async def settle(calls: Sequence[Call]) -> None:
+    """Waits until each of these calls has its result.
+
+    A cancellation that comes meanwhile cancels all of them too, and is raised when they have their results.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    for call in calls:
+        while not call.result.done():
+            try:
+                await asyncio.wait((call.result,))
+            except asyncio.CancelledError as error:
+                cancelled = error
+                for one in calls:
+                    one.cancel()
+    if cancelled is not None:
+        raise cancelled
+
+
+#: Tasks that did not heed their cancellation; without a reference they could vanish in the middle.
+_ABANDONED: set[asyncio.Task[None]] = set()

@@ -1,0 +1,84 @@
+"""Events from one task to another, in order, without growing beyond a bound."""
+
+import asyncio
+import collections
+
+from ripieno.events import Event, ExecutionProgress
+
+#: Events that may wait for a slow consumer. Progress beyond it is dropped: it is for the eyes.
+BOUND = 256
+
+
+class Channel:
+    """A bounded queue of events with one producer and at most one consumer.
+
+    ``put`` never waits, so that tools may call it; the producer awaits ``room`` wherever it can.
+    """
+
+    __slots__ = ("_bounded", "_closed", "_getter", "_putter", "_queue", "open")
+
+    def __init__(self) -> None:
+        self._queue: collections.deque[Event] = collections.deque()
+        self._getter: asyncio.Future[None] | None = None
+        self._putter: asyncio.Future[None] | None = None
+        self._bounded = True
+        self._closed = False
+        #: Whether anybody listens; without a listener events are not kept.
+        self.open = False
+
+    def put(self, event: Event) -> None:
+        """Adds an event, as long as the channel is not closed."""
+        if not self.open or self._closed or (len(self._queue) >= BOUND and isinstance(event, ExecutionProgress)):
+            return
+        self._queue.append(event)
+        _wake(self._getter)
+
+    @property
+    def full(self) -> bool:
+        """Whether the producer should wait for room."""
+        return self.open and self._bounded and len(self._queue) >= BOUND
+
+    async def room(self) -> None:
+        """Waits until the consumer has taken enough."""
+        while self.full:
+            self._putter = asyncio.get_running_loop().create_future()
+            try:
+                await self._putter
+            finally:
+                self._putter = None
+
+    async def get(self) -> Event | None:
+        """The next event, or None when there will be no more."""
+        while not self._queue:
+            if self._closed:
+                return None
+            self._getter = asyncio.get_running_loop().create_future()
+            try:
+                await self._getter
+            finally:
+                self._getter = None
+        event = self._queue.popleft()
+        if len(self._queue) < BOUND // 2:
+            _wake(self._putter)
+        return event
+
+    def release(self) -> None:
+        """The producer waits no more: the consumer is waiting for it."""
+        self._bounded = False
+        _wake(self._putter)
+
+    def mute(self) -> None:
+        """Nobody listens any more: what waits is forgotten, and so is what still comes."""
+        self.open = False
+        self._queue.clear()
+        _wake(self._putter)
+
+    def close(self) -> None:
+        """No more events will come; those that wait can still be taken."""
+        self._closed = True
+        _wake(self._getter)
+
+
+def _wake(waiter: asyncio.Future[None] | None) -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)

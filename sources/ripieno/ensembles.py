@@ -1,0 +1,351 @@
+"""THE main concept: invocables become invokers, and invokers play in an ensemble.
+
+An ensemble has one configuration, one connection and one life cycle. Where its invokers come from is an
+origin's matter. This module starts no process, opens no file and knows no wire.
+"""
+
+import dataclasses
+import inspect
+import pathlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Literal, Protocol, TypeAlias
+
+from frozendict import frozendict
+
+from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
+from ripieno.events import Alert
+from ripieno.exceptions import ConnectionFailure, NameAbsence, Problem, RipienoError, ValidationFault
+from ripieno.faults import Change
+from ripieno.naming import expose
+from ripieno.owning import Owner, reason
+from ripieno.policies import Hosted, Policy
+from ripieno.processes import Spawner
+from ripieno.schemas import Schema
+from ripieno.threads import run_in_thread
+
+Invocable: TypeAlias = Callable[["Context", dict[str, Any]], Awaitable[Any] | Any]
+State = Literal["new", "connecting", "connected", "disconnected", "failed"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What an invocable may return when its content alone does not say enough.
+
+    ``content`` is a string, JSON, a content, or a sequence of contents. Sizes are in bytes.
+    """
+
+    content: object = ""
+    exit_code: int | None = None
+    changes: tuple[Change, ...] = ()
+    stdout_truncated: bool = False
+    stderr_truncated: bool = False
+    total_bytes: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the application lends to origins and invocables.
+
+    ``workspace`` is absolute; ``secrets`` are the variables that descriptors may name; ``alert`` tells the
+    application something, from any thread.
+    """
+
+    workspace: pathlib.Path
+    spawner: Spawner
+    secrets: Mapping[str, str]
+    alert: Callable[[Alert], None]
+
+
+@dataclasses.dataclass(slots=True, kw_only=True, eq=False)
+class Context:
+    """What an invocable learns of the call that it serves.
+
+    ``namespace`` belongs to one conversation and one ensemble: whatever a tool keeps between calls. ``deadline``
+    is in the event loop's time. ``progress(done, total, message)`` may be called from any thread.
+    """
+
+    invoker: "Invoker"
+    invocation: str
+    conversation: str
+    turn: int
+    auxdata: Any
+    namespace: dict[str, Any]
+    connection: Any
+    configuration: Mapping[str, Any]
+    surroundings: Surroundings | None
+    deadline: float | None
+    progress: Callable[..., None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """What makes an invoker, before it has an ensemble. Without an invocable somebody else runs it.
+
+    ``exposed`` fixes the name that a model sees; None derives it from ``name`` and the ensemble's prefix.
+    """
+
+    name: str
+    schema: Schema
+    description: str = ""
+    invocable: Invocable | None = None
+    results: Schema | None = None
+    policy: Policy = Policy()  # noqa: RUF009
+    hosted: Hosted = "here"
+    configuration: Mapping[str, Any] = dataclasses.field(default_factory=frozendict[str, Any])
+    exposed: str | None = None
+
+
+class Invoker:
+    """An invocable with its name, description, argument schema and policy. Immutable."""
+
+    __slots__ = (
+        "configuration",
+        "description",
+        "encodings",
+        "ensemble",
+        "exposed",
+        "hosted",
+        "identity",
+        "invocable",
+        "name",
+        "policy",
+        "presets",
+        "results",
+        "schema",
+        "threaded",
+    )
+
+    def __init__(self, definition: Definition, ensemble: "Ensemble") -> None:
+        self.name = definition.name
+        self.identity = f"{ensemble.name}.{definition.name}"
+        self.exposed = definition.exposed or expose(definition.name, ensemble.prefix)
+        self.description = definition.description
+        self.invocable = definition.invocable
+        self.policy = definition.policy
+        self.presets: dict[str, object] = dict(definition.policy.presets)
+        self.schema = definition.schema.without(self.presets) if self.presets else definition.schema
+        self.results = definition.results
+        self.hosted: Hosted = definition.hosted
+        self.configuration = definition.configuration
+        self.ensemble = ensemble
+        self.threaded = not is_asynchronous(definition.invocable)
+        #: Each protocol keeps its own form of the definition here, under its own key.
+        self.encodings: dict[object, bytes] = {}
+
+    def __repr__(self) -> str:
+        return f"<Invoker {self.identity}>"
+
+    @property
+    def arguments_schema(self) -> Mapping[str, Any]:
+        """The JSON Schema of the arguments, as a model sees it: without presets."""
+        return self.schema.mapping
+
+    @property
+    def results_schema(self) -> Mapping[str, Any] | None:
+        """The JSON Schema of results, where one is declared."""
+        return None if self.results is None else self.results.mapping
+
+    async def __call__(self, context: Context, arguments: Mapping[str, Any]) -> Any:
+        """Validates the arguments, fills in what has a default, and runs the invocable.
+
+        Errors: ``ValidationFault`` when the arguments do not fit; whatever the invocable raises.
+        """
+        complete = self.schema.complete(arguments)
+        problems = self.schema.validate(complete)
+        if problems:
+            raise ValidationFault(" ".join(problem.message for problem in problems), code=problems[0].code)
+        return await self.perform(context, dict(complete))
+
+    async def perform(self, context: Context, arguments: dict[str, Any]) -> Any:
+        """Runs the invocable with arguments that are known to fit; plain functions in a thread."""
+        invocable = self.invocable
+        if invocable is None:
+            raise ConnectionFailure(self.ensemble.name, f"{self.identity} is run by the {self.hosted}, not here.")
+        if self.presets:
+            arguments = {**arguments, **self.presets}
+        if self.threaded:
+            result = await run_in_thread(invocable, context, arguments, name=self.identity)
+        else:
+            result = invocable(context, arguments)
+        return await result if inspect.isawaitable(result) else result
+
+
+def is_asynchronous(invocable: object) -> bool:
+    """Whether calling it gives an awaitable, as far as can be seen without calling it."""
+    return inspect.iscoroutinefunction(invocable) or inspect.iscoroutinefunction(getattr(invocable, "__call__", None))  # noqa: B004
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Connected:
+    """What an origin gives while it is open.
+
+    ``definitions`` are those that it discovered; ``bind`` makes the invocable of a declared or discovered one.
+    """
+
+    connection: Any = None
+    definitions: tuple[InvokerDescriptor, ...] = ()
+    bind: Callable[[InvokerDescriptor], Invocable | None]
+    hosted: Hosted = "here"
+
+
+class Origin(Protocol):
+    """A kind of place that invokers come from. Plugins write these."""
+
+    @property
+    def name(self) -> str:
+        """What ``origin = "…"`` says."""
+        ...
+
+    def check(self, descriptor: EnsembleDescriptor) -> Sequence[Problem]:
+        """What is wrong with the parts of a descriptor that are this origin's. Imports nothing, does no I/O."""
+        ...
+
+    def open(
+        self, descriptor: EnsembleDescriptor, surroundings: Surroundings
+    ) -> AbstractAsyncContextManager[Connected]:
+        """Connects, and disconnects at the end. Entered and left by one task."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A connection and everything that can be invoked over it."""
+
+    connection: Any
+    definitions: tuple[Definition, ...]
+
+
+Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[Opened]]
+
+
+class Ensemble:
+    """A group of invokers with one configuration, one connection and one life cycle.
+
+    The one live object: ``invokers`` is an immutable snapshot, and ``revision`` counts the snapshots.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        opener: Opener | None = None,
+        configuration: Mapping[str, Any] | None = None,
+        prefix: str = "",
+        required: bool = True,
+        description: str = "",
+        surroundings: Surroundings | None = None,
+    ) -> None:
+        self.name = name
+        self.prefix = prefix
+        self.required = required
+        self.description = description
+        self.configuration: Mapping[str, Any] = frozendict(configuration or {})
+        self.surroundings = surroundings
+        self.connection: Any = None
+        self.state: State = "new"
+        self.revision = 0
+        self.invokers: Mapping[str, Invoker] = frozendict()
+        self._opener = opener
+        self._owner: Owner[Opened] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Ensemble {self.name}: {self.state}, {len(self.invokers)} invokers>"
+
+    @classmethod
+    def of(cls, name: str, definitions: Iterable[Definition], **settings: Any) -> "Ensemble":
+        """An ensemble of definitions that need no connection. ``settings`` are those of the constructor."""
+        ensemble = cls(name, **settings)
+        ensemble._adopt(Opened(connection=None, definitions=tuple(definitions)))
+        return ensemble
+
+    @classmethod
+    def of_functions(
+        cls, name: str, functions: Iterable[Callable[..., Any]], *, policy: Policy | None = None, **settings: Any
+    ) -> "Ensemble":
+        """An ensemble of Python functions: schemas from their annotations, descriptions from their docstrings.
+
+        A first parameter named ``context`` receives the ``Context``. The effect is ``write`` unless ``policy``
+        says otherwise. Errors: ``SchemaInvalidity`` for an annotation that JSON Schema cannot express.
+        """
+        from ripieno.signatures import define_function
+
+        definitions: list[Definition] = []
+        for function in functions:
+            signature = define_function(function)
+            definitions.append(
+                Definition(
+                    name=function.__name__,
+                    description=signature.description,
+                    schema=signature.schema,
+                    invocable=signature.invocable,
+                    policy=policy or Policy(),
+                )
+            )
+        return cls.of(name, definitions, **settings)
+
+    @classmethod
+    def of_request(cls, definitions: Iterable[Definition], name: str = "client") -> "Ensemble":
+        """Tools that a caller declares in its request and runs itself, under the names it sent."""
+        return cls.of(
+            name, (dataclasses.replace(one, hosted="caller", exposed=one.exposed or one.name) for one in definitions)
+        )
+
+    def access_invoker(self, name: str) -> Invoker:
+        """The invoker of that name. Errors: ``NameAbsence``, with the nearest names."""
+        try:
+            return self.invokers[name]
+        except KeyError:
+            raise NameAbsence(
+                "invoker", f"{self.name}.{name}", (one.identity for one in self.invokers.values())
+            ) from None
+
+    async def __aenter__(self) -> "Ensemble":
+        await self.connect()
+        return self
+
+    async def __aexit__(self, *details: object) -> None:
+        await self.disconnect()
+
+    async def connect(self) -> None:
+        """Connects, and takes what is offered. May be called twice.
+
+        Errors: ``ConnectionFailure`` with the reason; nothing is left open then.
+        """
+        if self.state in ("connected", "connecting"):
+            return
+        if self._opener is None:
+            self.state = "connected"
+            return
+        self.state = "connecting"
+        self._owner = Owner(self.name, self._opener, lost=self._lose)
+        try:
+            opened = await self._owner.open()
+        except Exception as error:
+            self.state = "failed"
+            if isinstance(error, RipienoError):
+                raise
+            raise ConnectionFailure(self.name, f"it could not connect: {reason(error)}") from error
+        self._adopt(opened)
+
+    async def disconnect(self) -> None:
+        """Disconnects. May be called twice, and before ``connect``; never raises for what goes wrong on the way."""
+        owner, self._owner = self._owner, None
+        self.connection = None
+        if self.state != "failed":
+            self.state = "disconnected"
+        if owner is not None:
+            await owner.close()
+
+    def _lose(self, error: BaseException) -> None:
+        self.state = "failed"
+        if self.surroundings is not None:
+            self.surroundings.alert(Alert(message=f"Ensemble {self.name!r} was lost: {reason(error)}"))
+
+    def _adopt(self, opened: Opened) -> None:
+        """Takes a new snapshot of what is offered, ordered by name so that it is the same byte for byte."""
+        invokers = (Invoker(definition, self) for definition in sorted(opened.definitions, key=lambda one: one.name))
+        self.connection = opened.connection
+        self.invokers = frozendict({invoker.name: invoker for invoker in invokers})
+        self.revision += 1
+        self.state = "connected"

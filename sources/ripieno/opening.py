@@ -1,0 +1,101 @@
+"""From a descriptor to an opener: the connection, and everything that can be invoked over it.
+
+The origins of one ensemble (its connection's, and those of its invokers) are opened together and left together, by
+whichever task enters the opener.
+"""
+
+import contextlib
+from collections.abc import AsyncGenerator, Iterator, Mapping
+
+from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
+from ripieno.ensembles import Connected, Definition, Opened, Opener, Origin, Surroundings
+from ripieno.events import Alert
+from ripieno.exceptions import NameAbsence, SchemaInvalidity
+from ripieno.schemas import Schema
+
+
+def opener(descriptor: EnsembleDescriptor, origins: Mapping[str, Origin], surroundings: Surroundings) -> Opener:
+    """What opens an ensemble. Invokers that are not enabled are left out; nothing happens before it is entered.
+
+    Errors, when it is entered: ``NameAbsence`` for an origin that is not among ``origins``; whatever an origin raises.
+    A tool that a connection offers and that cannot be used is left out, and an ``Alert`` says why.
+    """
+
+    @contextlib.asynccontextmanager
+    async def open_origins() -> AsyncGenerator[Opened, None]:
+        async with contextlib.AsyncExitStack() as stack:
+            connected: dict[str, Connected] = {}
+            for name in needed_origins(descriptor):
+                if name not in origins:
+                    raise NameAbsence("origin", name, origins)
+                connected[name] = await stack.enter_async_context(origins[name].open(descriptor, surroundings))
+            main = connected[descriptor.connection.origin] if descriptor.connection is not None else None
+            definitions = [
+                _define(invoker, connected[invoker.invocable.origin])
+                for invoker in descriptor.invokers
+                if invoker.enabled
+            ]
+            if main is not None:
+                declared = {invoker.name for invoker in descriptor.invokers}
+                definitions.extend(_define_discovered(descriptor, declared, main, surroundings))
+            yield Opened(connection=None if main is None else main.connection, definitions=tuple(definitions))
+
+    return open_origins
+
+
+def needed_origins(descriptor: EnsembleDescriptor) -> tuple[str, ...]:
+    """The origins that an ensemble needs: its connection's, then those of its enabled invokers, each once."""
+    names = [] if descriptor.connection is None else [descriptor.connection.origin]
+    names.extend(invoker.invocable.origin for invoker in descriptor.invokers if invoker.enabled)
+    return tuple(dict.fromkeys(names))
+
+
+def _define(invoker: InvokerDescriptor, connected: Connected) -> Definition:
+    """A declared invoker. Its schema is ours, and closed unless it says otherwise."""
+    return _definition(
+        invoker,
+        connected,
+        Schema.of(invoker.arguments, closed=True),
+        None if invoker.results is None else Schema.of(invoker.results, closed=False),
+    )
+
+
+def _define_discovered(
+    descriptor: EnsembleDescriptor, declared: set[str], connected: Connected, surroundings: Surroundings
+) -> Iterator[Definition]:
+    """What a connection offers, as far as it can be used. Foreign schemas stay as they are."""
+
+    def tell(name: str, what: str) -> None:
+        surroundings.alert(Alert(message=what, tool=f"{descriptor.name}.{name}"))
+
+    for invoker in connected.definitions:
+        if not invoker.enabled:
+            continue
+        if invoker.name in declared:
+            tell(invoker.name, "The tool is left out: an invoker of this ensemble has its name.")
+            continue
+        try:
+            schema = Schema.of(invoker.arguments, closed=False)
+        except SchemaInvalidity as invalidity:
+            tell(invoker.name, f"The tool is left out: the schema of its arguments cannot be used: {invalidity}")
+            continue
+        results = None
+        if invoker.results is not None:
+            try:
+                results = Schema.of(invoker.results, closed=False)
+            except SchemaInvalidity as invalidity:
+                tell(invoker.name, f"The results of the tool are not checked: their schema is broken: {invalidity}")
+        yield _definition(invoker, connected, schema, results)
+
+
+def _definition(invoker: InvokerDescriptor, connected: Connected, schema: Schema, results: Schema | None) -> Definition:
+    return Definition(
+        name=invoker.name,
+        description=invoker.description,
+        schema=schema,
+        results=results,
+        invocable=connected.bind(invoker),
+        policy=invoker.policy,
+        hosted=connected.hosted,
+        configuration=invoker.configuration,
+    )

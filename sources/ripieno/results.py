@@ -1,0 +1,166 @@
+"""What an invocable returned, made into contents and bounded to what a model should read."""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeGuard
+
+from ripieno.contents import (
+    AudioContent,
+    Content,
+    DocumentContent,
+    ImageContent,
+    OpaqueContent,
+    TextualContent,
+    legible,
+)
+from ripieno.ensembles import Outcome
+from ripieno.exceptions import JsonInvalidity
+from ripieno.faults import Change, Fault
+from ripieno.jsonvalues import encode, freeze
+
+_CONTENTS = (TextualContent, ImageContent, AudioContent, DocumentContent, OpaqueContent)
+#: Pictures are measured in megabytes: together they have this many times the room of text.
+_DATA_ROOM = 16
+
+
+def contents_of(value: Any) -> tuple[Content, ...]:
+    """The contents of a string, of JSON, of a content, of a sequence of contents, or of an ``Outcome``.
+
+    None is no content. Errors: ``TypeError`` for anything else, naming its type.
+    """
+    if isinstance(value, Outcome):
+        value = value.content
+    if isinstance(value, str):
+        return (TextualContent(text=_legible(value)),)
+    if value is None:
+        return ()
+    if isinstance(value, _CONTENTS):
+        return (_checked(value),)
+    if _are_contents(value):
+        return tuple([_checked(one) for one in value])
+    try:
+        frozen = freeze(value)
+    except JsonInvalidity as error:
+        raise TypeError(
+            f"An invocable returns a string, JSON, contents or an Outcome, not {type(value).__name__}: {error}"
+        ) from error
+    try:
+        text = encode(frozen).decode()
+    except JsonInvalidity:
+        # Names of files that are not UTF-8 have halves of characters; in JSON they can be said as escapes.
+        text = json.dumps(frozen, separators=(",", ":"))
+    return (TextualContent(text=text, mime_type="application/json"),)
+
+
+def _are_contents(value: object) -> TypeGuard[Sequence[Content]]:
+    ones: Any = value
+    return isinstance(value, Sequence) and len(ones) > 0 and all(isinstance(one, _CONTENTS) for one in ones)
+
+
+def _checked(content: Any) -> Content:
+    """The content, when its parts are what they should be: it will be kept, compared, hashed and encoded."""
+    if isinstance(content, OpaqueContent):
+        _check(content, "data", Mapping)
+        return dataclasses.replace(content, data=freeze(content.data))
+    _check(content, "mime_type", str)
+    if isinstance(content, TextualContent):
+        _check(content, "text", str)
+        return content if content.text.isascii() else dataclasses.replace(content, text=legible(content.text))
+    if isinstance(content, DocumentContent) and content.url is not None:
+        _check(content, "url", str)
+    else:
+        _check(content, "data", bytes)
+    checked: Content = content
+    return checked
+
+
+def _check(content: Any, name: str, kind: type) -> None:
+    value = getattr(content, name)
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} of {type(content).__name__} is {type(value).__name__}, not {kind.__name__}.")
+
+
+def _legible(text: str) -> str:
+    return text if text.isascii() else legible(text)
+
+
+def changes_of(outcome: Outcome) -> tuple[Change, ...]:
+    """What a call did to the world, as its tool says. Errors: ``TypeError`` for what is no sequence of changes."""
+    changes: tuple[Any, ...] = tuple(outcome.changes)
+    for change in changes:
+        if not isinstance(change, Change):
+            raise TypeError(f"changes of Outcome has a {type(change).__name__} among them, not only Change.")
+    return changes
+
+
+def structure_of(value: object) -> object | None:
+    """The JSON that a result schema is about: what was returned, unless it is text or contents."""
+    if isinstance(value, Outcome):
+        value = value.content
+    if isinstance(value, (str, *_CONTENTS)) or _are_contents(value):
+        return None
+    return value
+
+
+def bound(contents: tuple[Content, ...], limit: int) -> tuple[tuple[Content, ...], int, bool]:
+    """The contents with at most ``limit`` bytes of text, the bytes there were, and whether any were left out.
+
+    Head and tail stay, and a line between them says how much is missing. Images and the like have room of their own;
+    one that does not fit into it is replaced by a text that says so.
+    """
+    room, data_room, total = limit, limit * _DATA_ROOM, 0
+    bounded: list[Content] = []
+    cut = False
+    for content in contents:
+        kept: Content = content
+        if isinstance(content, TextualContent):
+            text = content.text
+            size = len(text) if text.isascii() else len(text.encode())
+            if size > room:
+                kept = TextualContent(text=shorten(text, room), mime_type=content.mime_type)
+            room = max(0, room - size)
+        else:
+            size = _size(content)
+            if size > data_room:
+                kind = content.kind if isinstance(content, OpaqueContent) else content.mime_type
+                kept = TextualContent(text=f"[{size} bytes of {kind} left out]")
+            else:
+                data_room -= size
+        cut = cut or kept is not content
+        total += size
+        bounded.append(kept)
+    return tuple(bounded), total, cut
+
+
+def _size(content: ImageContent | AudioContent | DocumentContent | OpaqueContent) -> int:
+    if isinstance(content, OpaqueContent):
+        return len(encode(content.data))
+    return 0 if content.data is None else len(content.data)
+
+
+def bound_fault(fault: Fault, limit: int) -> Fault:
+    """The fault with its texts bounded like any others; details that are too long are left out."""
+    details = len(encode(fault.details)) if fault.details else 0
+    suggestion = fault.suggestion or ""
+    if (len(fault.message) + len(suggestion)) * 4 + details <= limit:
+        return fault
+    return dataclasses.replace(
+        fault,
+        message=_short(fault.message, limit),
+        suggestion=_short(suggestion, limit) if suggestion else fault.suggestion,
+        details=fault.details if details <= limit else freeze({"left_out": f"{details} bytes"}),
+    )
+
+
+def _short(text: str, limit: int) -> str:
+    return shorten(text, limit) if len(text.encode()) > limit else text
+
+
+def shorten(text: str, limit: int) -> str:
+    """Head and tail of a text, together about ``limit`` bytes of UTF-8, with a line that tells what is missing."""
+    data = text.encode("utf-8", "backslashreplace")
+    head = data[: limit * 2 // 3].decode("utf-8", "ignore")
+    tail = data[len(data) - (limit - limit * 2 // 3) :].decode("utf-8", "ignore") if limit > 0 else ""
+    missing = len(data) - len(head.encode()) - len(tail.encode())
+    return f"{head}\n[… {missing} bytes left out …]\n{tail}"

@@ -1,0 +1,35 @@
+"""Starts one call of one tool."""
+
+from typing import Any
+
+from ripieno.calls import Call, settle
+from ripieno.canisters import ResultCanister
+from ripieno.controls import Rules
+from ripieno.ensembles import Definition
+from ripieno.execution import Circumstances, Execution, Prepared
+from ripieno.offers import Offer
+from tests.mechanism.players import Listening, ensemble, invoke, tool
+
+EVERYTHING = Rules(approve=("mine.look",))
+
+
+def begin(invocable: Any, *, listening: Listening | None = None, seconds: float | None = None, **policy: Any) -> Call:
+    """A call of a tool, just started."""
+    definition: Definition = tool("look", invocable, **policy)
+    execution = Execution(rules=EVERYTHING, surroundings=listening.surroundings if listening else None)
+    around = Circumstances()
+    prepared = execution.prepare(invoke("look"), Offer.of([ensemble(definition)]), around)
+    assert isinstance(prepared, Prepared)
+    call = execution.launch(prepared, around, seconds=seconds)
+    assert isinstance(call, Call)
+    return call
+
+
+async def result_of(invocable: Any, **settings: Any) -> ResultCanister:
+    call = begin(invocable, **settings)
+    await settle((call,))
+    return call.result.result()
+
+
+def category(result: ResultCanister) -> str | None:
+    return None if result.error is None else result.error.category
