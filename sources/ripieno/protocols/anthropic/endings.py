@@ -1,0 +1,55 @@
+"""How an answer of the Messages wire ends: why, and what it used; both directions."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ripieno.controls import Finish
+from ripieno.conversations import NO_USAGE, Usage
+from ripieno.descriptors.tables import EMPTY
+
+FINISHES: Mapping[str, Finish] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "invocations",
+    # The provider's own tools take a break: it is asked again, with what it said so far.
+    "pause_turn": "invocations",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "filter",
+}
+REASONS: Mapping[Finish, str] = {
+    "stop": "end_turn",
+    "invocations": "tool_use",
+    "length": "max_tokens",
+    "filter": "refusal",
+    "terminal": "end_turn",
+    "limit": "end_turn",
+    "open": "tool_use",
+}
+
+
+def usage_of(native: Mapping[str, Any]) -> Usage:
+    """Usage in our words; the wire counts what was cached beside the input, we count it within."""
+    if not native:
+        return NO_USAGE
+    read = native.get("cache_read_input_tokens") or 0
+    written = native.get("cache_creation_input_tokens") or 0
+    details = native.get("output_tokens_details") or EMPTY
+    return Usage(
+        input_tokens=(native.get("input_tokens") or 0) + read + written,
+        output_tokens=native.get("output_tokens") or 0,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        reasoning_tokens=details.get("thinking_tokens") or 0,
+    )
+
+
+def usage_object(usage: Usage) -> dict[str, Any]:
+    """Usage as the wire counts it."""
+    return {
+        "input_tokens": max(0, usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens),
+        "output_tokens": usage.output_tokens,
+        "cache_read_input_tokens": usage.cache_read_tokens,
+        "cache_creation_input_tokens": usage.cache_write_tokens,
+        "output_tokens_details": {"thinking_tokens": usage.reasoning_tokens},
+    }

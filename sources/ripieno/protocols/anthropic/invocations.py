@@ -1,0 +1,124 @@
+"""Tools, calls and results of the Messages wire."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.contents import Content, OpaqueContent, TextualContent, text_of
+from ripieno.ensembles import Definition, Ensemble, Invoker
+from ripieno.exceptions import InputError
+from ripieno.faults import Fault
+from ripieno.offers import Offer
+from ripieno.processors import Identifiers, InvocationsProcessor, Native
+from ripieno.protocols.anthropic.blocks import NAME, block_of, contents_of
+from ripieno.protocols.reading import extras_of, read_invocation
+from ripieno.schemas import Schema
+
+_CALL_KEYS = frozenset({"type", "id", "name", "input"})
+
+
+class Invocations(InvocationsProcessor):
+    """Flat definitions; calls and results are blocks of messages."""
+
+    def prepare_tools(self, ensembles: Sequence[Ensemble] | Offer) -> Sequence[Native]:
+        offer = ensembles if isinstance(ensembles, Offer) else Offer.of(ensembles)
+        return [definition_of(invoker) for invoker in offer.invokers if invoker.hosted != "provider"]
+
+    def normalize_invocations(self, native: Native) -> Sequence[InvocationCanister]:
+        identifiers = Identifiers()
+        calls = [block for block in native.get("content") or () if block.get("type") == "tool_use"]
+        return [invocation_of(block, identifiers.settle(block.get("id"))) for block in calls]
+
+    def nativize_results(self, results: Sequence[ResultCanister]) -> Sequence[Native]:
+        return [{"role": "user", "content": [result_block(result) for result in results]}] if results else []
+
+
+INVOCATIONS = Invocations()
+
+
+def definition_of(invoker: Invoker) -> Mapping[str, Any]:
+    """One tool as the wire defines it."""
+    definition: dict[str, Any] = {"name": invoker.exposed}
+    if invoker.description:
+        definition["description"] = invoker.description
+    definition["input_schema"] = invoker.arguments_schema
+    return definition
+
+
+def invocation_of(block: Native, identifier: str | None = None) -> InvocationCanister:
+    """The call in a whole block; what a provider wants back on it stays beside it."""
+    return read_invocation(
+        identifier=str(block.get("id") or "") if identifier is None else identifier,
+        name=str(block.get("name") or ""),
+        sent=block.get("input"),
+        protocol=NAME,
+        extras=extras_in(block),
+        keep_text=False,
+    )
+
+
+def extras_in(block: Native) -> dict[str, Any]:
+    """The keys of a call that are nobody's business but the provider's, such as ``caller``."""
+    return {key: value for key, value in block.items() if key not in _CALL_KEYS and value is not None}
+
+
+def invocation_block(invocation: InvocationCanister) -> dict[str, Any]:
+    """The block of a call."""
+    return {
+        "type": "tool_use",
+        "id": invocation.identifier,
+        "name": invocation.name,
+        "input": invocation.arguments,
+        **extras_of(invocation, NAME),
+    }
+
+
+def result_block(result: ResultCanister) -> dict[str, Any]:
+    """The block of a result. Text alone is a string, which every server understands; what failed stands first."""
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.invocation_id}
+    natives = [native for content in result.content if (native := _result_block(content)) is not None]
+    texts = [native["text"] for native in natives if native["type"] == "text"]
+    others = [native for native in natives if native["type"] != "text"]
+    text = "".join(texts)
+    if result.error is not None:
+        text = f"{result.error.text()}\n{text}" if text else result.error.text()
+        natives = [{"type": "text", "text": text}, *others]
+        block["is_error"] = True
+    block["content"] = natives if others else text
+    return block
+
+
+def _result_block(content: Content) -> Mapping[str, Any] | None:
+    block = block_of(content)
+    if block is None and not isinstance(content, TextualContent | OpaqueContent):
+        return {"type": "text", "text": f"[{type(content).__name__} left out]"}
+    return block
+
+
+def result_of(block: Native) -> ResultCanister:
+    """The result in a block of a request. Errors: ``InputError``."""
+    identifier = block.get("tool_use_id")
+    if not isinstance(identifier, str):
+        raise InputError("A tool_result has no tool_use_id.")
+    contents = contents_of(block.get("content"))
+    if not block.get("is_error"):
+        return ResultCanister(invocation_id=identifier, content=contents)
+    message = text_of(contents).removeprefix("Error: ")
+    rest = tuple(content for content in contents if not isinstance(content, TextualContent))
+    return ResultCanister(invocation_id=identifier, content=rest, error=Fault(category="execution", message=message))
+
+
+def definition_from(tool: Native) -> Definition | None:
+    """A tool that a client declares; None for one that the provider would run. Errors: ``InputError``."""
+    if tool.get("type") not in (None, "custom"):
+        return None
+    name = tool.get("name")
+    if not isinstance(name, str) or not name:
+        raise InputError("A tool has no name.")
+    return Definition(
+        name=name,
+        exposed=name,
+        description=str(tool.get("description") or ""),
+        schema=Schema.of(tool.get("input_schema") or {"type": "object"}),
+        hosted="caller",
+    )

@@ -1,0 +1,190 @@
+"""Canisters to messages of the Messages wire, and back."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ripieno.canisters import (
+    AssistantCanister,
+    Canister,
+    DocumentCanister,
+    InvocationCanister,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from ripieno.contents import Content, DocumentContent, TextualContent
+from ripieno.descriptors.tables import is_list, is_table
+from ripieno.exceptions import InputError
+from ripieno.jsonvalues import encode
+from ripieno.processors import Capabilities, MessagesProcessor, Native
+from ripieno.protocols.anthropic.blocks import NAME, block_of, blocks_of, content_of, contents_of, text_source
+from ripieno.protocols.anthropic.invocations import invocation_block, invocation_of, result_block, result_of
+from ripieno.protocols.asking import tables_in
+from ripieno.protocols.pieces import piece, recall, remember
+
+_ROLES: Mapping[type, bytes] = {
+    UserCanister: b"user",
+    DocumentCanister: b"user",
+    ResultCanister: b"user",
+    AssistantCanister: b"assistant",
+    InvocationCanister: b"assistant",
+    SupervisorCanister: b"system",
+}
+
+
+class Messages(MessagesProcessor):
+    """Interleaves: each canister is some blocks, and adjacent blocks of one role are one message."""
+
+    def nativize(
+        self, canisters: Sequence[Canister], capabilities: Capabilities, memory: dict[object, Any] | None = None
+    ) -> bytes:
+        del capabilities  # None of them changes a message on this wire.
+        said, messages = recall(memory, NAME, canisters)
+        role = b""
+        results: list[bytes] = []
+        blocks: list[bytes] = []
+        last = said
+        for place, canister in enumerate(canisters[said:], said):
+            kind = type(canister)
+            data = piece(canister, NAME, _PIECES[kind])
+            if not data:
+                continue  # Nothing is said here: it parts no messages either.
+            if _ROLES[kind] != role:
+                _close(messages, role, results, blocks)
+                role, last = _ROLES[kind], place
+            # Results stand first in their message, whatever else the user says.
+            (results if kind is ResultCanister else blocks).append(data)
+        # Whatever comes next may still join the last of them.
+        remember(memory, NAME, canisters[:last], messages)
+        _close(messages, role, results, blocks)
+        return b"[" + b",".join(messages) + b"]"
+
+    def normalize(self, native: Native) -> tuple[Canister, ...]:
+        canisters: list[Canister] = []
+        system = contents_of(native.get("system"))
+        if system:
+            canisters.append(SupervisorCanister(content=system))
+        for message in tables_in(native, "messages"):
+            canisters.extend(_canisters(message))
+        return tuple(canisters)
+
+
+MESSAGES = Messages()
+
+
+def _close(messages: list[bytes], role: bytes, results: list[bytes], blocks: list[bytes]) -> None:
+    if results or blocks:
+        messages.append(b'{"role":"%s","content":[%s]}' % (role, b",".join(results + blocks)))
+        results.clear()
+        blocks.clear()
+
+
+def _said(canister: UserCanister | AssistantCanister) -> bytes:
+    return encode(blocks_of(canister.content))[1:-1]
+
+
+def _supervisor(canister: SupervisorCanister) -> bytes:
+    return encode(supervisor_blocks(canister))[1:-1]
+
+
+def supervisor_blocks(canister: SupervisorCanister) -> list[Mapping[str, Any]]:
+    """What a supervisor says: text alone, anything else is refused there."""
+    return blocks_of([content for content in canister.content if isinstance(content, TextualContent)])
+
+
+def _document(canister: DocumentCanister) -> bytes:
+    about = {"context": canister.identifier} | ({} if canister.title is None else {"title": canister.title})
+    blocks: list[Mapping[str, Any]] = []
+    for content in canister.content:
+        if isinstance(content, TextualContent) and content.text:
+            blocks.append({"type": "document", "source": text_source(content.text), **about})
+        elif (block := block_of(content)) is not None:
+            blocks.append({**block, **about} if block["type"] == "document" else block)
+    return encode(blocks)[1:-1]
+
+
+def _invocation(canister: InvocationCanister) -> bytes:
+    return encode(invocation_block(canister))
+
+
+def _result(canister: ResultCanister) -> bytes:
+    return encode(result_block(canister))
+
+
+_PIECES: Mapping[type, Callable[[Any], bytes]] = {
+    UserCanister: _said,
+    AssistantCanister: _said,
+    SupervisorCanister: _supervisor,
+    DocumentCanister: _document,
+    InvocationCanister: _invocation,
+    ResultCanister: _result,
+}
+
+
+def _canisters(message: Mapping[str, Any]) -> Sequence[Canister]:
+    role, content = message.get("role"), message.get("content")
+    if role == "system":
+        return [SupervisorCanister(content=contents_of(content))]
+    if role not in ("user", "assistant"):
+        raise InputError(f"A message has the role {role!r}; known are user, assistant and system.")
+    canisters: list[Canister] = []
+    contents: list[Content] = []
+    make = UserCanister if role == "user" else AssistantCanister
+    for block in _listed(content):
+        special = _special(block, role)
+        if special is None:
+            contents.append(content_of(block))
+            continue
+        if contents or (role == "assistant" and not canisters):
+            # Calls stand after an assistant's canister, as in answers: an empty one when it only invokes.
+            canisters.append(make(content=tuple(contents)))
+            contents.clear()
+        canisters.append(special)
+    if contents or not canisters:
+        canisters.append(make(content=tuple(contents)))
+    return canisters
+
+
+def _listed(content: object) -> Sequence[Any]:
+    """The blocks of a message, of which a text is one."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    if not is_list(content):
+        raise InputError("Content is a text or a list of blocks.")
+    return content
+
+
+def _special(block: object, role: object) -> Canister | None:
+    """The canister of a block that is one by itself."""
+    if not is_table(block):
+        return None
+    kind = block.get("type")
+    if kind == "tool_use" and role == "assistant":
+        return invocation_of(block)
+    if kind == "tool_result" and role == "user":
+        return result_of(block)
+    if kind == "document" and role == "user" and block.get("context"):
+        return _document_of(block)
+    return None
+
+
+def _document_of(block: Mapping[str, Any]) -> DocumentCanister:
+    content = content_of({"type": "document", "source": block.get("source")})
+    if isinstance(content, DocumentContent) and content.data is not None and content.mime_type == "text/plain":
+        content = TextualContent(text=content.data.decode())
+    title = block.get("title")
+    return DocumentCanister(
+        content=(content,), identifier=str(block["context"]), title=None if title is None else str(title)
+    )
+
+
+def system_of(canisters: Sequence[Canister]) -> tuple[list[Mapping[str, Any]], int]:
+    """The blocks of the leading supervisor canisters, and how many canisters those are."""
+    leading = 0
+    blocks: list[Mapping[str, Any]] = []
+    for canister in canisters:
+        if not isinstance(canister, SupervisorCanister):
+            break
+        leading += 1
+        blocks.extend(supervisor_blocks(canister))
+    return blocks, leading

@@ -1,0 +1,32 @@
+"""A whole request of the Messages wire: written by the client half, read by the server half."""
+
+from ripieno.jsonvalues import encode
+from ripieno.processors import Asked, Native, Request
+from ripieno.protocols.anthropic.blocks import NAME
+from ripieno.protocols.anthropic.controls import CONTROLS, tool_choice
+from ripieno.protocols.anthropic.invocations import definition_from, definition_of
+from ripieno.protocols.anthropic.messages import MESSAGES, system_of
+from ripieno.protocols.asking import read_request
+from ripieno.protocols.pieces import definitions, join
+
+
+def request(asked: Request) -> bytes:
+    """The body of a request. Errors: ``InputError`` for a control that the wire refuses."""
+    system, leading = system_of(asked.canisters)
+    canisters = asked.canisters[leading:] if leading else asked.canisters
+    rest = {"model": asked.model, **CONTROLS.nativize(asked.controls, asked.capabilities)}
+    members = [("messages", MESSAGES.nativize(canisters, asked.capabilities, asked.memory))]
+    if system:
+        members.append(("system", encode(system)))
+    tools = definitions(asked.offer, NAME, definition_of)
+    if tools is not None:
+        members.append(("tools", tools))
+        choice = tool_choice(asked.controls, asked.offer, asked.capabilities)
+        if choice is not None:
+            rest["tool_choice"] = choice
+    return join(members, rest)
+
+
+def parse(native: Native) -> Asked:
+    """What a client asks for. Errors: ``InputError``, which says what is wrong with its request."""
+    return read_request(native, messages=MESSAGES, controls=CONTROLS, definition=definition_from)

@@ -1,0 +1,144 @@
+"""What is the same in every request: what a client asks a server of ours for, and what a model can be asked for."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ripieno.controls import Controls, Reasoning
+from ripieno.descriptors.tables import EMPTY, is_list, is_table
+from ripieno.ensembles import Definition
+from ripieno.exceptions import InputError, NameAbsence
+from ripieno.offers import Offer
+from ripieno.processors import Asked, Capabilities, ControlsProcessor, MessagesProcessor, Native
+
+#: Efforts that servers know, in our words: the nearest one.
+_EFFORTS: Mapping[object, Reasoning] = {
+    "none": "none",
+    "minimal": "low",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "high",
+    "max": "high",
+}
+
+
+def sampling_of(controls: Controls, capabilities: Capabilities, *, default: bool = True) -> dict[str, float]:
+    """The sampling controls that are given. Errors: ``InputError`` where the model takes none.
+
+    ``default`` is what holds where the provider's data does not say.
+    """
+    given = {"temperature": controls.temperature, "top_p": controls.top_p}
+    sampling = {name: value for name, value in given.items() if value is not None}
+    if sampling and not capabilities.get("sampling", default):
+        raise InputError(
+            f"This model takes no {' or '.join(sampling)}: leave it out, or set sampling = true in the provider's "
+            "capabilities."
+        )
+    return sampling
+
+
+def choice_of(controls: Controls, offer: Offer, capabilities: Capabilities) -> str | None:
+    """The choice among the tools of an offer that a model can be asked for; None leaves it to the provider.
+
+    Where no tool is allowed, the choice is ``none``. Errors: ``InputError`` where the model cannot be made to call,
+    ``NameAbsence`` for a tool that is not offered.
+    """
+    choice = "none" if controls.allowed_tools == () else controls.tool_choice
+    if choice in (None, "auto", "none"):
+        return choice
+    if not capabilities.get("tool_choice", True):
+        raise InputError(
+            f"This model cannot be made to call a tool (tool_choice = {choice!r}): leave tool_choice out, or set "
+            "tool_choice = true in the provider's capabilities."
+        )
+    if choice != "required" and offer.named(choice) is None:
+        raise NameAbsence("offered tool", choice, offer.names)
+    return choice
+
+
+def read_request(
+    native: Native,
+    *,
+    messages: MessagesProcessor,
+    controls: ControlsProcessor,
+    definition: Callable[[Native], Definition | None],
+) -> Asked:
+    """A client's request. Errors: ``InputError``, which says what is wrong with it."""
+    model = native.get("model")
+    if not isinstance(model, str) or not model:
+        raise InputError("The request has no model.")
+    if not isinstance(native.get("messages"), list):
+        raise InputError("The request has no messages.")
+    try:
+        tools = [definition(tool) for tool in tables_in(native, "tools")]
+        return Asked(
+            model=model,
+            canisters=messages.normalize(native),
+            tools=tuple(tool for tool in tools if tool is not None),
+            controls=controls.normalize(native),
+        )
+    except (AttributeError, KeyError, TypeError) as error:
+        raise InputError(f"The request cannot be read: {error}.") from error
+
+
+def tables_in(native: Native, key: str) -> Sequence[Mapping[str, Any]]:
+    """The objects in a list; an absent list has none. Errors: ``InputError``."""
+    values = native.get(key)
+    if values is None:
+        return ()
+    if not is_list(values) or not all(is_table(value) for value in values):
+        raise InputError(f"{key} is a list of objects.")
+    return values
+
+
+def table_in(native: Native, key: str) -> Mapping[str, Any]:
+    """The object under a key; an absent one is empty. Errors: ``InputError``."""
+    value = native.get(key)
+    if value is None:
+        return EMPTY
+    if not is_table(value):
+        raise InputError(f"{key} is an object.")
+    return value
+
+
+def number_in(native: Native, key: str) -> float | None:
+    """The number under a key. Errors: ``InputError``."""
+    value = native.get(key)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise InputError(f"{key} is a number, not {value!r}.")
+    return value
+
+
+def count_in(native: Native, key: str) -> int | None:
+    """The whole number from 1 under a key. Errors: ``InputError``."""
+    value = number_in(native, key)
+    if value is not None and (not isinstance(value, int) or value < 1):
+        raise InputError(f"{key} is a whole number from 1 on, not {value!r}.")
+    return value
+
+
+def flag_in(native: Native, key: str) -> bool | None:
+    """The boolean under a key. Errors: ``InputError``."""
+    value = native.get(key)
+    if value is not None and not isinstance(value, bool):
+        raise InputError(f"{key} is true or false, not {value!r}.")
+    return value
+
+
+def texts_in(native: Native, key: str) -> tuple[str, ...] | None:
+    """The texts under a key, where one may stand alone; None when there are none. Errors: ``InputError``."""
+    value = native.get(key)
+    values: object = [value] if isinstance(value, str) else value or ()
+    if not is_list(values) or not all(isinstance(one, str) for one in values):
+        raise InputError(f"{key} is a text or a list of texts.")
+    return tuple(values) or None
+
+
+def effort_in(native: Native, key: str) -> Reasoning | None:
+    """How much a model may think: the nearest of our words. Errors: ``InputError`` for an unknown one."""
+    value = native.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, str) or value not in _EFFORTS:
+        raise InputError(f"{key} is one of {', '.join(map(str, _EFFORTS))}; not {value!r}.")
+    return _EFFORTS[value]

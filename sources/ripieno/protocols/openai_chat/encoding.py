@@ -1,0 +1,161 @@
+"""Our events as answers of the chat completions wire: streamed, whole, and errors."""
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ripieno.canisters import InvocationCanister
+from ripieno.contents import OpaqueContent, TextualContent
+from ripieno.conversations import NO_USAGE
+from ripieno.events import (
+    ArgumentsDelta,
+    ContentSealed,
+    Event,
+    InvocationBegan,
+    InvocationSealed,
+    ReasoningDelta,
+    TextDelta,
+    TurnBegan,
+    TurnEnded,
+)
+from ripieno.jsonvalues import encode as encode_json
+from ripieno.protocols.openai_chat.endings import REASONS, usage_object
+from ripieno.protocols.openai_chat.invocations import NAME, call_object
+from ripieno.protocols.openai_chat.reasoning import additions_of
+from ripieno.protocols.reading import extras_of
+
+_ERRORS = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
+#: Where the text of reasoning stands; what was streamed of it is not sent again.
+_REASONING_TEXTS = ("reasoning_content", "reasoning")
+
+
+class Encoder:
+    """Streams an answer. Sealed events send what no delta has sent before them."""
+
+    def __init__(self, model: str) -> None:
+        self._head = (
+            b'data: %s,"choices":[{"index":0,"delta":' % encode_json(_header("chat.completion.chunk", model))[:-1]
+        )
+        self._texted = False
+        self._reasoned = False
+        self._began: set[int] = set()
+        self._argued: set[int] = set()
+        self._writers: Mapping[type, Callable[[Any], bytes]] = {
+            TextDelta: self._say,
+            ArgumentsDelta: self._argue,
+            ReasoningDelta: self._reason,
+            ContentSealed: self._content,
+            InvocationBegan: self._begin_call,
+            InvocationSealed: self._seal_call,
+            TurnBegan: self._begin,
+            TurnEnded: self._end,
+        }
+
+    def feed(self, event: Event) -> bytes:
+        write = self._writers.get(type(event))
+        return b"" if write is None else write(event)
+
+    def _chunk(self, delta: Mapping[str, Any]) -> bytes:
+        return b'%s%s,"finish_reason":null}]}\n\n' % (self._head, encode_json(delta))
+
+    def _begin(self, _: TurnBegan) -> bytes:
+        return self._chunk({"role": "assistant", "content": ""})
+
+    def _say(self, event: TextDelta) -> bytes:
+        self._texted = True
+        return self._chunk({"content": event.text})
+
+    def _reason(self, event: ReasoningDelta) -> bytes:
+        self._reasoned = True
+        return self._chunk({"reasoning_content": event.text})
+
+    def _content(self, event: ContentSealed) -> bytes:
+        content = event.content
+        if isinstance(content, TextualContent):
+            texted, self._texted = self._texted, False
+            return b"" if texted or not content.text else self._chunk({"content": content.text})
+        additions = additions_of((content,), replay=True)
+        if additions and self._reasoned:
+            self._reasoned = False
+            additions = {name: value for name, value in additions.items() if name not in _REASONING_TEXTS}
+        return self._chunk(additions) if additions else b""
+
+    def _begin_call(self, event: InvocationBegan) -> bytes:
+        self._began.add(event.index)
+        function = {"name": event.name, "arguments": ""}
+        return self._call(event.index, {"id": event.identifier, "type": "function", "function": function})
+
+    def _argue(self, event: ArgumentsDelta) -> bytes:
+        if event.index not in self._began:
+            return b""
+        self._argued.add(event.index)
+        return self._call(event.index, {"function": {"arguments": event.text}})
+
+    def _seal_call(self, event: InvocationSealed) -> bytes:
+        if event.index not in self._began:
+            return self._call(event.index, call_object(event.invocation))
+        rest = self._rest(event.invocation, argued=event.index in self._argued)
+        return self._call(event.index, rest) if rest else b""
+
+    @staticmethod
+    def _rest(invocation: InvocationCanister, *, argued: bool) -> dict[str, Any]:
+        """What of a call has not been sent since it began."""
+        rest = dict(extras_of(invocation, NAME))
+        if not argued:
+            whole = call_object(invocation)
+            function = whole.get("function") or whole["custom"]
+            text = function.get("arguments") or function.get("input")
+            rest["function"] = {**rest.get("function", {}), "arguments": text}
+        return rest
+
+    def _call(self, index: int, members: Mapping[str, Any]) -> bytes:
+        return self._chunk({"tool_calls": [{"index": index, **members}]})
+
+    def _end(self, event: TurnEnded) -> bytes:
+        # Usage stands beside the reason: clients that never asked for it stumble over a chunk without choices.
+        ending = encode_json(REASONS.get(event.finish, "stop"))
+        usage = encode_json(usage_object(event.usage))
+        return b'%s{},"finish_reason":%s}],"usage":%s}\n\ndata: [DONE]\n\n' % (self._head, ending, usage)
+
+
+def encode(events: Iterable[Event], model: str) -> bytes:
+    """A whole answer."""
+    texts: list[str] = []
+    opaques: list[OpaqueContent] = []
+    calls: list[Any] = []
+    reason, usage = "stop", NO_USAGE
+    for event in events:
+        if isinstance(event, ContentSealed):
+            if isinstance(event.content, TextualContent):
+                texts.append(event.content.text)
+            elif isinstance(event.content, OpaqueContent):
+                opaques.append(event.content)
+        elif isinstance(event, InvocationSealed):
+            calls.append(call_object(event.invocation))
+        elif isinstance(event, TurnEnded):
+            reason, usage = REASONS.get(event.finish, "stop"), event.usage
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": "".join(texts) or None,
+        "refusal": None,
+        **additions_of(opaques, replay=True),
+    }
+    if calls:
+        message["tool_calls"] = calls
+    answer = {
+        **_header("chat.completion", model),
+        "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": reason}],
+        "usage": usage_object(usage),
+    }
+    return encode_json(answer)
+
+
+def refuse(status: int, message: str) -> bytes:
+    """The wire's own form of an error."""
+    kind = _ERRORS.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    return encode_json({"error": {"message": message, "type": kind, "param": None, "code": None}})
+
+
+def _header(kind: str, model: str) -> dict[str, Any]:
+    return {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": kind, "created": int(time.time()), "model": model}

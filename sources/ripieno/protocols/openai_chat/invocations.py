@@ -1,0 +1,168 @@
+"""Tools, calls and results of the chat completions wire."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.contents import Content, ImageContent, OpaqueContent, TextualContent
+from ripieno.descriptors.tables import EMPTY, is_list, is_table
+from ripieno.ensembles import Definition, Ensemble, Invoker
+from ripieno.exceptions import InputError
+from ripieno.jsonvalues import encode
+from ripieno.offers import Offer
+from ripieno.processors import Identifiers, InvocationsProcessor, Native
+from ripieno.protocols.asking import table_in
+from ripieno.protocols.reading import extras_of, read_invocation
+from ripieno.schemas import Schema
+
+NAME = "openai-chat"
+_CALL_KEYS = frozenset({"index", "id", "type", "function", "custom"})
+_FUNCTION_KEYS = frozenset({"name", "arguments", "input"})
+
+
+class Invocations(InvocationsProcessor):
+    """Nested definitions; calls are part of the assistant's message, results are messages of their own."""
+
+    def prepare_tools(self, ensembles: Sequence[Ensemble] | Offer) -> Sequence[Native]:
+        offer = ensembles if isinstance(ensembles, Offer) else Offer.of(ensembles)
+        return [definition_of(invoker) for invoker in offer.invokers if invoker.hosted != "provider"]
+
+    def normalize_invocations(self, native: Native) -> Sequence[InvocationCanister]:
+        identifiers = Identifiers()
+        choices = native.get("choices") or (EMPTY,)
+        calls = (choices[0].get("message") or EMPTY).get("tool_calls") or ()
+        return [invocation_of(call, identifiers.settle(call.get("id"))) for call in calls]
+
+    def nativize_results(self, results: Sequence[ResultCanister]) -> Sequence[Native]:
+        messages: list[Native] = [result_message(result) for result in results]
+        images = [image for result in results for image in images_of(result)]
+        if images:
+            messages.append(images_message(images))
+        return messages
+
+
+INVOCATIONS = Invocations()
+
+
+def definition_of(invoker: Invoker) -> Mapping[str, Any]:
+    """One tool as the wire defines it."""
+    function: dict[str, Any] = {"name": invoker.exposed}
+    if invoker.description:
+        function["description"] = invoker.description
+    function["parameters"] = invoker.arguments_schema
+    return {"type": "function", "function": function}
+
+
+def function_in(call: Native) -> tuple[Mapping[str, Any], bool]:
+    """The part of a call that has its name and arguments, and whether they are free-form."""
+    function = call.get("function")
+    if function is None and ("custom" in call or call.get("type") == "custom"):
+        return call.get("custom") or EMPTY, True
+    return function or EMPTY, False
+
+
+def extras_in(call: Native, function: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The keys of a call and its function that are nobody's business but the provider's: signatures stand there."""
+    if call.keys() <= _CALL_KEYS and function.keys() <= _FUNCTION_KEYS:
+        return EMPTY
+    extras = {key: value for key, value in call.items() if key not in _CALL_KEYS and value is not None}
+    inner = {key: value for key, value in function.items() if key not in _FUNCTION_KEYS and value is not None}
+    return {**extras, "function": inner} if inner else extras
+
+
+def invocation_of(call: Native, identifier: str | None = None) -> InvocationCanister:
+    """The call in a whole message."""
+    function, freeform = function_in(call)
+    return read_invocation(
+        identifier=str(call.get("id") or "") if identifier is None else identifier,
+        name=str(function.get("name") or ""),
+        sent=function.get("input" if freeform else "arguments"),
+        kind="freeform" if freeform else "function",
+        protocol=NAME,
+        extras=extras_in(call, function),
+    )
+
+
+def call_object(invocation: InvocationCanister, *, verbatim: bool = True) -> dict[str, Any]:
+    """A call as it stands in the assistant's message; its arguments exactly as they came, where they came as text.
+
+    Not ``verbatim``: arguments that cannot be read are left out. Servers parse what returns to them, and refuse the
+    whole conversation for one text that is no JSON.
+    """
+    extras = dict(extras_of(invocation, NAME))
+    inner = extras.pop("function", EMPTY)
+    if invocation.kind == "freeform":
+        kind, key, text = "custom", "input", _input_text(invocation)
+    else:
+        kind, key, text = "function", "arguments", _arguments_text(invocation, verbatim)
+    return {"id": invocation.identifier, "type": kind, kind: {"name": invocation.name, key: text, **inner}, **extras}
+
+
+def _input_text(invocation: InvocationCanister) -> str:
+    return str(invocation.arguments.get("input") or "") if invocation.raw is None else invocation.raw
+
+
+def _arguments_text(invocation: InvocationCanister, verbatim: bool) -> str:
+    arguments: Any = invocation.arguments
+    if invocation.raw is None:
+        return encode(arguments).decode()
+    unreadable = invocation.fault is not None and not arguments
+    return invocation.raw if invocation.raw.strip() and (verbatim or not unreadable) else "{}"
+
+
+def result_message(result: ResultCanister) -> dict[str, Any]:
+    """A result as a message: text alone, and a word about what follows or cannot be sent."""
+    parts = [result.text] if result.text else []
+    images = len(images_of(result))
+    if images:
+        parts.append(f"[{images} image{'s' if images > 1 else ''} in the next message]")
+    for content in result.content:
+        if not isinstance(content, TextualContent | ImageContent | OpaqueContent):
+            parts.append(f"[{type(content).__name__} left out]")
+    return {"role": "tool", "tool_call_id": result.invocation_id, "content": "\n".join(parts)}
+
+
+def images_of(result: ResultCanister) -> Sequence[ImageContent]:
+    """The images in a result."""
+    return [content for content in result.content if isinstance(content, ImageContent)]
+
+
+def images_message(images: Sequence[ImageContent]) -> Mapping[str, Any]:
+    """The user's message that carries the images of results, after all of these."""
+    return {"role": "user", "content": [image_part(image) for image in images]}
+
+
+def image_part(image: ImageContent) -> dict[str, Any]:
+    """An image as part of a user's message."""
+    data = base64.b64encode(image.data).decode()
+    return {"type": "image_url", "image_url": {"url": f"data:{image.mime_type};base64,{data}"}}
+
+
+def result_of(message: Native) -> ResultCanister:
+    """The result in a message of a request. Errors: ``InputError``."""
+    identifier = message.get("tool_call_id")
+    if not isinstance(identifier, str):
+        raise InputError("A message of role tool has no tool_call_id.")
+    content = message.get("content")
+    if is_list(content):
+        content = "".join(str(part.get("text") or "") for part in content if is_table(part))
+    contents: tuple[Content, ...] = (TextualContent(text=str(content)),) if content else ()
+    return ResultCanister(invocation_id=identifier, content=contents)
+
+
+def definition_from(tool: Native) -> Definition | None:
+    """A tool that a client declares; None for a kind that cannot be offered as a function. Errors: ``InputError``."""
+    if tool.get("type", "function") != "function":
+        return None
+    function = table_in(tool, "function")
+    name = function.get("name")
+    if not isinstance(name, str) or not name:
+        raise InputError("A tool has no function.name.")
+    return Definition(
+        name=name,
+        exposed=name,
+        description=str(function.get("description") or ""),
+        schema=Schema.of(function.get("parameters") or {"type": "object"}),
+        hosted="caller",
+    )

@@ -1,0 +1,97 @@
+"""Contents as parts of a message of the chat completions wire, and back."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ripieno.contents import AudioContent, Content, DocumentContent, ImageContent, TextualContent
+from ripieno.descriptors.tables import is_list, is_table
+from ripieno.exceptions import InputError
+from ripieno.protocols.openai_chat.invocations import image_part
+
+_AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/mp3": "mp3", "audio/x-wav": "wav", "audio/wave": "wav"}
+_AUDIO_TYPES = {"mp3": "audio/mpeg"}
+
+
+def parts_of(contents: Sequence[Content]) -> str | list[Mapping[str, Any]]:
+    """Contents as the ``content`` of a message: one text is a string, which every server takes.
+
+    Nothing when nothing is said; empty texts beside other parts are left out, for some servers refuse them.
+    """
+    if len(contents) == 1 and isinstance(contents[0], TextualContent):
+        return contents[0].text
+    parts = [part for content in contents if (part := _part(content)) is not None]
+    return str(parts[0]["text"]) if len(parts) == 1 and parts[0]["type"] == "text" else parts
+
+
+def _part(content: Content) -> Mapping[str, Any] | None:
+    """The part of a content; None for an empty text, and for what is opaque."""
+    if isinstance(content, TextualContent):
+        return {"type": "text", "text": content.text} if content.text else None
+    if isinstance(content, ImageContent):
+        return image_part(content)
+    if isinstance(content, AudioContent):
+        kind = _AUDIO_FORMATS.get(content.mime_type) or content.mime_type.removeprefix("audio/")
+        data = base64.b64encode(content.data).decode()
+        return {"type": "input_audio", "input_audio": {"data": data, "format": kind}}
+    return _document_part(content) if isinstance(content, DocumentContent) else None
+
+
+def _document_part(content: DocumentContent) -> Mapping[str, Any]:
+    if content.data is not None:
+        data = base64.b64encode(content.data).decode()
+        file = {"filename": "document", "file_data": f"data:{content.mime_type};base64,{data}"}
+        return {"type": "file", "file": file}
+    if content.mime_type.startswith("image/"):
+        return {"type": "image_url", "image_url": {"url": content.url}}
+    return {"type": "text", "text": f"[document at {content.url}]"}
+
+
+def contents_of(native: object) -> tuple[Content, ...]:
+    """The contents of a message; null and an empty text are none. Errors: ``InputError``."""
+    if native is None or native == "":
+        return ()
+    if isinstance(native, str):
+        return (TextualContent(text=native),)
+    if not is_list(native):
+        raise InputError("Content is a text or a list of parts.")
+    return tuple(_content(part) for part in native)
+
+
+def _content(part: object) -> Content:
+    if not is_table(part):
+        raise InputError("A part is an object with a type.")
+    kind = part.get("type")
+    inner = part.get(str(kind))
+    if kind in ("text", "refusal"):
+        return TextualContent(text=str(inner or ""))
+    if is_table(inner):
+        if kind == "image_url":
+            return _image(str(inner.get("url") or ""))
+        if kind == "input_audio":
+            form = str(inner.get("format") or "")
+            return AudioContent(data=_decoded(inner.get("data")), mime_type=_AUDIO_TYPES.get(form) or f"audio/{form}")
+        if kind == "file" and "file_data" in inner:
+            mime_type, data = _data_url(str(inner["file_data"]))
+            return DocumentContent(data=data, mime_type=mime_type)
+    raise InputError(f"A part has the type {kind!r}, which cannot be read here.")
+
+
+def _image(url: str) -> Content:
+    """An image; one that stands elsewhere is a document that its provider fetches."""
+    if not url.startswith("data:"):
+        return DocumentContent(url=url, mime_type="image/*")
+    mime_type, data = _data_url(url)
+    return ImageContent(data=data, mime_type=mime_type)
+
+
+def _data_url(url: str) -> tuple[str, bytes]:
+    head, _, data = url.removeprefix("data:").partition(",")
+    return head.partition(";")[0] or "text/plain", _decoded(data)
+
+
+def _decoded(data: object) -> bytes:
+    try:
+        return base64.b64decode(str(data), validate=True)
+    except ValueError as error:
+        raise InputError(f"A part holds what is no base64: {error}.") from error

@@ -1,0 +1,87 @@
+"""Encode-once: each canister keeps the bytes of its last encoding, and requests are joined from them.
+
+The trick lives in this room alone. A key names the protocol and the capabilities that were used; another key
+encodes anew. Immutability pays for it: a canister that was encoded never changes.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ripieno.canisters import Canister
+from ripieno.ensembles import Invoker
+from ripieno.jsonvalues import encode
+from ripieno.offers import Offer
+
+#: Where a run's memory has the messages of its last request.
+_SAID = "messages that are said"
+#: Bytes beyond which an encoding is not kept.
+KEPT = 64 * 1024
+
+
+def piece(canister: Canister, key: object, make: Callable[[Any], bytes]) -> bytes:
+    """The encoding of a canister under ``key``: the kept one, or a new one that is kept."""
+    try:
+        kept = canister.encoding
+    except AttributeError:
+        pass
+    else:
+        if kept[0] == key:
+            return kept[1]
+    # The encoder's buffer is larger than what it holds (measured: 4 KB for 140 bytes): keep a copy.
+    data = bytes(memoryview(make(canister)))
+    if len(data) <= KEPT:
+        object.__setattr__(canister, "encoding", (key, data))
+    return data
+
+
+def recall(memory: Mapping[object, Any] | None, key: object, canisters: Sequence[Canister]) -> tuple[int, list[bytes]]:
+    """How many of the canisters the last request of the same run has said already, and the messages they became.
+
+    A conversation grows at its end, so that all but its last message can be joined as they were.
+    """
+    kept = memory.get(_SAID) if memory else None
+    if kept is not None:
+        under, said, messages = kept
+        # Tuples compare the same objects without looking into them.
+        if under == key and tuple(canisters[: len(said)]) == said:
+            return len(said), list(messages)
+    return 0, []
+
+
+def remember(
+    memory: dict[object, Any] | None,
+    key: object,
+    canisters: Sequence[Canister],
+    messages: Sequence[bytes],
+) -> None:
+    """Leaves for the next request: what these canisters have become, to which no later one can be joined."""
+    if memory is not None:
+        memory[_SAID] = (key, tuple(canisters), tuple(messages))
+
+
+def definitions(offer: Offer, key: object, make: Callable[[Invoker], Mapping[str, Any]]) -> bytes | None:
+    """The tools of an offer as a JSON array; None when there are none: an empty array is refused.
+
+    Each definition is encoded once, and so is the array. What a provider runs by itself is not among them.
+    """
+    kept = offer.encodings.get(key)
+    if kept is None:
+        parts: list[bytes] = []
+        for invoker in offer.invokers:
+            if invoker.hosted == "provider":
+                continue
+            part = invoker.encodings.get(key)
+            if part is None:
+                part = invoker.encodings[key] = encode(make(invoker))
+            parts.append(part)
+        kept = offer.encodings[key] = b"[" + b",".join(parts) + b"]" if parts else b""
+    return kept or None
+
+
+def join(members: Iterable[tuple[str, bytes]], rest: Mapping[str, Any]) -> bytes:
+    """A JSON object of members that are encoded already, and the rest."""
+    # The rest is never empty: it names the model. One join, since the messages may be long.
+    parts = [encode(rest)[:-1]]
+    for name, value in members:
+        parts += (b',"%s":' % name.encode(), value)
+    return b"".join((*parts, b"}"))

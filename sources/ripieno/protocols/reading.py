@@ -1,0 +1,103 @@
+"""Calls as models really send them, read into invocation canisters that can be trusted."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from frozendict import frozendict
+
+from ripieno.canisters import InvocationCanister, InvocationKind
+from ripieno.descriptors.tables import EMPTY, is_table
+from ripieno.exceptions import JsonInvalidity
+from ripieno.faults import Fault
+from ripieno.jsonvalues import freeze, parse
+
+
+def read_arguments(sent: object) -> tuple[frozendict[str, object], Fault | None]:
+    """Arguments from whatever a server sent: text, an object, or nothing at all; and why they cannot be read.
+
+    An absent value, null and a blank text all mean no arguments (measured: servers send each of them).
+    """
+    if sent is None or (isinstance(sent, str) and not sent.strip()):
+        return EMPTY, None
+    try:
+        value = parse(sent) if isinstance(sent, str) else sent
+        if is_table(value):
+            return freeze(value), None
+        return EMPTY, _unreadable(f"they are {_kind(value)}, not an object")
+    except JsonInvalidity as error:
+        return EMPTY, _unreadable(str(error))
+
+
+def read_invocation(
+    *,
+    identifier: str,
+    name: str,
+    sent: object,
+    kind: InvocationKind = "function",
+    protocol: str = "",
+    extras: Mapping[str, Any] | None = None,
+    keep_text: bool = True,
+) -> InvocationCanister:
+    """An invocation canister, with a fault in it when it cannot be read. ``keep_text`` keeps the text as it was sent.
+
+    ``extras`` are what this protocol's providers want back on the call; they stand in ``opaque`` under its name.
+    """
+    text = sent if isinstance(sent, str) else None
+    arguments: frozendict[str, object] = frozendict({"input": text or ""})
+    fault: Fault | None = None
+    if kind == "function":
+        arguments, fault = read_arguments(sent)
+    if not name:
+        fault = Fault(
+            category="validation", message="The call has no name.", code="name_missing", suggestion="Name a tool."
+        )
+    return InvocationCanister(
+        identifier=identifier,
+        name=name,
+        arguments=arguments,
+        kind=kind,
+        raw=text if keep_text or fault is not None else None,
+        fault=fault,
+        opaque=frozendict({protocol: freeze(extras)}) if extras else EMPTY,
+    )
+
+
+def extras_of(invocation: InvocationCanister, protocol: str) -> Mapping[str, Any]:
+    """What a protocol wants back on a call; nothing when another protocol's provider made it."""
+    extras = invocation.opaque.get(protocol)
+    return extras if is_table(extras) else EMPTY
+
+
+def cut_off(invocation: InvocationCanister, why: str) -> InvocationCanister:
+    """The same call, marked as cut off in the middle: it never runs."""
+    return InvocationCanister(
+        identifier=invocation.identifier,
+        name=invocation.name,
+        kind=invocation.kind,
+        raw=invocation.raw,
+        opaque=invocation.opaque,
+        timestamp=invocation.timestamp,
+        fault=Fault(
+            category="validation",
+            message=f"The call was cut off in the middle: {why}.",
+            code="cut_off",
+            suggestion="Make the call again, with shorter arguments.",
+        ),
+    )
+
+
+def _unreadable(why: str) -> Fault:
+    return Fault(
+        category="validation",
+        message=f"The arguments cannot be read: {why}.",
+        code="arguments_unreadable",
+        suggestion="Send the arguments as one JSON object.",
+    )
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, str | bool):
+        return "a text" if isinstance(value, str) else "a boolean"
+    return "a number" if isinstance(value, int | float) else "an array"

@@ -1,0 +1,156 @@
+"""The golden files of ``tests/data/wire``, and what each wire is known to lose.
+
+Beside each ``NAME.sse`` (a streamed answer), ``NAME.json`` (a whole answer, or the messages of a request) stands
+``NAME.expected.json``. It says what the scenario is ``about``, and either what a ``request`` is made of (and what a
+server reads of it, ``returned``, where the wire loses something), or what an answer means::
+
+    canisters, finish, reason, usage      as in the events; or
+    error                                 class, and a part of the message
+    stream, whole                         what is different there, or {"impossible": why}
+    served                                the same for what our server half writes; "before" is what it wrote
+                                          before it failed
+
+Canisters are written as in ``ripieno.serialization``, without version and timestamp. The files are written and
+checked by hand: nothing regenerates them.
+"""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from frozendict import frozendict
+
+from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, now
+from ripieno.contents import OpaqueContent, TextualContent
+from ripieno.conversations import Usage
+from ripieno.jsonvalues import encode
+from ripieno.processors import Protocol
+from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
+from ripieno.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.serialization import VERSION, deserialize_canister
+
+FOLDER = pathlib.Path(__file__).parents[1] / "data" / "wire"
+PROTOCOLS: Mapping[str, Protocol] = {protocol.name: protocol for protocol in (ANTHROPIC, CHAT)}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """One golden scenario of one wire."""
+
+    protocol: Protocol
+    name: str
+    expected: Mapping[str, Any]
+
+    def data(self, kind: str) -> bytes:
+        """The bytes of the ``sse`` or ``json`` file."""
+        return (FOLDER / self.protocol.name / f"{self.name}.{kind}").read_bytes()
+
+    def has(self, kind: str) -> bool:
+        """Whether there is such a file."""
+        return (FOLDER / self.protocol.name / f"{self.name}.{kind}").exists()
+
+    def expectation(self, *modes: str) -> Mapping[str, Any]:
+        """What is expected in these modes, each over what is expected in general."""
+        expected = dict(self.expected)
+        for mode in modes:
+            over = self.expected.get(mode, {})
+            if "canisters" in over:
+                expected.pop("error", None)
+            expected.update(over)
+        return expected
+
+
+def load(protocol: str) -> list[Scenario]:
+    """All scenarios of a wire."""
+    files = sorted((FOLDER / protocol).glob("*.expected.json"))
+    return [
+        Scenario(
+            protocol=PROTOCOLS[protocol],
+            name=file.name.removesuffix(".expected.json"),
+            expected=json.loads(file.read_text()),
+        )
+        for file in files
+    ]
+
+
+SCENARIOS = [scenario for name in PROTOCOLS for scenario in load(name)]
+ANSWERS = [scenario for scenario in SCENARIOS if "request" not in scenario.expected]
+REQUESTS = [scenario for scenario in SCENARIOS if "request" in scenario.expected]
+
+
+def named(scenario: object) -> str | None:
+    """The identifier of a test's parameter."""
+    return f"{scenario.protocol.name}-{scenario.name}" if isinstance(scenario, Scenario) else None
+
+
+def revive(mappings: Iterable[Mapping[str, Any]]) -> tuple[Canister, ...]:
+    """The canisters that a golden file writes down."""
+    timestamp = now().isoformat()
+    return tuple(deserialize_canister({**one, "version": VERSION, "timestamp": timestamp}) for one in mappings)
+
+
+def usage_in(expected: Mapping[str, Any]) -> Usage:
+    """The usage that a golden file writes down."""
+    return Usage(**expected["usage"])
+
+
+# What a wire cannot carry in an answer, and nothing else: the docstring of each protocol has the same list.
+
+
+def carried_by_anthropic(canisters: Sequence[Canister], *, whole: bool, deltas: bool) -> tuple[Canister, ...]:
+    """What is left of an answer that went over the Messages wire.
+
+    ``whole``: not streamed. ``deltas``: streamed in pieces, so that a call began before all of it was known.
+    """
+    carried: list[Canister] = []
+    for canister in canisters:
+        if isinstance(canister, InvocationCanister):
+            keep_text = canister.fault is not None and not whole
+            carried.append(
+                dataclasses.replace(
+                    canister,
+                    raw=canister.raw if keep_text else None,
+                    opaque=frozendict() if deltas else canister.opaque,
+                )
+            )
+        else:
+            carried.append(canister)
+    return tuple(carried)
+
+
+def carried_by_chat(canisters: Sequence[Canister], *, whole: bool, deltas: bool) -> tuple[Canister, ...]:
+    """What is left of an answer that went over the chat completions wire: one text, then the calls.
+
+    ``deltas``: streamed in pieces, reasoning under one name.
+    """
+    del whole  # A stream keeps the places of texts in some cases, and promises none.
+    opaque: list[OpaqueContent] = []
+    texts: list[str] = []
+    calls: list[Canister] = []
+    for canister in canisters:
+        if isinstance(canister, InvocationCanister):
+            text = canister.raw if canister.raw and canister.raw.strip() else encode(dict(canister.arguments)).decode()
+            calls.append(dataclasses.replace(canister, raw=text))
+        elif isinstance(canister, AssistantCanister):
+            texts.extend(content.text for content in canister.content if isinstance(content, TextualContent))
+            opaque.extend(_renamed(one, deltas) for one in canister.content if isinstance(one, OpaqueContent))
+    said = (TextualContent(text="".join(texts)),) if any(texts) else ()
+    return (AssistantCanister(content=(*opaque, *said)), *calls)
+
+
+def _renamed(content: OpaqueContent, deltas: bool) -> OpaqueContent:
+    if not deltas or "reasoning" not in content.data:
+        return content
+    data = dict(content.data)
+    data["reasoning_content"] = data.pop("reasoning")
+    return dataclasses.replace(content, data=frozendict(data))
+
+
+def carried(
+    protocol: Protocol, canisters: Sequence[Canister], *, whole: bool = False, deltas: bool = False
+) -> tuple[Canister, ...]:
+    """What is left of an answer that went over this wire."""
+    function = carried_by_anthropic if protocol is ANTHROPIC else carried_by_chat
+    return function(canisters, whole=whole, deltas=deltas)
