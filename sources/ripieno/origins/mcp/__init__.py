@@ -1,0 +1,115 @@
+"""Invokers that a server of the Model Context Protocol offers, over the standard streams of its process.
+
+The command runs as it is written, without a shell and without templates; ``./name`` is a file beneath the
+descriptor's folder. One exception: ``python``, where ``PATH`` has none, is the Python that runs this program. The
+server gets PATH, LANG, TZ, TMPDIR, HOME and what ``environment`` says, nothing else of ours.
+
+Only the rooms of this package know the SDK, and it is imported when the first server connects, while that starts.
+"""
+
+import asyncio
+import contextlib
+import importlib
+import shutil
+import sys
+from collections.abc import AsyncGenerator, Sequence
+
+from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor, Path, Problems, Source
+from ripieno.ensembles import Connected, Surroundings
+from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, Problem, ToolFault
+from ripieno.origins.mcp.servers import Server, run_server
+from ripieno.origins.mcp.settings import ServerSettings, read_connection
+from ripieno.origins.settings import check_connection, check_invocables, locate_program, require_variables
+from ripieno.owning import reason
+from ripieno.processes import clean_environment
+from ripieno.threads import run_in_thread
+
+
+def _refuse_invocable(_: EnsembleDescriptor, invoker: InvokerDescriptor, path: Path, problems: Problems) -> None:
+    hint = f"The server defines its tools: delete this one, and say what you know better in [overrides.{invoker.name}]."
+    problems.add((*path, "origin"), "an invoker cannot be declared for the origin mcp", hint)
+
+
+class McpOrigin:
+    """``origin = "mcp"``."""
+
+    name = "mcp"
+
+    def check(self, descriptor: EnsembleDescriptor) -> Sequence[Problem]:
+        return (
+            *check_connection(self.name, descriptor, read_connection),
+            *check_invocables(self.name, descriptor, _refuse_invocable),
+        )
+
+    @contextlib.asynccontextmanager
+    async def open(self, descriptor: EnsembleDescriptor, surroundings: Surroundings) -> AsyncGenerator[Connected, None]:
+        problems = self.check(descriptor)
+        settings = read_connection(descriptor, Problems(Source()))
+        if settings is None or problems:
+            raise ConfigurationInvalidity(problems)
+        async with _start(settings, descriptor, surroundings) as server, contextlib.AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(settings.timeout):
+                    # In a thread, while the server starts: it takes most of a second.
+                    await run_in_thread(importlib.import_module, "ripieno.origins.mcp.sessions", name="import of mcp")
+                    from ripieno.origins.mcp.sessions import open_session
+
+                    session = await stack.enter_async_context(open_session(server, descriptor, surroundings.alert))
+            except Exception as error:
+                raise ConnectionFailure(descriptor.name, await _explain(server, error, settings)) from error
+            async with _kept(server):
+                yield Connected(connection=session, definitions=session.definitions, bind=session.bind)
+
+
+@contextlib.asynccontextmanager
+async def _start(
+    settings: ServerSettings, descriptor: EnsembleDescriptor, surroundings: Surroundings
+) -> AsyncGenerator[Server, None]:
+    require_variables(descriptor.name, settings.environment.values(), surroundings.secrets)
+    environment = clean_environment(
+        {name: template.text({}, surroundings.secrets) for name, template in settings.environment.items()}
+    )
+    program, *arguments = settings.command
+    if program == "python" and shutil.which(program, path=environment["PATH"]) is None:
+        program = sys.executable
+    argv = [locate_program(program, descriptor.folder), *arguments]
+    running = run_server(
+        surroundings.spawner,
+        argv,
+        environment,
+        surroundings.workspace / settings.directory,
+        ensemble=descriptor.name,
+        alert=surroundings.alert,
+    )
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            server = await stack.enter_async_context(running)
+        except ToolFault as fault:
+            failure = f"the MCP server could not be started: {fault.message}"
+            raise ConnectionFailure(descriptor.name, failure, hint=fault.suggestion or "") from fault
+        yield server
+
+
+async def _explain(server: Server, error: Exception, settings: ServerSettings) -> str:
+    if isinstance(error, TimeoutError):
+        return await server.explain(f"was not ready within {settings.timeout:g} s")
+    return await server.explain(None if server.ended.is_set() else f"could not be understood: {reason(error)}")
+
+
+@contextlib.asynccontextmanager
+async def _kept(server: Server) -> AsyncGenerator[None, None]:
+    """As long as the server lives. When it is lost, whoever waits inside is cancelled, and the failure is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            watcher = group.create_task(server.lost())
+            try:
+                yield
+            finally:
+                watcher.cancel()
+                # From here on, calls are told that the connection is gone.
+                server.ended.set()
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+
+
+ORIGIN = McpOrigin()

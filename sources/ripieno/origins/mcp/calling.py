@@ -1,0 +1,168 @@
+"""Calls of a server's tools: arguments out, contents back, and every failure as a fault that a model can read."""
+
+import base64
+import binascii
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import mcp_types as wire
+from mcp import MCPError
+from mcp.client.session import ClientSession
+from pydantic import TypeAdapter, ValidationError
+
+from ripieno.contents import AudioContent, Content, DocumentContent, ImageContent, TextualContent
+from ripieno.descriptors.tables import is_list, is_table
+from ripieno.ensembles import Context, Invocable
+from ripieno.exceptions import (
+    ExecutionFault,
+    JsonInvalidity,
+    NetworkFault,
+    OutcomeUnknownFault,
+    ToolFault,
+    ValidationFault,
+)
+from ripieno.jsonvalues import encode
+from ripieno.origins.mcp.cleaning import clean
+from ripieno.origins.mcp.servers import Server
+from ripieno.results import shorten
+
+_RESULT: TypeAdapter[wire.CallToolResult | wire.InputRequiredResult] = TypeAdapter(
+    wire.CallToolResult | wire.InputRequiredResult
+)
+
+
+def make_invocable(session: ClientSession, server: Server, tool: str) -> Invocable:
+    """The invocable of one tool. Cancelling a call tells the server."""
+
+    async def invoke(context: Context, arguments: dict[str, Any]) -> Any:
+        async def tell(progress: float, total: float | None, message: str | None) -> None:
+            context.progress(progress, total, clean(message or "")[0])
+
+        try:
+            encode(arguments)
+        except JsonInvalidity as invalidity:
+            raise ValidationFault(f"The arguments are no JSON: {invalidity}") from invalidity
+        if server.ended.is_set():
+            raise NetworkFault(
+                f"The server of {server.ensemble!r} is not connected any more; nothing was sent.", code="server_lost"
+            )
+        request = wire.CallToolRequest(params=wire.CallToolRequestParams(name=tool, arguments=arguments))
+        try:
+            # The SDK's own call checks results against their schema, and raises after the tool has run (measured).
+            result = await session.send_request(request, _RESULT, progress_callback=tell)
+        except MCPError as error:
+            fault = await _lost(context, server, tool) if server.ended.is_set() else _refused(context, error)
+            raise fault from error
+        except ValidationError as error:
+            raise ExecutionFault(
+                f"The server answered what its protocol does not allow: {_first(error)}", code="answer_invalid"
+            ) from error
+        if isinstance(result, wire.InputRequiredResult):
+            raise ExecutionFault("The tool asks back for something that nobody here can give.", code="input_required")
+        return _value(context, result)
+
+    return invoke
+
+
+async def _lost(context: Context, server: Server, tool: str) -> ToolFault:
+    message = f"The server of {server.ensemble!r} was lost while {tool!r} was running: it {await server.ending()}."
+    if context.invoker.policy.harmless:
+        return NetworkFault(message, code="server_lost")
+    return OutcomeUnknownFault(
+        message, code="server_lost", suggestion="It may have done part of its work: check before repeating it."
+    )
+
+
+def _refused(context: Context, error: MCPError) -> ToolFault:
+    message = _within(context, clean(error.message)[0]) or "It gave no message."
+    kind = ValidationFault if error.code == wire.INVALID_PARAMS else ExecutionFault
+    return kind(f"The server refused the call: {message}", code="server_refused", details={"code": error.code})
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+
+
+def _within(context: Context, text: str) -> str:
+    """A text within what the invoker may put out; faults are bounded here, where they are read."""
+    limit = context.invoker.policy.output
+    return text if len(text) * 4 <= limit or len(text.encode(errors="replace")) <= limit else shorten(text, limit)
+
+
+def _value(context: Context, result: wire.CallToolResult) -> Any:
+    """What the call gives. Errors: ``ExecutionFault`` when the tool says that it failed."""
+    contents = [_content(block) for block in result.content]
+    texts = [content.text for content in contents if isinstance(content, TextualContent)]
+    if result.is_error:
+        raise ExecutionFault(_within(context, "\n".join(texts)) or "The tool failed, and did not say why.")
+    structured = result.structured_content
+    if structured is None:
+        return contents or None
+    try:
+        encoded = encode(structured).decode()
+    except JsonInvalidity as invalidity:
+        raise ExecutionFault(f"The structured result is no JSON: {invalidity}", code="result_invalid") from invalidity
+    only_texts = len(contents) == len(texts)
+    if only_texts and (not texts or (len(texts) == 1 and _same(texts[0], structured))):
+        # Execution checks it, and keeps it beside the fault.
+        return structured
+    _check_structure(context, structured, texts)
+    if only_texts and _wraps(structured, texts):
+        return contents
+    return [*contents, TextualContent(text=encoded, mime_type="application/json")]
+
+
+def _check_structure(context: Context, structured: Any, texts: Sequence[str]) -> None:
+    schema = context.invoker.results
+    problems = schema.validate(structured) if schema is not None and is_table(structured) else ()
+    if problems:
+        message = f"The result does not fit the schema of its tool: {problems[0].message}"
+        raise ExecutionFault(_within(context, "\n".join((message, *texts))), code="result_invalid")
+
+
+def _wraps(structured: Any, texts: Sequence[str]) -> bool:
+    """Whether the structure only wraps what the texts say; servers do that to plain values (measured)."""
+    if not is_table(structured) or list(structured) != ["result"]:
+        return False
+    value = structured["result"]
+    items = value if is_list(value) else [value]
+    return len(items) == len(texts) and all(
+        text == item or _same(text, item) for text, item in zip(texts, items, strict=True)
+    )
+
+
+def _same(text: str, value: Any) -> bool:
+    """Whether a text is this JSON value."""
+    try:
+        return bool(json.loads(text) == value)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _content(block: wire.ContentBlock) -> Content:
+    if isinstance(block, wire.TextContent):
+        return TextualContent(text=block.text)
+    if isinstance(block, wire.ImageContent | wire.AudioContent):
+        return _media(block.data, block.mime_type)
+    if isinstance(block, wire.ResourceLink):
+        parts = [block.title or block.name, f"<{block.uri}>", block.mime_type or "", block.description or ""]
+        return TextualContent(text=clean(f"[Resource: {' '.join(part for part in parts if part)}]")[0])
+    resource = block.resource
+    if isinstance(resource, wire.TextResourceContents):
+        return TextualContent(text=resource.text, mime_type=resource.mime_type or "text/plain")
+    return _media(resource.blob, resource.mime_type or "application/octet-stream")
+
+
+def _media(encoded: str, mime_type: str) -> Content:
+    try:
+        data = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        return TextualContent(text=f"[{clean(mime_type)[0]} left out: it is not base64]")
+    kind = mime_type.partition("/")[0]
+    if kind == "image":
+        return ImageContent(data=data, mime_type=mime_type)
+    if kind == "audio":
+        return AudioContent(data=data, mime_type=mime_type)
+    return DocumentContent(data=data, mime_type=mime_type)

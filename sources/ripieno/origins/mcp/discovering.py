@@ -1,0 +1,129 @@
+"""What a server offers, as descriptors: listed page by page, cleaned, and laid under the operator's overrides."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mcp.client.session import ClientSession
+from mcp_types import ListToolsRequest, ListToolsResult, PaginatedRequestParams, Tool, methods
+from pydantic import ValidationError
+
+from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
+from ripieno.descriptors.tables import is_list, is_table
+from ripieno.events import Alert
+from ripieno.exceptions import JsonInvalidity, nearest
+from ripieno.jsonvalues import freeze
+from ripieno.origins.mcp.cleaning import clean, clean_schema
+
+PAGES = 20
+TOOLS = 512
+#: The names that the protocol allows (specification 2025-11-25, "Tool Names").
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}\Z")
+
+
+class Catalogue:
+    """The tools of one server. What is left out is told to the application, each tool with its reason."""
+
+    def __init__(self, descriptor: EnsembleDescriptor, alert: Callable[[Alert], None]) -> None:
+        self._descriptor = descriptor
+        self._alert = alert
+        self._version = ""
+
+    async def read(self, session: ClientSession) -> tuple[InvokerDescriptor, ...]:
+        """All usable tools. Errors: those of the SDK, when the server does not answer as the protocol says."""
+        self._version = session.protocol_version or ""
+        found: dict[str, InvokerDescriptor] = {}
+        cursor: str | None = None
+        for _ in range(PAGES):
+            parameters = None if cursor is None else PaginatedRequestParams(cursor=cursor)
+            page = await session.send_request(ListToolsRequest(params=parameters), ListToolsResult)
+            for tool in page.tools:
+                if len(found) == TOOLS:
+                    self._tell(f"The server offers more than {TOOLS} tools; the others are left out.")
+                    break
+                definition = self._define(tool, found)
+                if definition is not None:
+                    found[tool.name] = definition
+            cursor = page.next_cursor
+            if not cursor or len(found) == TOOLS:
+                break
+        else:
+            self._tell(f"The server lists its tools on more than {PAGES} pages; the others are left out.")
+        self._check_overrides(found)
+        return tuple(found.values())
+
+    def screen(self, result: dict[str, Any]) -> dict[str, Any]:
+        """A page without the tools that the protocol does not allow; without those schemas of results either."""
+        tools = result.get("tools")
+        if not is_list(tools):
+            return result
+        kept: list[Any] = []
+        for tool in tools:
+            reason = self._invalid(result, tool)
+            if reason is not None and is_table(tool) and tool.get("outputSchema") is not None:
+                without = {name: value for name, value in tool.items() if name != "outputSchema"}
+                if self._invalid(result, without) is None:
+                    self._tell("The results of the tool are not checked: their schema is broken.", without)
+                    kept.append(without)
+                    continue
+            if reason is None:
+                kept.append(tool)
+            else:
+                self._tell(f"The tool is left out: the protocol does not allow its definition ({reason}).", tool)
+        return {**result, "tools": kept}
+
+    def _invalid(self, result: Mapping[str, Any], tool: object) -> str | None:
+        page = {**result, "tools": [tool]}
+        try:
+            methods.validate_server_result("tools/list", self._version, page)
+            ListToolsResult.model_validate(page, by_name=False)
+        except ValidationError as error:
+            first = next((one for one in error.errors(include_url=False) if one["loc"][:1] == ("tools",)), None)
+            # What is wrong with the page itself is the SDK's to say.
+            return None if first is None else f"{'.'.join(map(str, first['loc'][2:]))}: {first['msg']}"
+        return None
+
+    def _define(self, tool: Tool, found: Mapping[str, InvokerDescriptor]) -> InvokerDescriptor | None:
+        reason = None
+        if not _NAME.match(tool.name):
+            reason = "its name is more than letters, digits, _, - and ., or too long"
+        elif tool.name in found:
+            reason = "another tool of the server has its name"
+        elif tool.execution is not None and tool.execution.task_support == "required":
+            reason = "it can only be called as a task, which was taken out of the protocol"
+        if reason is None:
+            try:
+                return self._describe(tool)
+            except JsonInvalidity as invalidity:
+                reason = f"its schema is no JSON: {invalidity}"
+        self._tell(f"The tool is left out: {reason}.", {"name": tool.name})
+        return None
+
+    def _describe(self, tool: Tool) -> InvokerDescriptor:
+        description, hidden = clean(tool.description or tool.title or "")
+        arguments: dict[str, Any]
+        arguments, more = clean_schema(tool.input_schema)
+        if hidden + more:
+            message = f"{hidden + more} hidden characters were taken out of the description of the tool."
+            self._tell(message, {"name": tool.name})
+        return self._descriptor.discovered(
+            tool.name,
+            description=description,
+            arguments=freeze(arguments),
+            results=None if tool.output_schema is None else freeze(tool.output_schema),
+        )
+
+    def _check_overrides(self, found: Mapping[str, InvokerDescriptor]) -> None:
+        """An override that matches nothing may be a tool that is not as safe as the operator thinks."""
+        for name in self._descriptor.overrides:
+            if name not in found:
+                near = nearest(name, found)
+                hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+                self._tell(f"[overrides.{name}] is of no use: the server offers no such tool.{hint}")
+
+    def _tell(self, message: str, tool: object = None) -> None:
+        name = tool.get("name") if is_table(tool) else None
+        shown = None
+        if isinstance(name, str):
+            shown = f"{self._descriptor.name}.{clean(name)[0][:128]}"
+        self._alert(Alert(message=message, tool=shown or self._descriptor.name))

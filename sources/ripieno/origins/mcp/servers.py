@@ -1,0 +1,185 @@
+"""A server process that speaks lines over its standard streams, and what is known of it when it fails."""
+
+import asyncio
+import collections
+import contextlib
+import pathlib
+import shlex
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+
+from ripieno.capturing import Capture
+from ripieno.events import Alert
+from ripieno.exceptions import ConnectionFailure
+from ripieno.origins.mcp.cleaning import clean
+from ripieno.origins.mcp.framing import LINE_LIMIT, Lines
+from ripieno.processes import LINGER, Process, ProcessLimits, Spawner
+
+#: Lines that are no messages, after which a server is given up.
+REFUSALS = 100
+#: Bytes of standard error that are kept, half from its beginning and half from its end.
+COMPLAINTS = 64 * 1024
+#: Seconds in which a server may end by itself when its standard input ends, before it is asked to.
+CLOSING = 1.0
+_LIMITS = ProcessLimits(grace=1.0)
+_SHOWN_LINES = 10
+_SHOWN_LENGTH = 400
+
+
+class Server:
+    """Lines in and out, for one reader. Made by ``run_server`` only.
+
+    ``ended`` is set when nothing more will be read, whatever the reason.
+    """
+
+    def __init__(self, process: Process, ensemble: str, argv: Sequence[str], alert: Callable[[Alert], None]) -> None:
+        self.ensemble = ensemble
+        self.ended = asyncio.Event()
+        self._process = process
+        self._argv = tuple(argv)
+        self._alert = alert
+        self._framing = Lines()
+        self._lines: collections.deque[bytes | None] = collections.deque()
+        self._refused = 0
+        self._reason: str | None = None
+        self._exit_code: int | None = None
+        self._complaints = Capture(COMPLAINTS)
+        self._done = asyncio.Event()
+        self._told = asyncio.Event()
+
+    @property
+    def pid(self) -> int:
+        """The number of the process, for messages."""
+        return self._process.pid
+
+    @property
+    def complaints(self) -> str:
+        """What it wrote to standard error: beginning and end, without what a terminal would obey."""
+        return clean(self._complaints.captured().text)[0]
+
+    async def read_line(self) -> bytes | None:
+        """The next line that is not empty; None when there will be no more."""
+        while not self.ended.is_set():
+            while self._lines:
+                line = self._lines.popleft()
+                if line is None:
+                    self.refuse(f"a line of more than {LINE_LIMIT // 2**20} MiB")
+                elif line.strip():
+                    return line
+            data = await self._process.stdout.read()
+            if not data:
+                self.ended.set()
+            self._lines.extend(self._framing.feed(data))
+        return None
+
+    def refuse(self, what: str) -> None:
+        """Counts a line that is no message. The first is told to the application; too many end the connection."""
+        self._refused += 1
+        if self._refused == 1:
+            message = f"The MCP server of {self.ensemble!r} wrote to its standard output what is no message: {what}"
+            self._alert(Alert(message=message))
+        if self._refused == REFUSALS:
+            self.give_up(f"wrote {REFUSALS} lines that are no messages to its standard output; the last was {what}")
+
+    def give_up(self, reason: str) -> None:
+        """Reads nothing more. ``reason`` follows "the MCP server"."""
+        self._reason = self._reason or reason
+        self._lines.clear()
+        self._process.stdout.close()
+
+    async def write(self, data: bytes) -> None:
+        """Writes all of it. When nobody reads it, the connection ends."""
+        if self._process.stdin is not None:
+            try:
+                await self._process.stdin.write(data)
+            except OSError:
+                self._process.stdout.close()
+
+    async def explain(self, reason: str | None = None) -> str:
+        """Why it failed, its command, and the last lines of its standard error."""
+        if reason is None:
+            reason = await self.ending()
+        lines = [line.rstrip()[:_SHOWN_LENGTH] for line in self.complaints.splitlines() if line.strip()]
+        text = f"the MCP server {reason}.\nIts command: {shlex.join(self._argv)}"
+        if lines:
+            text += "\nThe last lines of its standard error:\n  " + "\n  ".join(lines[-_SHOWN_LINES:])
+        return text
+
+    async def ending(self) -> str:
+        """Why nothing more comes, to follow "the MCP server"."""
+        if self._reason is not None:
+            return self._reason
+        # Its streams end a moment before the process does.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(2 * LINGER):
+                await self._done.wait()
+                await self._told.wait()
+        if self._exit_code is None:
+            return "closed its standard output"
+        if self._exit_code < 0:
+            return f"was ended by signal {-self._exit_code}"
+        return f"ended with exit code {self._exit_code}"
+
+    async def lost(self) -> None:
+        """Waits until nothing more will come. Errors, always: ``ConnectionFailure`` that explains it."""
+        await self.ended.wait()
+        raise ConnectionFailure(self.ensemble, await self.explain())
+
+    async def listen(self) -> None:
+        """Keeps what it complains, until it ends."""
+        while data := await self._process.stderr.read():
+            self._complaints.feed(data)
+        self._told.set()
+
+    async def watch(self) -> None:
+        """Ends the reading when the process has ended, whoever still holds its streams."""
+        self._exit_code = await self._process.wait()
+        self._done.set()
+        await asyncio.sleep(LINGER)
+        self._process.stdout.close()
+
+    async def close(self) -> None:
+        """Ends its standard input, and gives it a moment to end by itself."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        # A server that is stuck in writing could not see the end of its input.
+        draining = asyncio.create_task(self._discard())
+        try:
+            async with asyncio.timeout(CLOSING):
+                await self._process.wait()
+        except TimeoutError:
+            pass
+        finally:
+            draining.cancel()
+            await asyncio.wait((draining,))
+
+    async def _discard(self) -> None:
+        while await self._process.stdout.read():
+            pass
+
+
+@contextlib.asynccontextmanager
+async def run_server(
+    spawner: Spawner,
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    directory: pathlib.Path,
+    *,
+    ensemble: str,
+    alert: Callable[[Alert], None],
+) -> AsyncGenerator[Server, None]:
+    """Starts a server and ends it. It is gone, with all of its group, when this is left.
+
+    Errors: ``ResourceFault`` and ``ValidationFault`` of the spawner.
+    """
+    process = await spawner.start(argv, environment, directory, _LIMITS, pipe_stdin=True)
+    async with process:
+        server = Server(process, ensemble, argv, alert)
+        watchers = (asyncio.create_task(server.listen()), asyncio.create_task(server.watch()))
+        try:
+            yield server
+            # Only then: what failed, or was cancelled, is ended without ceremony.
+            await server.close()
+        finally:
+            for watcher in watchers:
+                watcher.cancel()
+            await asyncio.wait(watchers)

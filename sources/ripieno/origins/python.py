@@ -1,0 +1,220 @@
+"""Invocables that are Python functions, imported at their first call.
+
+``function = "package.module:name"``, or ``"./tools.py:name"``: a file beneath the descriptor's folder, which is
+imported under a name of its own and shared by all that refer to it. Left out, it is the function of the invoker's
+name in the ensemble's ``module``. A connection's ``factory = "package.module:open"`` is called with the ensemble's
+configuration and the surroundings, and gives an asynchronous context manager whose value is the connection.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import pathlib
+import sys
+import threading
+from collections.abc import AsyncGenerator, Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor, Path, Problems, Source
+from ripieno.descriptors.keys import Key, Table
+from ripieno.descriptors.kinds import INVALID, Text
+from ripieno.descriptors.policy import CALL_KEYS
+from ripieno.ensembles import Connected, Context, Invocable, Surroundings, is_asynchronous
+from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, InputError, Problem, nearest
+from ripieno.origins.settings import check_connection, check_invocables, read_invocable
+from ripieno.threads import run_in_thread
+
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*"
+_OBJECT = Text(
+    pattern=rf"(?:{_NAME}|\./(?!(?:[^:]*/)?\.\./)[^:\x00-\x1f\\]+\.py):{_NAME}",
+    shape='a function such as "package.module:name" or "./tools.py:name"',
+)
+FUNCTION = Table(
+    title="[invocable]",
+    documentation="A Python function, called with the context and the arguments.",
+    keys=(
+        Key(
+            name="function",
+            kind=_OBJECT,
+            documentation="Where the function is; left out, it has the invoker's name in the ensemble's module.",
+            example="package.module:name",
+        ),
+        *CALL_KEYS,
+    ),
+)
+FACTORY = Table(
+    title="[connection]",
+    documentation="A connection that a Python function opens.",
+    keys=(
+        Key(
+            name="factory",
+            kind=_OBJECT,
+            documentation="A function of configuration and surroundings that gives an async context manager.",
+            required=True,
+            example="package.module:open",
+        ),
+    ),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """A name in a module, or in a file beneath a folder."""
+
+    place: str
+    name: str
+    folder: str | None = None
+
+    def load(self) -> Callable[..., Any]:
+        """Imports the module, and gives what it has by that name.
+
+        Errors: ``InputError`` when there is no such module, file or function; whatever the module itself raises.
+        """
+        module = _import_file(self.place, self.folder) if self.place.startswith("./") else _import(self.place)
+        value: Any = module
+        for part in self.name.split("."):
+            if not hasattr(value, part):
+                near = nearest(part, (name for name in dir(value) if not name.startswith("__")))
+                hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+                raise InputError(f"{self.place} has no {self.name!r}.{hint}")
+            value = getattr(value, part)
+        if not callable(value):
+            raise InputError(f"{self.place}:{self.name} is no function, but {type(value).__name__}.")
+        function: Callable[..., Any] = value
+        return function
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise  # The module is there, and lacks something itself.
+        raise InputError(f"There is no Python module {error.name!r}. Is it installed here?") from error
+
+
+#: One file is imported once, whoever asks first.
+_IMPORTING = threading.RLock()
+
+
+def _import_file(place: str, folder: str | None) -> ModuleType:
+    root = pathlib.Path(folder or "").resolve()
+    path = (root / place).resolve()
+    if folder is None or not path.is_relative_to(root):
+        raise InputError(f"{place} leads outside of the folder of its descriptor.")
+    name = f"ripieno_file_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
+    with _IMPORTING:
+        if name in sys.modules:
+            return sys.modules[name]
+        specification = importlib.util.spec_from_file_location(name, path)
+        if specification is None or specification.loader is None or not path.is_file():
+            raise InputError(f"There is no Python file {path}.")
+        module = importlib.util.module_from_spec(specification)
+        # Dataclasses and pickles look their module up while it is being imported.
+        sys.modules[name] = module
+        try:
+            specification.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+        return module
+
+
+def _refer(value: str, descriptor: EnsembleDescriptor, path: Path, problems: Problems) -> Reference | None:
+    place, _, name = value.rpartition(":")
+    if place.startswith("./") and descriptor.folder is None:
+        hint = 'Name it by its module: "package.module:name".'
+        problems.add(path, f"{value} needs a folder, and this ensemble has no file", hint)
+        return None
+    return Reference(place=place, name=name, folder=descriptor.folder)
+
+
+def read_function(
+    descriptor: EnsembleDescriptor, invoker: InvokerDescriptor, path: Path, problems: Problems
+) -> Reference | None:
+    """Where the function of an invoker is, or None after what is wrong was added."""
+    settings = FUNCTION.read(invoker.invocable.settings, path, problems)
+    if settings is INVALID:
+        return None
+    if "function" not in settings and descriptor.module is None:
+        hint = 'Add function = "package.module:name", or module = "package.module" to [ensemble].'
+        problems.add(path, f"nothing says where the function of {invoker.name!r} is", hint)
+        return None
+    function = settings.get("function", f"{descriptor.module}:{invoker.name}")
+    return _refer(function, descriptor, (*path, "function"), problems)
+
+
+def _read_factory(descriptor: EnsembleDescriptor, problems: Problems) -> Reference | None:
+    connection = descriptor.connection
+    settings = INVALID if connection is None else FACTORY.read(connection.settings, ("connection",), problems)
+    if settings is INVALID:
+        return None
+    return _refer(settings["factory"], descriptor, ("connection", "factory"), problems)
+
+
+def make_invocable(reference: Reference) -> Invocable:
+    """The function as an invocable. Its module is imported in the first call, in a thread."""
+    function: Callable[..., Any] | None = None
+
+    async def invoke(context: Context, arguments: dict[str, Any]) -> Any:
+        nonlocal function
+        if function is None:
+            function = await run_in_thread(reference.load, name=f"import of {reference.place}")
+        if is_asynchronous(function):
+            result = function(context, arguments)
+        else:
+            result = await run_in_thread(function, context, arguments, name=context.invoker.identity)
+        return await result if inspect.isawaitable(result) else result
+
+    return invoke
+
+
+class PythonOrigin:
+    """``origin = "python"``, the origin of whatever names none."""
+
+    name = "python"
+
+    def check(self, descriptor: EnsembleDescriptor) -> Sequence[Problem]:
+        return (
+            *check_connection(self.name, descriptor, _read_factory),
+            *check_invocables(self.name, descriptor, read_function),
+        )
+
+    @contextlib.asynccontextmanager
+    async def open(self, descriptor: EnsembleDescriptor, surroundings: Surroundings) -> AsyncGenerator[Connected, None]:
+        async with contextlib.AsyncExitStack() as stack:
+            connection = None
+            if descriptor.connection is not None and descriptor.connection.origin == self.name:
+                connection = await stack.enter_async_context(_make_connection(descriptor, surroundings))
+            yield Connected(
+                connection=connection,
+                bind=lambda invoker: make_invocable(read_invocable(descriptor, invoker, read_function)),
+            )
+
+
+@contextlib.asynccontextmanager
+async def _make_connection(descriptor: EnsembleDescriptor, surroundings: Surroundings) -> AsyncGenerator[Any, None]:
+    problems = Problems(Source(file=descriptor.file))
+    reference = _read_factory(descriptor, problems)
+    if reference is None:
+        raise ConfigurationInvalidity(problems.finished())
+    try:
+        factory = await run_in_thread(reference.load, name=f"import of {reference.place}")
+    except InputError as error:
+        raise ConnectionFailure(descriptor.name, f"[connection] factory: {error}") from error
+    opened: Any = factory(descriptor.configuration, surroundings)
+    if not hasattr(opened, "__aenter__"):
+        raise ConnectionFailure(
+            descriptor.name,
+            f"{reference.place}:{reference.name} gave {type(opened).__name__}, which is no async context manager.",
+            hint="Decorate it with contextlib.asynccontextmanager.",
+        )
+    async with opened as connection:
+        yield connection
+
+
+ORIGIN = PythonOrigin()
