@@ -1,0 +1,324 @@
+"""Descriptors and plugins to connected ensembles, one execution, and models: what an application holds."""
+
+import asyncio
+import contextlib
+import dataclasses
+import fnmatch
+import os
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import Any
+
+from ripieno.canisters import Canister, SupervisorCanister
+from ripieno.conducting import Run, conduct
+from ripieno.confirmation import Confirmer
+from ripieno.controls import Controls
+from ripieno.conversations import Conversation
+from ripieno.descriptors import AgentDescriptor, EnsembleDescriptor
+from ripieno.ensembles import Ensemble, Invoker, Origin, Surroundings
+from ripieno.events import Alert
+from ripieno.exceptions import (
+    AssemblyFailure,
+    ConfigurationInvalidity,
+    InputError,
+    NameAbsence,
+    Problem,
+    RipienoError,
+)
+from ripieno.execution import Execution, Recorder
+from ripieno.gathering import Gathered, Places, gather
+from ripieno.loading import locate
+from ripieno.naming import split
+from ripieno.offers import Offer
+from ripieno.opening import needed_origins, opener
+from ripieno.processes import LocalSpawner, Spawner
+from ripieno.processors import Model
+from ripieno.providers import Providers
+from ripieno.trust import Project
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Absence:
+    """Something that does not play, and why."""
+
+    name: str
+    reason: str
+    file: str | None = None
+
+
+class Assembly:
+    """Connected ensembles, one execution and the models, for as long as it is entered with ``async with``.
+
+    Errors on entering: ``AssemblyFailure``, with every reason; whatever had been connected is disconnected.
+    """
+
+    def __init__(
+        self,
+        gathered: Gathered,
+        *,
+        confirmer: Confirmer | None = None,
+        recorder: Recorder | None = None,
+        spawner: Spawner | None = None,
+        secrets: Mapping[str, str] | None = None,
+        alert: Callable[[Alert], None] | None = None,
+    ) -> None:
+        self.gathered = gathered
+        self.configuration = gathered.configuration
+        self.ensembles: tuple[Ensemble, ...] = ()
+        self.absences: tuple[Absence, ...] = tuple(
+            Absence(name=one.name, reason=one.reason, file=one.file) for one in gathered.left_out
+        )
+        self.alerts: list[Alert] = []
+        self._alert = alert
+        variables = _variables(gathered, os.environ if secrets is None else secrets)
+        self.surroundings = Surroundings(
+            workspace=gathered.workspace,
+            spawner=spawner or LocalSpawner(),
+            secrets=variables,
+            alert=self._note,
+        )
+        self.execution = Execution(
+            limits=self.configuration.limits,
+            rules=self.configuration.confirmation,
+            confirmer=confirmer,
+            recorder=recorder,
+            surroundings=self.surroundings,
+        )
+        self._providers = Providers(gathered.providers, protocol=self._protocol, secrets=variables)
+
+    def _note(self, alert: Alert) -> None:
+        self.alerts.append(alert)
+        # A program that runs for weeks keeps the latest only.
+        del self.alerts[:-1000]
+        if self._alert is not None:
+            self._alert(alert)
+
+    def _protocol(self, name: str) -> Any:
+        return self.gathered.registry.resolve("protocols", name)
+
+    async def __aenter__(self) -> "Assembly":
+        failures: list[RipienoError] = list(self.gathered.failures)
+        ensembles = self._prepare(failures)
+        if failures:
+            raise AssemblyFailure("Start-up failed:", failures)
+        await self._connect(ensembles)
+        return self
+
+    async def __aexit__(self, *details: object) -> None:
+        await _disconnect(self.ensembles)
+        await self._providers.close()
+
+    def _prepare(self, failures: list[RipienoError]) -> list[Ensemble]:
+        """The ensembles, not connected yet, with what their origins have to say of their descriptors."""
+        origins: dict[str, Origin] = {}
+        problems: list[Problem] = []
+        ensembles: list[Ensemble] = []
+        for descriptor in self.gathered.ensembles:
+            for name in needed_origins(descriptor):
+                try:
+                    if name not in origins:
+                        origins[name] = self.gathered.registry.resolve("origins", name)
+                except RipienoError as error:
+                    failures.append(error)
+                else:
+                    problems.extend(origins[name].check(descriptor))
+            ensembles.append(self._ensemble(descriptor, origins))
+        if problems:
+            failures.append(ConfigurationInvalidity(locate(dict.fromkeys(problems))))
+        return ensembles
+
+    def _ensemble(self, descriptor: EnsembleDescriptor, origins: Mapping[str, Origin]) -> Ensemble:
+        return Ensemble(
+            descriptor.name,
+            opener=opener(descriptor, origins, self.surroundings),
+            configuration=descriptor.configuration,
+            prefix=_prefix(descriptor),
+            required=descriptor.required,
+            description=descriptor.description,
+            surroundings=self.surroundings,
+        )
+
+    async def _connect(self, ensembles: Sequence[Ensemble]) -> None:
+        """All at once. An optional one that fails is left out, with its reason; a required one ends the start."""
+        tasks = [asyncio.create_task(ensemble.connect()) for ensemble in ensembles]
+        try:
+            outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        except BaseException:
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await _disconnect(ensembles)
+            raise
+        failures: list[RipienoError] = []
+        connected: list[Ensemble] = []
+        for ensemble, outcome in zip(ensembles, outcomes, strict=True):
+            if outcome is None:
+                connected.append(ensemble)
+            elif not isinstance(outcome, RipienoError):
+                await _disconnect(ensembles)
+                raise outcome
+            elif ensemble.required:
+                failures.append(outcome)
+            else:
+                self.absences += (Absence(name=ensemble.name, reason=str(outcome)),)
+                self._note(Alert(message=f"Ensemble {ensemble.name!r} is left out: {outcome}"))
+        try:
+            Offer.of(connected)
+        except ConfigurationInvalidity as clash:
+            failures.append(clash)
+        if failures:
+            await _disconnect(ensembles)
+            await self._providers.close()
+            raise AssemblyFailure("Start-up failed:", failures)
+        self.ensembles = tuple(connected)
+
+    def access_ensemble(self, name: str) -> Ensemble:
+        """The ensemble of that name. Errors: ``NameAbsence``, which says so when it was left out."""
+        for ensemble in self.ensembles:
+            if ensemble.name == name:
+                return ensemble
+        reasons = [one.reason for one in self.absences if one.name == name]
+        if not reasons and name in self.gathered.known:
+            reasons = ["It is known, and does not play: name it under [ensembles] enabled."]
+        raise NameAbsence("ensemble", name, (one.name for one in self.ensembles), hint=" ".join(reasons))
+
+    def access_invoker(self, identity: str) -> Invoker:
+        """The invoker ``ensemble.tool``. Errors: ``NameAbsence``."""
+        ensemble, tool = split(identity)
+        if not tool:
+            raise InputError(f"A tool is named ensemble.tool, such as io.read_file; not {identity!r}.")
+        return self.access_ensemble(ensemble).access_invoker(tool)
+
+    def access_model(self, identity: str | None = None) -> Model:
+        """The model ``provider/model``, or the default one. Errors: ``InputError`` with what to do."""
+        chosen = identity or self.configuration.model
+        if chosen is None:
+            raise InputError('No model is named. Name one, or set default = "provider/model" under [model].')
+        return self._providers.access_model(chosen)
+
+    def access_agent(self, name: str) -> AgentDescriptor:
+        """The agent of that name. Errors: ``NameAbsence``."""
+        if name not in self.configuration.agents:
+            raise NameAbsence("agent", name, self.configuration.agents, hint="Add one as a table [agents.NAME].")
+        return self.configuration.agents[name]
+
+    def conduct(
+        self,
+        what: str | Canister | Sequence[Canister] | Conversation,
+        *,
+        model: str | Model | None = None,
+        agent: str | None = None,
+        ensembles: Sequence[Ensemble] | None = None,
+        supervisor: str | SupervisorCanister | None = None,
+        tools: Sequence[str] | None = None,
+        auxdata: Any = None,
+        controls: Controls | None = None,
+    ) -> Run:
+        """A run with this assembly's ensembles, execution and models. ``agent`` brings its own of each.
+
+        Errors: ``InputError`` for names that fit nothing, before anything is asked.
+        """
+        playing = self.ensembles if ensembles is None else tuple(ensembles)
+        limits = None
+        identity = model
+        if agent is not None:
+            descriptor = self.access_agent(agent)
+            identity = model or descriptor.model
+            supervisor = supervisor or descriptor.instructions or None
+            tools = descriptor.tools if tools is None else tools
+            controls = controls or descriptor.controls
+            limits = descriptor.limits
+        chosen = identity if isinstance(identity, Model) else self.access_model(identity)
+        Offer.of(playing, tools=tools)
+        return conduct(
+            chosen,
+            what,
+            ensembles=playing,
+            tools=tools,
+            execution=self.execution,
+            supervisor=supervisor,
+            auxdata=auxdata,
+            controls=controls or self.configuration.controls,
+            limits=limits,
+        )
+
+
+def assemble(
+    configuration: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    *,
+    workspace: str | os.PathLike[str] | None = None,
+    confirmer: Confirmer | None = None,
+    recorder: Recorder | None = None,
+    spawner: Spawner | None = None,
+    secrets: Mapping[str, str] | None = None,
+    alert: Callable[[Alert], None] | None = None,
+    places: Places | None = None,
+    project: Project | None = None,
+) -> Assembly:
+    """An assembly of package data, allowed plugins, the user's configuration, and ``configuration`` over them.
+
+    ``configuration`` is a file or a mapping with the same tables: naming it is consent. ``workspace`` is the folder
+    that file tools are confined to, the current one by default. ``secrets`` are the variables that descriptors may
+    name, the environment by default. Enter it with ``async with``.
+    """
+    gathered = gather(configuration, workspace=workspace, places=places, project=project)
+    return Assembly(gathered, confirmer=confirmer, recorder=recorder, spawner=spawner, secrets=secrets, alert=alert)
+
+
+class prepare_ensembles:
+    """Connects the ensembles of a configuration (seed 002, "Configuration Loading").
+
+    Awaited, it gives the ensembles, and the caller disconnects each of them. Entered with ``async with``, it does
+    that itself. Errors: ``AssemblyFailure``.
+    """
+
+    def __init__(
+        self, configuration: str | os.PathLike[str] | Mapping[str, Any] | None = None, **settings: Any
+    ) -> None:
+        self._assembly = assemble(configuration, **settings)
+
+    def __await__(self) -> Any:
+        return self._open().__await__()
+
+    async def _open(self) -> tuple[Ensemble, ...]:
+        await self._assembly.__aenter__()
+        return self._assembly.ensembles
+
+    async def __aenter__(self) -> tuple[Ensemble, ...]:
+        return await self._open()
+
+    async def __aexit__(self, *details: object) -> None:
+        await self._assembly.__aexit__(*details)
+
+
+@contextlib.asynccontextmanager
+async def connected(*ensembles: Ensemble) -> AsyncGenerator[tuple[Ensemble, ...], None]:
+    """Ensembles that a program made itself, connected together and disconnected at the end."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for ensemble in ensembles:
+                group.create_task(ensemble.connect())
+        yield ensembles
+    finally:
+        await _disconnect(ensembles)
+
+
+async def _disconnect(ensembles: Sequence[Ensemble]) -> None:
+    await asyncio.gather(*(ensemble.disconnect() for ensemble in ensembles))
+
+
+def _prefix(descriptor: EnsembleDescriptor) -> str:
+    """What stands before its tools' names: what it says; else its name when it is foreign; else nothing."""
+    if descriptor.prefix is not None:
+        return descriptor.prefix
+    foreign = descriptor.layer.startswith("plugin ") or (descriptor.connection is not None and not descriptor.invokers)
+    return descriptor.name if foreign else ""
+
+
+def _variables(gathered: Gathered, environment: Mapping[str, str]) -> Mapping[str, str]:
+    """The variables that descriptors may name: all of the user's, or those that fit ``[environment] allow``."""
+    allow = gathered.configuration.environment
+    if allow is None:
+        return dict(environment)
+    return {
+        name: value
+        for name, value in environment.items()
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in allow)
+    }

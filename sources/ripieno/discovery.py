@@ -1,0 +1,150 @@
+"""Finds plugins, and what they provide. Installed is not consent: only distributions that are allowed are imported.
+
+What is built in enters by the same door: three modules with the same hooks.
+"""
+
+import dataclasses
+import importlib
+import importlib.metadata
+import pathlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pluggy
+
+from ripieno import hookspecs
+from ripieno.exceptions import NameAbsence, PluginFailure
+
+BUILT_IN = ("ripieno.protocols", "ripieno.origins", "ripieno.toolset")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PluginStatus:
+    """One plugin: whether it plays, and why not."""
+
+    name: str
+    distribution: str
+    version: str
+    allowed: bool
+    failure: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Registry:
+    """Everything that plugins provide, by name; nothing of it is imported yet.
+
+    ``data`` pairs the name of a layer with its folders: what is built in first, then plugins by name.
+    """
+
+    data: tuple[tuple[str, tuple[pathlib.Path, ...]], ...] = ()
+    origins: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
+    protocols: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
+    sandboxes: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
+    commands: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
+    plugins: tuple[PluginStatus, ...] = ()
+    failures: tuple[PluginFailure, ...] = ()
+
+    def resolve(self, kind: str, name: str) -> Any:
+        """What a name of ``origins``, ``protocols``, ``sandboxes`` or ``commands`` stands for; imports it.
+
+        Errors: ``NameAbsence`` with the nearest names; ``PluginFailure`` when it cannot be imported.
+        """
+        paths: Mapping[str, str] = getattr(self, kind)
+        if name not in paths:
+            raise NameAbsence(kind.removesuffix("es") if kind == "sandboxes" else kind.removesuffix("s"), name, paths)
+        return resolve(paths[name])
+
+
+def resolve(path: str) -> Any:
+    """The object of a dotted path such as ``package.module:NAME``. Errors: ``PluginFailure``."""
+    module_name, _, attribute = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module_name), attribute)
+    except Exception as error:
+        raise PluginFailure(path, f"it cannot be imported: {type(error).__name__}: {error}") from error
+
+
+def discover(allow: Iterable[str] = ()) -> Registry:
+    """What the built-in rooms and the allowed plugins provide.
+
+    ``allow`` are names of distributions, in any spelling. A plugin that fails is named in ``failures``, and the
+    others go on.
+    """
+    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager.add_hookspecs(hookspecs)
+    for module in BUILT_IN:
+        manager.register(importlib.import_module(module), name=module)
+    statuses: list[PluginStatus] = []
+    failures: list[PluginFailure] = []
+    allowed = {normalize(name) for name in allow}
+    found: set[str] = set()
+    entries = importlib.metadata.entry_points(group=hookspecs.PROJECT)
+    for entry in sorted(entries, key=lambda one: (one.name, one.value)):
+        distribution = entry.dist.name if entry.dist is not None else ""
+        version = entry.dist.version if entry.dist is not None else ""
+        consent = normalize(distribution) in allowed
+        failure = _register(manager, entry) if consent else None
+        found.add(normalize(distribution))
+        if failure is not None:
+            failures.append(failure)
+        statuses.append(
+            PluginStatus(
+                name=entry.name,
+                distribution=distribution,
+                version=version,
+                allowed=consent,
+                failure=None if failure is None else failure.reason,
+            )
+        )
+    missing = sorted(name for name in allow if normalize(name) not in found)
+    reason = "[plugins] allow names it, and no such distribution is installed."
+    failures.extend(PluginFailure(name, reason) for name in missing)
+    return _collect(manager, statuses, failures)
+
+
+def _register(manager: pluggy.PluginManager, entry: importlib.metadata.EntryPoint) -> PluginFailure | None:
+    if manager.has_plugin(entry.name):
+        return PluginFailure(entry.name, "another plugin has this name already.")
+    try:
+        manager.register(entry.load(), name=entry.name)
+        # An implementation of a hook that does not exist is a typing error, not a wish.
+        manager.check_pending()
+    except Exception as error:
+        if manager.has_plugin(entry.name):
+            manager.unregister(name=entry.name)
+        return PluginFailure(entry.name, f"{entry.value} cannot be loaded: {type(error).__name__}: {error}")
+    return None
+
+
+def _collect(
+    manager: pluggy.PluginManager, statuses: Sequence[PluginStatus], failures: list[PluginFailure]
+) -> Registry:
+    """Asks each plugin by itself, so that one that raises does not silence the others."""
+    data: list[tuple[str, tuple[pathlib.Path, ...]]] = []
+    named: dict[str, dict[str, str]] = {"origins": {}, "protocols": {}, "sandboxes": {}, "commands": {}}
+    for name, plugin in manager.list_name_plugin():
+        try:
+            folders = _ask(manager, plugin, "ripieno_data")
+            if folders:
+                data.append((name, tuple(pathlib.Path(folder) for folder in folders)))
+            for kind, known in named.items():
+                provided: Mapping[str, str] = _ask(manager, plugin, f"ripieno_{kind}") or {}
+                for key, path in provided.items():
+                    holder = known.setdefault(key, path)
+                    if holder != path:
+                        failures.append(PluginFailure(name, f"{kind}: {key!r} is taken by {holder}."))
+        except Exception as error:
+            failures.append(PluginFailure(name, f"a hook failed: {type(error).__name__}: {error}"))
+    return Registry(data=tuple(data), **named, plugins=tuple(statuses), failures=tuple(failures))
+
+
+def _ask(manager: pluggy.PluginManager, plugin: Any, hook: str) -> Any:
+    """What one plugin answers to a hook; None when it does not have it."""
+    implementations = getattr(manager.hook, hook).get_hookimpls()
+    return next((one.function() for one in implementations if one.plugin is plugin), None)
+
+
+def normalize(name: str) -> str:
+    """The name of a distribution in its one spelling (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,0 +1,260 @@
+"""Everything that files say, layer over layer, before anything is connected: descriptors, rules, and what was left out.
+
+Package data < allowed plugins < the user's configuration < what the caller names. A project's own files come in
+only when the command line found them, and then only as far as they are trusted.
+"""
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import platformdirs
+
+from ripieno.descriptors import (
+    ConfigurationDescriptor,
+    EnsembleDescriptor,
+    ProfileDescriptor,
+    ProviderDescriptor,
+    combine,
+    lay_over,
+    read_parts,
+)
+from ripieno.descriptors.tables import is_table
+from ripieno.discovery import Registry, discover
+from ripieno.exceptions import ConfigurationInvalidity, InputError, NameAbsence, Problem, RipienoError
+from ripieno.loading import (
+    ConfigurationPart,
+    Layer,
+    LeftOut,
+    Shadowed,
+    load_ensembles,
+    load_profiles,
+    load_providers,
+    read_configuration_part,
+)
+from ripieno.trust import Project, TrustStore, restrict
+
+#: What plays when nothing is selected.
+DEFAULT_PROFILE = "minimal"
+_USER, _CALLER, _PROJECT = "user", "caller", "project"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Where this user's own files are. Tests, and applications with habits, bring their own."""
+
+    configuration: pathlib.Path
+    state: pathlib.Path
+
+    @classmethod
+    def of_user(cls) -> "Places":
+        """The system's folders; ``RIPIENO_CONFIG_HOME`` and ``RIPIENO_STATE_HOME`` name others."""
+        configuration = os.environ.get("RIPIENO_CONFIG_HOME") or platformdirs.user_config_dir("ripieno")
+        state = os.environ.get("RIPIENO_STATE_HOME") or platformdirs.user_state_dir("ripieno")
+        return cls(configuration=pathlib.Path(configuration), state=pathlib.Path(state))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """The outcome. ``ensembles`` are those that play, in their order; ``known`` are all by name."""
+
+    configuration: ConfigurationDescriptor
+    registry: Registry
+    layers: tuple[Layer, ...]
+    ensembles: tuple[EnsembleDescriptor, ...]
+    known: Mapping[str, EnsembleDescriptor]
+    providers: Mapping[str, ProviderDescriptor]
+    profiles: Mapping[str, ProfileDescriptor]
+    workspace: pathlib.Path
+    files: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    shadowed: tuple[Shadowed, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    #: Everything that makes a start impossible.
+    failures: tuple[RipienoError, ...] = ()
+
+
+def gather(
+    configuration: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    *,
+    workspace: str | os.PathLike[str] | None = None,
+    places: Places | None = None,
+    project: Project | None = None,
+) -> Gathered:
+    """Reads all layers. Imports allowed plugins, and nothing else; starts and connects nothing.
+
+    ``configuration`` is a file, or a mapping with the same tables. Raises nothing for what is in files: it is in
+    ``failures``. Errors: ``InputError`` for a store of trust that cannot be read.
+    """
+    own = places or Places.of_user()
+    parts = _own_parts(own) + _caller_parts(configuration)
+    problems = [problem for part in parts for problem in part.problems if problem.severity == "error"]
+    outer = combine([part.parts for part in parts]) if not problems else combine([])
+    registry = discover(outer.plugins)
+    trusted = project is not None and TrustStore(own.state).trusts(project)
+    layers = _layers(own, registry, parts, project, trusted=trusted)
+    providers = load_providers(layers)
+    tables = [part.parts for part in parts]
+    left_out: list[LeftOut] = []
+    if project is not None and project.part is not None and not problems:
+        known = frozenset((*providers.providers, *outer.providers))
+        kept, lost = restrict(project.part, _merged(tables), known, trusted=trusted)
+        tables.append(kept)
+        left_out.extend(lost)
+        if trusted:
+            problems.extend(project.part.problems)
+    whole, narrowed = _combine(tables) if not problems else (outer, None)
+    ensembles, profiles = load_ensembles(layers), load_profiles(layers)
+    for found in (ensembles, providers, profiles):
+        problems.extend(problem for problem in found.problems if problem.severity == "error")
+    failures: list[RipienoError] = list(registry.failures)
+    known_providers = _providers(providers.providers, whole, problems)
+    known_ensembles = {**ensembles.ensembles, **{one.name: one for one in whole.inline}}
+    chosen = _choose(known_ensembles, whole, profiles.profiles, narrowed, failures)
+    if problems:
+        failures.insert(0, ConfigurationInvalidity(problems))
+    warnings = [one for found in (ensembles, providers, profiles) for one in found.problems if one.severity != "error"]
+    return Gathered(
+        configuration=whole,
+        registry=registry,
+        layers=layers,
+        ensembles=chosen,
+        known=known_ensembles,
+        providers=known_providers,
+        profiles=profiles.profiles,
+        workspace=pathlib.Path(workspace or whole.workspace or os.getcwd()).absolute(),
+        files=tuple(part.file for part in parts),
+        left_out=(*left_out, *ensembles.left_out, *providers.left_out, *profiles.left_out),
+        shadowed=(*ensembles.shadowed, *providers.shadowed, *profiles.shadowed),
+        warnings=tuple(warnings),
+        failures=tuple(failures),
+    )
+
+
+def _own_parts(places: Places) -> list[ConfigurationPart]:
+    file = places.configuration / "config.toml"
+    return [read_configuration_part(file, layer=_USER)] if file.is_file() else []
+
+
+def _caller_parts(configuration: str | os.PathLike[str] | Mapping[str, Any] | None) -> list[ConfigurationPart]:
+    if configuration is None:
+        return []
+    if isinstance(configuration, Mapping):
+        parts, problems = read_parts(configuration, layer=_CALLER)
+        return [ConfigurationPart(parts=parts, file="the mapping", layer=_CALLER, problems=problems)]
+    return [read_configuration_part(pathlib.Path(configuration), layer=_CALLER)]
+
+
+def _layers(
+    places: Places,
+    registry: Registry,
+    parts: Sequence[ConfigurationPart],
+    project: Project | None,
+    *,
+    trusted: bool,
+) -> tuple[Layer, ...]:
+    built_in = [folder for name, folders in registry.data if name.startswith("ripieno.") for folder in folders]
+    layers = [Layer(name="package", folders=tuple(built_in))]
+    layers += [
+        Layer(name=f"plugin {name}", folders=folders)
+        for name, folders in registry.data
+        if not name.startswith("ripieno.")
+    ]
+    # The user's folder counts with and without a configuration file in it.
+    layers += [_layer(part, (places.configuration,)) for part in parts if part.layer == _USER] or [
+        Layer(name=_USER, folders=(places.configuration,))
+    ]
+    layers += [_layer(part, ()) for part in parts if part.layer == _CALLER]
+    if project is not None:
+        paths = _paths(project.part) if trusted and project.part is not None else ()
+        own = () if project.ensembles is None else (project.ensembles,)
+        layers.append(Layer(name=_PROJECT, paths=(*own, *paths), trusted=trusted))
+    return tuple(layers)
+
+
+def _layer(part: ConfigurationPart, folders: tuple[pathlib.Path, ...]) -> Layer:
+    return Layer(name=part.layer, folders=folders, paths=_paths(part))
+
+
+def _paths(part: ConfigurationPart) -> tuple[pathlib.Path, ...]:
+    """What a configuration names under ``[ensembles] paths``."""
+    return tuple(pathlib.Path(path) for path in part.parts.get("ensembles", {}).get("paths", ()))
+
+
+def _merged(tables: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The read keys of all tables, later ones over earlier ones; enough to compare limits."""
+    merged: dict[str, Any] = {}
+    for table in tables:
+        for name, value in table.items():
+            merged[name] = {**merged.get(name, {}), **value} if isinstance(value, Mapping) else value
+    return merged
+
+
+def _combine(tables: Sequence[Mapping[str, Any]]) -> tuple[ConfigurationDescriptor, tuple[str, ...] | None]:
+    """The whole configuration, and the names that an untrusted project narrows the ensembles to.
+
+    What one layer denies or asks about, no other layer takes back: these lists are joined, not replaced.
+    """
+    narrowed: tuple[str, ...] | None = None
+    strict: dict[str, list[str]] = {"deny": [], "ask": []}
+    plain: list[Mapping[str, Any]] = []
+    for table in tables:
+        one = dict(table)
+        ensembles = one.get("ensembles")
+        if is_table(ensembles) and "narrowed" in ensembles:
+            narrowed = tuple(str(name) for name in ensembles["narrowed"])
+            del one["ensembles"]
+        for key, patterns in strict.items():
+            patterns.extend(one.get("confirmation", {}).get(key, ()))
+        plain.append(one)
+    rules = {key: tuple(dict.fromkeys(patterns)) for key, patterns in strict.items() if patterns}
+    if rules:
+        plain.append({"confirmation": rules})
+    return combine(plain), narrowed
+
+
+def _providers(
+    loaded: Mapping[str, ProviderDescriptor], configuration: ConfigurationDescriptor, problems: list[Problem]
+) -> Mapping[str, ProviderDescriptor]:
+    providers = dict(loaded)
+    for name, keys in configuration.providers.items():
+        descriptor, wrong = lay_over(loaded.get(name), name, keys)
+        problems.extend(wrong)
+        if descriptor is not None:
+            providers[name] = descriptor
+    return providers
+
+
+def _choose(
+    known: Mapping[str, EnsembleDescriptor],
+    configuration: ConfigurationDescriptor,
+    profiles: Mapping[str, ProfileDescriptor],
+    narrowed: tuple[str, ...] | None,
+    failures: list[RipienoError],
+) -> tuple[EnsembleDescriptor, ...]:
+    """The ensembles that play, in their order.
+
+    ``[ensembles] enabled`` names them exactly. Otherwise those of the profile play, and whatever plugins, the user
+    and the caller have added: putting a file there, or allowing a plugin, was the choice.
+    """
+    try:
+        if configuration.enabled is not None:
+            names = list(configuration.enabled)
+        else:
+            profile = configuration.profile or DEFAULT_PROFILE
+            if profile not in profiles:
+                raise NameAbsence("profile", profile, profiles)
+            names = list(profiles[profile].ensembles)
+            names += sorted(one.name for one in known.values() if one.layer != "package" and one.name not in names)
+        missing = [name for name in names if name not in known]
+        if missing:
+            hint = "It is named under [ensembles] enabled, or by the profile."
+            raise NameAbsence("ensemble", missing[0], known, hint=hint)
+    except InputError as error:
+        failures.append(error)
+        return ()
+    if narrowed is not None:
+        names = [name for name in names if name in narrowed]
+    return tuple(known[name] for name in names if known[name].enabled)

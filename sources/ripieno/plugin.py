@@ -1,0 +1,72 @@
+"""The one module that a plugin imports: ``from ripieno.plugin import …``. Built-in rooms are made of the same."""
+
+import pluggy
+
+from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.contents import AudioContent, Content, DocumentContent, ImageContent, OpaqueContent, TextualContent
+from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
+from ripieno.ensembles import Connected, Context, Definition, Invocable, Origin, Outcome, Surroundings
+from ripieno.events import Alert
+from ripieno.exceptions import (
+    ExecutionFault,
+    FatalFault,
+    NetworkFault,
+    OutcomeUnknownFault,
+    PermissionFault,
+    Problem,
+    QuotaFault,
+    ResourceFault,
+    TimeoutFault,
+    ToolFault,
+    ValidationFault,
+)
+from ripieno.faults import Change
+from ripieno.hookspecs import PROJECT
+from ripieno.processes import Process, ProcessLimits, Spawner
+from ripieno.processors import ControlsProcessor, InvocationsProcessor, MessagesProcessor, Protocol
+from ripieno.schemas import Schema
+
+#: Marks a function of a plugin as one of the hooks of ``ripieno.hookspecs``.
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+__all__ = [
+    "Alert",
+    "AudioContent",
+    "Change",
+    "Connected",
+    "Content",
+    "Context",
+    "ControlsProcessor",
+    "Definition",
+    "DocumentContent",
+    "EnsembleDescriptor",
+    "ExecutionFault",
+    "FatalFault",
+    "ImageContent",
+    "Invocable",
+    "InvocationCanister",
+    "InvocationsProcessor",
+    "InvokerDescriptor",
+    "MessagesProcessor",
+    "NetworkFault",
+    "OpaqueContent",
+    "Origin",
+    "Outcome",
+    "OutcomeUnknownFault",
+    "PermissionFault",
+    "Problem",
+    "Process",
+    "ProcessLimits",
+    "Protocol",
+    "QuotaFault",
+    "ResourceFault",
+    "ResultCanister",
+    "Schema",
+    "Spawner",
+    "Surroundings",
+    "TextualContent",
+    "TimeoutFault",
+    "ToolFault",
+    "ValidationFault",
+    "hookimpl",
+]

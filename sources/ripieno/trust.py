@@ -1,0 +1,184 @@
+"""Whose files may act: a project's own configuration counts only as far as its user has agreed to it.
+
+Naming a file is consent; finding one is not. A project's files are found by the command line only. Until
+``ripieno trust`` has stored their path and the hash of everything they reach, they may only disable, deny and
+lower limits. Even trusted, they never set what is the user's: plugins, approvals, a looser sandbox, another
+layer's endpoint or key.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+from frozendict import frozendict
+
+from ripieno.controls import Limits
+from ripieno.exceptions import InputError
+from ripieno.loading import ConfigurationPart, Layer, LeftOut, load_ensembles, read_configuration_part
+
+CONFIGURATION_NAME = "ripieno.toml"
+ENSEMBLES_NAME = "ensembles"
+_VERSION = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """The files that a folder brings along. ``digest`` covers every file that they reach."""
+
+    folder: pathlib.Path
+    part: ConfigurationPart | None
+    ensembles: pathlib.Path | None
+    files: Mapping[str, str]
+    digest: str
+
+
+def find_project(folder: pathlib.Path) -> Project | None:
+    """What a folder brings along, or None. Reads TOML, imports and starts nothing."""
+    configuration, ensembles = folder / CONFIGURATION_NAME, folder / ENSEMBLES_NAME
+    has_configuration, has_ensembles = configuration.is_file(), ensembles.is_dir()
+    if not has_configuration and not has_ensembles:
+        return None
+    part = read_configuration_part(configuration, layer="project") if has_configuration else None
+    files = dict(part.files) if part is not None else {}
+    paths = [ensembles] if has_ensembles else []
+    if part is not None:
+        paths += [pathlib.Path(path) for path in part.parts.get("ensembles", {}).get("paths", ())]
+    files.update(load_ensembles([Layer(name="project", paths=tuple(paths), trusted=False)]).files)
+    files.update(_modules(folder, paths))
+    listing = json.dumps(sorted(files.items()), ensure_ascii=False).encode("utf-8", "surrogateescape")
+    return Project(
+        folder=folder,
+        part=part,
+        ensembles=ensembles if has_ensembles else None,
+        files=files,
+        digest=hashlib.sha256(listing).hexdigest(),
+    )
+
+
+def _modules(folder: pathlib.Path, paths: list[pathlib.Path]) -> dict[str, str]:
+    """Python files beside the descriptors, which they may name as ``./tools.py:function``."""
+    found: dict[str, str] = {}
+    for place in paths:
+        root = place if place.is_dir() else place.parent
+        for path in sorted(root.rglob("*.py"))[:2000]:
+            if path.is_file() and path.resolve().is_relative_to(folder.resolve()):
+                found[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+class TrustStore:
+    """What the user has agreed to: folders with the digest of their files, in one file of the user's state."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.file = folder / "trust.json"
+
+    def trusts(self, project: Project) -> bool:
+        """Whether exactly these files were agreed to."""
+        return self._read().get(str(project.folder.resolve())) == project.digest
+
+    def knows(self, project: Project) -> bool:
+        """Whether this folder was agreed to with other files, which have changed since."""
+        known = self._read().get(str(project.folder.resolve()))
+        return known is not None and known != project.digest
+
+    def add(self, project: Project) -> None:
+        """Agrees to these files, as they are."""
+        self._write({**self._read(), str(project.folder.resolve()): project.digest})
+
+    def remove(self, folder: pathlib.Path) -> bool:
+        """Takes it back; whether there was anything."""
+        known = self._read()
+        gone = known.pop(str(folder.resolve()), None)
+        if gone is not None:
+            self._write(known)
+        return gone is not None
+
+    def _read(self) -> dict[str, str]:
+        try:
+            stored = json.loads(self.file.read_text(encoding="utf-8"))
+            if stored["version"] != _VERSION:
+                raise InputError(f"{self.file} has version {stored['version']!r}; this program knows {_VERSION}.")
+            return dict(stored["trusted"])
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            # What cannot be read is no consent.
+            raise InputError(f"{self.file} cannot be read ({error}). Delete it, and trust again.") from error
+
+    def _write(self, trusted: Mapping[str, str]) -> None:
+        self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        text = json.dumps({"version": _VERSION, "trusted": dict(trusted)}, indent=2, sort_keys=True)
+        descriptor, temporary = tempfile.mkstemp(dir=self.file.parent, prefix=".trust")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+                stream.write(text + "\n")
+            os.replace(temporary, self.file)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+
+def restrict(
+    part: ConfigurationPart, outer: Mapping[str, Any], providers: frozenset[str], *, trusted: bool
+) -> tuple[frozendict[str, Any], tuple[LeftOut, ...]]:
+    """What a project's configuration may say, over what the outer layers say, and what was left out of it.
+
+    ``outer`` are the read keys of the outer layers together, ``providers`` the names that they know.
+    """
+    kept: dict[str, Any] = {}
+    out: list[LeftOut] = []
+
+    def leave(key: str, reason: str) -> None:
+        out.append(LeftOut(name=key, layer="project", file=part.file, reason=reason))
+
+    for table, value in part.parts.items():
+        if table == "confirmation":
+            kept[table] = _rules(value, leave)
+        elif table == "limits":
+            kept[table] = _limits(value, outer.get("limits", {}), leave)
+        elif table in ("plugins", "environment", "sandbox"):
+            leave(f"[{table}]", "only the user's own configuration may set it")
+        elif not trusted:
+            if table == "ensembles" and "enabled" in value:
+                kept[table] = frozendict({"narrowed": value["enabled"]})
+            leave(f"[{table}]", "the project's files are not trusted; look at them, then run: ripieno trust")
+        elif table == "providers":
+            kept[table] = _providers(value, providers, leave)
+        else:
+            kept[table] = value
+    return frozendict(kept), tuple(out)
+
+
+def _rules(value: Mapping[str, Any], leave: Any) -> frozendict[str, Any]:
+    if value.get("approve"):
+        leave("[confirmation] approve", "only the user's own configuration may approve")
+    return frozendict({key: rules for key, rules in value.items() if key != "approve"})
+
+
+def _limits(value: Mapping[str, Any], outer: Mapping[str, Any], leave: Any) -> frozendict[str, Any]:
+    kept: dict[str, Any] = {}
+    for key, limit in value.items():
+        before = outer.get(key, getattr(Limits(), key))
+        if before is not None and limit > before:
+            leave(f"[limits] {key}", f"a project may only lower it, and it is {before} already")
+        else:
+            kept[key] = limit
+    return frozendict(kept)
+
+
+def _providers(value: Mapping[str, Any], known: frozenset[str], leave: Any) -> frozendict[str, Any]:
+    kept: dict[str, Any] = {}
+    for name, keys in value.items():
+        if name in known:
+            taken = [key for key in ("base_url", "api_key", "headers") if key in keys]
+            for key in taken:
+                leave(f"[providers.{name}] {key}", "it belongs to an outer layer's provider")
+            kept[name] = frozendict({key: one for key, one in keys.items() if key not in taken})
+        else:
+            kept[name] = keys
+    return frozendict(kept)

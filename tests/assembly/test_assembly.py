@@ -1,0 +1,242 @@
+"""From files to connected ensembles: everything at once, or nothing at all."""
+
+import asyncio
+import os
+import pathlib
+import sys
+
+import pytest
+from frozendict import frozendict
+
+from ripieno.assembly import assemble, connected, prepare_ensembles
+from ripieno.canisters import InvocationCanister, ResultCanister, SupervisorCanister
+from ripieno.conducting import conduct
+from ripieno.controls import Rules
+from ripieno.ensembles import Ensemble
+from ripieno.exceptions import (
+    AssemblyFailure,
+    ConfigurationInvalidity,
+    ConnectionFailure,
+    InputError,
+    NameAbsence,
+)
+from ripieno.execution import Execution
+from ripieno.testing import call, model_of, turn
+from tests.assembly.conftest import Home
+
+FACTORY = """
+import contextlib
+
+events = []
+
+@contextlib.asynccontextmanager
+async def open(*_):
+    events.append("opened")
+    try:
+        yield {"rows": 3}
+    finally:
+        events.append("closed")
+
+@contextlib.asynccontextmanager
+async def fail(*_):
+    raise OSError("the database is on holiday")
+    yield
+
+async def count_rows(context, arguments):
+    return str(context.connection["rows"])
+"""
+
+
+def database(factory: str, name: str = "database", required: bool = True) -> dict[str, object]:
+    """An inline ensemble with a connection of its own."""
+    return {
+        "ensemble": {"name": name, "module": "database_for_tests", "required": required},
+        "connection": {"origin": "python", "factory": f"database_for_tests:{factory}"},
+        "invokers": [
+            {
+                "name": f"count_{name}",
+                "description": "Counts.",
+                "effect": "read",
+                "invocable": {"origin": "python", "function": "database_for_tests:count_rows"},
+            }
+        ],
+    }
+
+
+@pytest.fixture
+def events(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    folder = tmp_path / "modules"
+    folder.mkdir()
+    (folder / "database_for_tests.py").write_text(FACTORY)
+    monkeypatch.syspath_prepend(str(folder))
+    sys.modules.pop("database_for_tests", None)
+    import database_for_tests  # type: ignore[import-not-found]
+
+    return database_for_tests.events  # type: ignore[no-any-return]
+
+
+async def test_connects_and_disconnects(home: Home, events: list[str]) -> None:
+    async with assemble({"ensembles": [database("open")]}, places=home.places, workspace=home.workspace) as assembly:
+        assert events == ["opened"]
+        invocation = InvocationCanister(identifier="1", name="count_database", arguments=frozendict())
+        result = await assembly.execution.execute(invocation, ensembles=assembly.ensembles)
+        assert (result.text, result.error) == ("3", None)
+    assert events == ["opened", "closed"]
+
+
+async def test_one_that_fails_disconnects_the_others_and_every_failure_is_named(home: Home, events: list[str]) -> None:
+    inline = [database("open"), database("fail", "second"), database("fail", "third")]
+    with pytest.raises(AssemblyFailure) as caught:
+        async with assemble({"ensembles": inline}, places=home.places):
+            pytest.fail("It must not start.")
+    assert {failure.ensemble for failure in caught.value.exceptions if isinstance(failure, ConnectionFailure)} == {
+        "second",
+        "third",
+    }
+    assert str(caught.value).count("the database is on holiday") == 2
+    assert events == ["opened", "closed"]
+
+
+async def test_an_optional_one_is_left_out_with_its_reason(home: Home, events: list[str]) -> None:
+    inline = [database("open"), database("fail", "second", required=False)]
+    async with assemble({"ensembles": inline}, places=home.places) as assembly:
+        assert [one.name for one in assembly.ensembles] == ["io", "database"]
+        (absence,) = assembly.absences
+        assert absence.name == "second"
+        assert "on holiday" in absence.reason
+        with pytest.raises(NameAbsence, match="on holiday"):
+            assembly.access_ensemble("second")
+    assert events[-1] == "closed"
+
+
+async def test_cancelled_start_leaves_nothing_open(home: Home, events: list[str]) -> None:
+    slow = database("open", "slow")
+    entered = asyncio.Event()
+
+    async def start() -> None:
+        async with assemble({"ensembles": [slow]}, places=home.places):
+            entered.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(start())
+    await entered.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert events == ["opened", "closed"]
+
+
+async def test_prepare_ensembles_both_ways(home: Home, events: list[str]) -> None:
+    ensembles = await prepare_ensembles({"ensembles": [database("open")]}, places=home.places)
+    assert [one.name for one in ensembles] == ["io", "database"]
+    for ensemble in ensembles:
+        await ensemble.disconnect()
+    async with prepare_ensembles({"ensembles": [database("open")]}, places=home.places) as again:
+        assert len(again) == 2
+    assert events == ["opened", "closed"] * 2
+
+
+async def test_every_problem_of_a_start_comes_together(home: Home, greeting: str) -> None:
+    home.ensemble("wrong", greeting.replace("greeting", "wrong").replace('"{name}"', '"{nam}"'))
+    home.ensemble("missing", greeting.replace("greeting", "missing").replace('"command"', '"comand"'))
+    with pytest.raises(AssemblyFailure) as caught:
+        async with assemble({"plugins": {"allow": ["not-installed"]}}, places=home.places):
+            pytest.fail("It must not start.")
+    text = str(caught.value)
+    assert "not-installed" in text
+    assert "'command'" in text
+    assert "'name'" in text or "name" in text
+
+
+async def test_two_tools_of_one_name_are_an_error_that_names_both(home: Home, greeting: str) -> None:
+    home.ensemble("first", greeting.replace("greeting", "first"))
+    home.ensemble("second", greeting.replace("greeting", "second"))
+    with pytest.raises(AssemblyFailure) as caught:
+        async with assemble(places=home.places):
+            pytest.fail("It must not start.")
+    assert "second.say_hello and first.say_hello" in str(caught.value)
+    home.ensemble("second", greeting.replace('name = "greeting"', 'name = "second"\nprefix = "other"'))
+    async with assemble(places=home.places) as assembly:
+        assert assembly.access_invoker("second.say_hello").exposed == "other__say_hello"
+
+
+async def test_names_that_fit_nothing(home: Home) -> None:
+    async with assemble(places=home.places) as assembly:
+        with pytest.raises(InputError, match=r"provider/model"):
+            assembly.access_model("no-slash")
+        with pytest.raises(InputError, match=r"\[model\]"):
+            assembly.access_model()
+        with pytest.raises(NameAbsence, match="openai"):
+            assembly.access_model("opnai/gpt")
+        with pytest.raises(NameAbsence, match="read_file"):
+            assembly.access_invoker("io.reed_file")
+        with pytest.raises(InputError, match=r"ensemble\.tool"):
+            assembly.access_invoker("io")
+        with pytest.raises(NameAbsence, match="agent"):
+            assembly.access_agent("nobody")
+        with pytest.raises(NameAbsence, match=r"io\.reed_\*"):
+            assembly.conduct("Hi", model=model_of([turn("Hi")]), tools=["io.reed_*"])
+
+
+async def test_a_missing_key_says_which_variable(home: Home) -> None:
+    async with assemble(places=home.places, secrets={}) as assembly:
+        with pytest.raises(ConfigurationInvalidity, match="ANTHROPIC_API_KEY"):
+            assembly.access_model("anthropic/claude")
+    async with assemble(places=home.places, secrets={"ANTHROPIC_API_KEY": "k"}) as assembly:
+        assert assembly.access_model("anthropic/claude").identity == "anthropic/claude"
+
+
+async def test_the_environment_is_an_allow_list(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    async with assemble({"environment": {"allow": ["OTHER"]}}, places=home.places) as assembly:
+        with pytest.raises(ConfigurationInvalidity, match="ANTHROPIC_API_KEY"):
+            assembly.access_model("anthropic/claude")
+
+
+async def test_an_agent_sees_exactly_its_tools(home: Home) -> None:
+    agents = {"agents": {"reader": {"instructions": "Read.", "tools": ["io.read_file"], "limits": {"turns": 1}}}}
+    (home.workspace / "a.txt").write_text("content of a\n")
+    reading = model_of([turn(calls=[call("read_file", path="a.txt")]), turn("More.")])
+    writing = model_of([turn(calls=[call("write_file", path="b", content="b")]), turn("Written.")])
+    async with assemble(agents, places=home.places, workspace=home.workspace) as assembly:
+        conversation = await assembly.conduct("Go.", model=reading, agent="reader")
+        refused = await assembly.conduct("Go.", model=writing, agent="reader")
+    assert conversation.finish == "limit"
+    supervisor, _, _, _, result = conversation.canisters
+    assert supervisor == SupervisorCanister.of("Read.")
+    assert isinstance(result, ResultCanister)
+    assert "content of a" in result.text
+    assert "write_file" in refused.text
+    assert not (home.workspace / "b").exists()
+
+
+async def test_deny_in_the_configuration_is_obeyed(home: Home) -> None:
+    (home.workspace / "a.txt").write_text("secret\n")
+    model = model_of([turn(calls=[call("read_file", "it", path="a.txt")]), turn("Said: {it.error}")])
+    rules = {"confirmation": {"deny": ["io.read_file"]}}
+    async with assemble(rules, places=home.places, workspace=home.workspace) as assembly:
+        conversation = await assembly.conduct("Go.", model=model)
+    assert "denied" in conversation.text
+    assert "secret" not in str(conversation.canisters)
+
+
+async def test_own_ensembles_connect_together() -> None:
+    async def add(first: int, second: int) -> int:
+        """Adds two numbers.
+
+        :param first: The first.
+        :param second: The second.
+        """
+        return first + second
+
+    async with connected(Ensemble.of_functions("mine", [add])) as ensembles:
+        model = model_of([turn(calls=[call("add", "sum", first=1, second=2)]), turn("{sum}")])
+        run = conduct(model, "Add.", ensembles=ensembles, execution=Execution(rules=Rules(approve=("mine.add",))))
+        assert (await run).text == "3"
+    assert ensembles[0].state == "disconnected"
+
+
+def test_workspace_is_absolute(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home.workspace)
+    assert assemble(places=home.places).surroundings.workspace == pathlib.Path(os.getcwd())
+    assert assemble(places=home.places, workspace="x").surroundings.workspace == home.workspace / "x"

@@ -1,0 +1,123 @@
+"""Plugins: installed is not consent, and one that fails does not silence the others."""
+
+import importlib
+import pathlib
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from ripieno.discovery import discover, normalize
+from ripieno.exceptions import NameAbsence, PluginFailure
+
+GOOD = """
+from ripieno.plugin import hookimpl
+import pathlib
+@hookimpl
+def ripieno_data():
+    return (pathlib.Path(__file__).parent,)
+@hookimpl
+def ripieno_origins():
+    return {"carrier-pigeon": "good_plugin:ORIGIN"}
+ORIGIN = "an origin"
+"""
+UNKNOWN = """
+from ripieno.plugin import hookimpl
+@hookimpl
+def ripieno_orgins():
+    return {}
+"""
+RAISING = """
+from ripieno.plugin import hookimpl
+@hookimpl
+def ripieno_data():
+    raise RuntimeError("no data today")
+"""
+
+
+def install(site: pathlib.Path, distribution: str, module: str, source: str) -> None:
+    """A distribution as installers leave it behind: a module, and metadata with an entry point."""
+    (site / f"{module}.py").write_text(source)
+    folder = site / f"{distribution.replace('-', '_')}-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text(f"[ripieno]\n{module} = {module}\n")
+
+
+@pytest.fixture
+def site(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pathlib.Path]:
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    importlib.invalidate_caches()
+    before = set(sys.modules)
+    yield folder
+    for name in set(sys.modules) - before:
+        if name.endswith("_plugin"):
+            del sys.modules[name]
+
+
+def test_built_in_rooms_enter_by_the_same_door() -> None:
+    registry = discover()
+    assert set(registry.protocols) == {"anthropic", "openai-chat"}
+    assert set(registry.origins) == {"client", "command", "mcp", "python"}
+    assert [name for name, _ in registry.data] == ["ripieno.toolset"]
+    assert registry.failures == ()
+    assert registry.resolve("protocols", "anthropic").name == "anthropic"
+
+
+def test_unknown_name_tells_the_nearest() -> None:
+    with pytest.raises(NameAbsence, match=r"no protocol named 'antropic'.*'anthropic'"):
+        discover().resolve("protocols", "antropic")
+
+
+def test_what_is_not_allowed_is_reported_and_never_imported(site: pathlib.Path) -> None:
+    install(site, "pigeon-post", "good_plugin", GOOD)
+    registry = discover()
+    (status,) = registry.plugins
+    assert (status.name, status.distribution, status.allowed) == ("good_plugin", "pigeon-post", False)
+    assert "good_plugin" not in sys.modules
+    assert "carrier-pigeon" not in registry.origins
+
+
+@pytest.mark.parametrize("spelling", ["pigeon-post", "Pigeon_Post", "pigeon.post"])
+def test_allowed_plugin_plays_whatever_the_spelling(site: pathlib.Path, spelling: str) -> None:
+    install(site, "pigeon-post", "good_plugin", GOOD)
+    registry = discover([spelling])
+    assert registry.failures == ()
+    assert registry.resolve("origins", "carrier-pigeon") == "an origin"
+    assert ("good_plugin", (site,)) in registry.data
+
+
+def test_failures_are_named_and_the_others_go_on(site: pathlib.Path) -> None:
+    install(site, "pigeon-post", "good_plugin", GOOD)
+    install(site, "broken", "broken_plugin", "import nothing_of_that_name\n")
+    install(site, "mistyped", "mistyped_plugin", UNKNOWN)
+    install(site, "raising", "raising_plugin", RAISING)
+    registry = discover(["pigeon-post", "broken", "mistyped", "raising", "not-installed"])
+    reasons = {failure.plugin: failure.reason for failure in registry.failures}
+    assert set(reasons) == {"broken_plugin", "mistyped_plugin", "raising_plugin", "not-installed"}
+    assert "nothing_of_that_name" in reasons["broken_plugin"]
+    assert "ripieno_orgins" in reasons["mistyped_plugin"]
+    assert "no data today" in reasons["raising_plugin"]
+    assert "no such distribution" in reasons["not-installed"]
+    assert "carrier-pigeon" in registry.origins
+
+
+def test_what_is_taken_stays(site: pathlib.Path) -> None:
+    install(site, "greedy", "greedy_plugin", GOOD.replace("carrier-pigeon", "mcp"))
+    registry = discover(["greedy"])
+    assert registry.origins["mcp"] == "ripieno.origins.mcp:ORIGIN"
+    (failure,) = registry.failures
+    assert "'mcp' is taken" in failure.reason
+
+
+def test_a_path_that_leads_nowhere_is_a_plugin_failure(site: pathlib.Path) -> None:
+    install(site, "pigeon-post", "good_plugin", GOOD.replace("good_plugin:ORIGIN", "good_plugin:NOTHING"))
+    with pytest.raises(PluginFailure, match="NOTHING"):
+        discover(["pigeon-post"]).resolve("origins", "carrier-pigeon")
+
+
+@pytest.mark.parametrize(("name", "normal"), [("A.b_C", "a-b-c"), ("x--y", "x-y"), ("plain", "plain")])
+def test_normalize(name: str, normal: str) -> None:
+    assert normalize(name) == normal
