@@ -1,0 +1,198 @@
+"""A server made of the protocols' server halves, whose only model is a score.
+
+Nothing in it is a vendor's: routes, requests, answers and errors are those of the protocols that it is given.
+"""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from ripieno.descriptors.tables import is_table
+from ripieno.exceptions import InputError, JsonInvalidity, ProviderFailure
+from ripieno.jsonvalues import encode, parse
+from ripieno.processors import Asked, Protocol
+from ripieno.scores import Answer, Score, callable_names, events_of, perform
+
+#: Bytes of a request's body.
+BODY_BYTES = 10 * 1024 * 1024
+#: How deep a request may be nested: schemas of tools stand deep in it.
+BODY_DEPTH = 128
+#: Seconds that open answers have to end when the server closes; then their connections are cut.
+GRACE = 0.3
+
+
+class _Refused(Exception):
+    """A request that is answered with an error."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+def create_application(score: Score, protocols: Iterable[Protocol]) -> Starlette:
+    """The application that plays a score over all of these protocols.
+
+    Errors: ``InputError`` when two protocols have the same route.
+    """
+    routes: dict[str, Protocol] = {}
+    for protocol in protocols:
+        for route in protocol.routes:
+            holder = routes.setdefault(route, protocol)
+            if holder is not protocol:
+                raise InputError(f"The protocols {holder.name!r} and {protocol.name!r} both answer at {route}.")
+    listed = ", ".join([*(f"POST {route} ({protocol.name})" for route, protocol in routes.items()), "GET /v1/models"])
+
+    async def models(_: Request) -> Response:
+        return _json(encode(_models(score.name)))
+
+    async def refuse(request: Request, error: Exception) -> Response:
+        """Whatever is no route: whose wire it should have been is not known."""
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        message = f"There is nothing at {request.method} {request.url.path}. There is: {listed}."
+        return _json(encode({"error": {"type": "not_found_error", "message": message}}), status)
+
+    endpoints = [Route(route, _endpoint(score, protocol), methods=["POST"]) for route, protocol in routes.items()]
+    return Starlette(
+        routes=[*endpoints, Route("/v1/models", models, methods=["GET"])],
+        exception_handlers={404: refuse, 405: refuse},
+    )
+
+
+def _endpoint(score: Score, protocol: Protocol) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        try:
+            asked = _read(await _body(request), protocol)
+        except _Refused as refused:
+            return _json(protocol.refuse(refused.status, refused.message), refused.status)
+        except ClientDisconnect:
+            return Response(status_code=400)
+        tools = callable_names([tool.exposed or tool.name for tool in asked.tools], asked.controls)
+        played = score.answer(asked.canisters, tools)
+        if not asked.controls.stream:
+            return _json(protocol.encode(events_of(played, model=asked.model), asked.model))
+        return StreamingResponse(
+            _stream(played, protocol, asked.model),
+            media_type="text/event-stream",
+            headers={"cache-control": "no-cache"},
+        )
+
+    return answer
+
+
+async def _body(request: Request) -> bytes:
+    """The body, bounded while it is read."""
+    parts: list[bytes] = []
+    size = 0
+    async for part in request.stream():
+        size += len(part)
+        if size > BODY_BYTES:
+            raise _Refused(413, f"The request is larger than {BODY_BYTES} bytes.")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _read(body: bytes, protocol: Protocol) -> Asked:
+    try:
+        native = parse(body, max_bytes=BODY_BYTES, max_depth=BODY_DEPTH)
+        if not is_table(native):
+            raise _Refused(400, "The request is not a JSON object.")
+        return protocol.parse(native)
+    except JsonInvalidity as error:
+        raise _Refused(400, f"The request is not strict JSON: {error}") from error
+    except (InputError, ProviderFailure) as error:
+        raise _Refused(400, str(error)) from error
+
+
+async def _stream(answer: Answer, protocol: Protocol, model: str) -> AsyncGenerator[bytes, None]:
+    encoder = protocol.encoder(model)
+    events = perform(answer, model=model)
+    async with contextlib.aclosing(events):
+        async for event in events:
+            data = encoder.feed(event)
+            if data:
+                yield data
+
+
+def _models(name: str) -> dict[str, Any]:
+    """One model, in a form that has what every client looks for in a list of models."""
+    model = {
+        "id": name,
+        "object": "model",
+        "type": "model",
+        "display_name": name,
+        "created": 0,
+        "created_at": "1970-01-01T00:00:00Z",
+        "owned_by": "ripieno",
+    }
+    return {"object": "list", "data": [model], "has_more": False, "first_id": name, "last_id": name}
+
+
+def _json(body: bytes, status: int = 200) -> Response:
+    return Response(body, status_code=status, media_type="application/json")
+
+
+def base_url(url: str, protocol: Protocol) -> str:
+    """What a client of this protocol takes as its base URL, below the server's own."""
+    return url + protocol.routes[0].removesuffix(protocol.path)
+
+
+@contextlib.asynccontextmanager
+async def serve(application: Any, *, host: str = "127.0.0.1", port: int = 0) -> AsyncGenerator[str, None]:
+    """Serves an ASGI application in the running loop, and gives its URL. Port 0 is any that is free.
+
+    Takes no signals. At the end open answers have ``GRACE`` seconds, then they are cut. Errors: ``InputError`` when the
+    port cannot be had.
+    """
+    listener = _listen(host, port)
+    config = uvicorn.Config(
+        application,
+        log_config=None,
+        log_level="error",
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        server_header=False,
+    )
+    config.load()
+    server = uvicorn.Server(config)
+    server.lifespan = config.lifespan_class(config)
+    # Its own main loop would take the signals of this program; it only stamps dates beside that.
+    await server.startup(sockets=[listener])
+    try:
+        number = listener.getsockname()[1]
+        yield f"http://[{host}]:{number}" if ":" in host else f"http://{host}:{number}"
+    finally:
+        cut = asyncio.get_running_loop().call_later(GRACE, _cut, server.server_state.connections)
+        try:
+            await server.shutdown(sockets=[listener])
+        finally:
+            cut.cancel()
+            _cut(server.server_state.connections)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    if not 0 <= port <= 65535:
+        raise InputError(f"There is no port {port}. Choose one from 1 to 65535, or 0 for a free one.")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise InputError(
+            f"Cannot listen at {host}, port {port}: {error}. Choose another, or 0 for a free one."
+        ) from error
+
+
+def _cut(connections: Collection[Any]) -> None:
+    """Ends connections at once; whoever still answers on them is told, and stops."""
+    for connection in tuple(connections):
+        connection.transport.abort()

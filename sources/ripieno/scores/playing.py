@@ -1,0 +1,170 @@
+"""Which turn comes next, what it says over the actual results, and the events of it."""
+
+import asyncio
+import dataclasses
+import sys
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
+
+from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, ResultCanister, UserCanister
+from ripieno.contents import text_of
+from ripieno.controls import Controls, Finish
+from ripieno.conversations import assistant_messages
+from ripieno.events import (
+    ArgumentsDelta,
+    ContentSealed,
+    Event,
+    InvocationBegan,
+    InvocationSealed,
+    ReasoningDelta,
+    TextDelta,
+    TurnBegan,
+    TurnEnded,
+)
+from ripieno.jsonvalues import encode, freeze
+from ripieno.scores.templates import error_of, failed, fill, fill_all
+from ripieno.scores.turns import Call, Turn
+
+#: Characters of a streamed piece.
+CHUNK = 24
+#: For an answer that is not cut at all.
+WHOLE = sys.maxsize
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One answer of a score. ``pace`` is in seconds between streamed pieces."""
+
+    canisters: tuple[AssistantCanister | InvocationCanister, ...]
+    finish: Finish
+    reasoning: str = ""
+    pace: float = 0.0
+
+
+def follow(turns: Sequence[Turn], heard: Sequence[Canister]) -> tuple[int, dict[str, ResultCanister]]:
+    """The index of the turn that comes after what was heard, and the results so far by their labels.
+
+    The index is that of no turn when the score is over. Calls are told apart by their places in their message, so
+    that whoever carries them may give them other identifiers.
+    """
+    answers = {canister.invocation_id: canister for canister in heard if isinstance(canister, ResultCanister)}
+    results: dict[str, ResultCanister] = {}
+    index = _due(turns, 0, results)
+    for message in assistant_messages(heard):
+        if index >= len(turns):
+            break
+        invocations = [canister for canister in message if isinstance(canister, InvocationCanister)]
+        for call, invocation in zip(turns[index].calls, invocations, strict=False):
+            result = answers.get(invocation.identifier)
+            if call.label is not None and result is not None:
+                results[call.label] = result
+        index = _due(turns, index + 1, results)
+    return index, results
+
+
+def _due(turns: Sequence[Turn], index: int, results: Mapping[str, ResultCanister]) -> int:
+    """The first turn from ``index`` on that is to be played."""
+    while index < len(turns):
+        condition = turns[index].on_error
+        if condition is None or failed(results.get(condition)):
+            break
+        index += 1
+    return index
+
+
+def since_prompt(canisters: Sequence[Canister]) -> Sequence[Canister]:
+    """What follows the last user canister.
+
+    One without text right after a result is none: some wires carry the images of results so.
+    """
+    for index in range(len(canisters) - 1, -1, -1):
+        canister = canisters[index]
+        if isinstance(canister, UserCanister) and (
+            text_of(canister.content) or not isinstance(canisters[index - 1], ResultCanister)
+        ):
+            return canisters[index + 1 :]
+    return canisters
+
+
+def play_turn(
+    turn: Turn, number: int, results: Mapping[str, ResultCanister], tools: Collection[str], message: int
+) -> Answer:
+    """The answer of a turn, or one that says why it cannot be played.
+
+    ``number`` counts turns from 1. ``message`` counts the assistant messages of the conversation, for identifiers.
+    """
+    for label in turn.expect:
+        result = results.get(label)
+        if result is None or failed(result):
+            why = "has no result." if result is None else f"failed: {error_of(result)}"
+            return say(f"Turn {number} of the score expects {label!r} to have succeeded, but it {why}")
+    for call in turn.calls:
+        if call.tool not in tools:
+            offered = ", ".join(sorted(tools)) or "none"
+            return say(f"Turn {number} of the score calls {call.tool!r}, which is not offered. Offered: {offered}.")
+    text = fill(turn.text, results)
+    canisters: list[AssistantCanister | InvocationCanister] = [
+        AssistantCanister.of(text) if text else AssistantCanister()
+    ]
+    canisters += [_invoke(call, results, f"call_{message}_{index}") for index, call in enumerate(turn.calls, 1)]
+    return Answer(
+        canisters=tuple(canisters),
+        finish=turn.finish or ("invocations" if turn.calls else "stop"),
+        reasoning=fill(turn.reasoning, results),
+        pace=turn.pace,
+    )
+
+
+def _invoke(call: Call, results: Mapping[str, ResultCanister], identifier: str) -> InvocationCanister:
+    arguments = freeze({name: fill_all(value, results) for name, value in call.arguments.items()})
+    return InvocationCanister(
+        identifier=identifier, name=call.tool, arguments=arguments, raw=encode(arguments).decode()
+    )
+
+
+def callable_names(offered: Collection[str], controls: Controls) -> Collection[str]:
+    """The names of the tools that may be called under these controls."""
+    if controls.tool_choice == "none":
+        return ()
+    allowed = controls.allowed_tools
+    return offered if allowed is None else [name for name in offered if name in allowed]
+
+
+def say(text: str) -> Answer:
+    """An answer of one text."""
+    return Answer(canisters=(AssistantCanister.of(text),), finish="stop")
+
+
+def events_of(answer: Answer, *, model: str = "", chunk: int = CHUNK) -> Iterator[Event]:
+    """The events of an answer, with its texts and arguments in pieces of ``chunk`` characters."""
+    yield TurnBegan(model=model)
+    for piece in _cut(answer.reasoning, chunk):
+        yield ReasoningDelta(piece)
+    index = 0
+    for canister in answer.canisters:
+        if isinstance(canister, AssistantCanister):
+            for content in canister.content:
+                for piece in _cut(text_of((content,)), chunk):
+                    yield TextDelta(piece)
+                yield ContentSealed(content)
+            continue
+        yield InvocationBegan(index=index, identifier=canister.identifier, name=canister.name)
+        for piece in _cut(canister.raw or "", chunk):
+            yield ArgumentsDelta(index=index, text=piece)
+        yield InvocationSealed(index=index, invocation=canister)
+        index += 1
+    yield TurnEnded(finish=answer.finish)
+
+
+async def perform(answer: Answer, *, model: str = "", chunk: int = CHUNK) -> AsyncGenerator[Event, None]:
+    """The events of an answer as they are due: after each piece it rests for the answer's pace.
+
+    Without a pace others still have their turn between pieces: whoever leaves in the middle is noticed.
+    """
+    for event in events_of(answer, model=model, chunk=chunk):
+        yield event
+        if isinstance(event, TextDelta | ReasoningDelta | ArgumentsDelta):
+            await asyncio.sleep(answer.pace)
+
+
+def _cut(text: str, chunk: int) -> Iterator[str]:
+    return (text[at : at + chunk] for at in range(0, len(text), chunk))

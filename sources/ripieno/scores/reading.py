@@ -1,0 +1,159 @@
+"""The tables of a score's file, and the turns they make."""
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from frozendict import frozendict
+
+from ripieno.descriptors.keys import Key, Table
+from ripieno.descriptors.kinds import Flag, Free, Number, Several, Text
+from ripieno.descriptors.problems import Problems, Source
+from ripieno.exceptions import ConfigurationInvalidity
+from ripieno.scores.templates import LABEL
+from ripieno.scores.turns import Call, ModelFinish, Turn, check
+
+_LABEL = Text(pattern=LABEL, shape="a label of letters, digits, _ and -, beginning with a letter")
+_PACE = Number(minimum=0, maximum=60, unit="seconds")
+
+HEADER = Table(
+    title="[score]",
+    documentation="The score as a whole.",
+    keys=(
+        Key(name="name", kind=Text(), documentation="Its name.", required=True, example="demo"),
+        Key(
+            name="description",
+            kind=Text(blank=True),
+            documentation="What it shows, for people.",
+            default="",
+            example="Reads a file and says what it begins with",
+        ),
+        Key(
+            name="prompt",
+            kind=Text(blank=True),
+            documentation="What the user says to begin it.",
+            default="",
+            example="What is in README.rst?",
+        ),
+        Key(
+            name="continues",
+            kind=Flag(),
+            documentation="Whether a new user message goes on with the next turn, instead of beginning again.",
+            default=False,
+            example=True,
+        ),
+        Key(
+            name="pace",
+            kind=_PACE,
+            documentation="Seconds between streamed pieces, for turns that do not say.",
+            default=0,
+            example=0.02,
+        ),
+    ),
+)
+CALL = Table(
+    title="[[turns.calls]]",
+    documentation="One call. The calls of a turn are made in parallel.",
+    keys=(
+        Key(
+            name="tool",
+            kind=Text(pattern=r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}", shape="the name of a tool as models see it"),
+            documentation="The tool, by its exposed name.",
+            required=True,
+            example="read_file",
+        ),
+        Key(
+            name="arguments",
+            kind=Free(),
+            documentation="Its arguments; strings in them may quote earlier results.",
+            default=frozendict(),
+            example={"path": "README.rst"},
+        ),
+        Key(name="label", kind=_LABEL, documentation="What later turns call its result.", example="readme"),
+    ),
+    elsewhere=frozendict({"text": "[[turns]]", "expect": "[[turns]]", "on_error": "[[turns]]"}),
+)
+TURN = Table(
+    title="[[turns]]",
+    documentation="One answer of the model. Turns are played in their order.",
+    keys=(
+        Key(
+            name="text",
+            kind=Text(blank=True),
+            documentation="What it says; may quote earlier results.",
+            default="",
+            example="It begins with: {readme.line:1}",
+        ),
+        Key(
+            name="reasoning",
+            kind=Text(blank=True),
+            documentation="Shown as reasoning where the wire has it.",
+            default="",
+            example="I should look first.",
+        ),
+        Key(
+            name="calls",
+            kind=Several(item=CALL, items="tables, each with a tool"),
+            documentation=CALL.documentation,
+            default=(),
+        ),
+        Key(
+            name="expect",
+            kind=Several(item=_LABEL, items="labels"),
+            documentation="Calls that must have succeeded; otherwise the answer says which did not.",
+            default=(),
+            example=["readme"],
+        ),
+        Key(
+            name="on_error",
+            kind=_LABEL,
+            documentation="Play this turn only when that call failed.",
+            example="readme",
+        ),
+        Key(
+            name="finish",
+            kind=Text(choices=get_args(ModelFinish)),
+            documentation='Why the answer ends; left out, "invocations" when there are calls, and "stop" otherwise.',
+            example="length",
+        ),
+        Key(name="pace", kind=_PACE, documentation="Seconds between streamed pieces.", example=0.02),
+    ),
+    elsewhere=frozendict({"tool": "[[turns.calls]]", "arguments": "[[turns.calls]]", "label": "[[turns.calls]]"}),
+)
+SCORE = Table(
+    title="a score's file",
+    documentation="One score.",
+    keys=(
+        Key(name="score", kind=HEADER, documentation=HEADER.documentation, required=True),
+        Key(
+            name="turns",
+            kind=Several(item=TURN, items="tables, one for each answer"),
+            documentation=TURN.documentation,
+            required=True,
+        ),
+    ),
+)
+
+
+def read_score(mapping: Mapping[str, Any], source: Source) -> dict[str, Any]:
+    """The fields of a score. Errors: ``ConfigurationInvalidity`` with everything that is wrong."""
+    problems = Problems(source)
+    parts = SCORE.read(mapping, (), problems)
+    turns: tuple[Turn, ...] = ()
+    header: dict[str, Any] = {}
+    if not len(problems):
+        header = dict(parts["score"])
+        pace = header.pop("pace", 0)
+        turns = tuple(_turn({"pace": pace, **keys}) for keys in parts["turns"])
+        for number, keys in enumerate(parts["turns"]):
+            if not keys.keys() & {"text", "reasoning", "calls"}:
+                problems.add(("turns", number), "this turn says nothing and calls nothing", "Add text or calls.")
+        check(turns, problems)
+    if len(problems):
+        raise ConfigurationInvalidity(problems.finished())
+    return {**header, "turns": turns}
+
+
+def _turn(keys: Mapping[str, Any]) -> Turn:
+    fields = dict(keys)
+    fields["calls"] = tuple(Call(**call) for call in fields.pop("calls", ()))
+    return Turn(**fields)

@@ -1,0 +1,374 @@
+"""The rehearsal: official clients, unmodified, talk to a score over real HTTP."""
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import signal
+import sys
+import zoneinfo
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
+
+import anthropic
+import httpx2
+import mcp
+import openai
+import pytest
+from mcp.client.stdio import StdioServerParameters
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ripieno.assembly import assemble
+from ripieno.events import ResultReady
+from ripieno.exceptions import InputError
+from ripieno.gathering import Places
+from ripieno.processors import Protocol
+from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
+from ripieno.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.rehearsal import clock
+from ripieno.rehearsal.server import BODY_BYTES, base_url, create_application, serve
+from ripieno.scores import Score
+from ripieno.testing import call, turn
+
+ROOT = pathlib.Path(__file__).parents[2]
+DATA = ROOT / "data"
+PROTOCOLS = (MESSAGES, CHAT)
+
+SCORE = Score.of_turns(
+    [
+        turn("I look at both.", calls=[call("read", "one", path="a.txt"), call("read", "two", path="nowhere")]),
+        turn("No {two.error}", on_error="two", calls=[call("read", "three", path="b.txt", quoted="{one.line:1}")]),
+        turn("They begin with {one.line:1} and {three.line:1}.", expect=["one", "three"]),
+    ],
+    name="reading",
+)
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"path": {"type": "string"}, "quoted": {"type": ["string", "null"]}},
+    "required": ["path", "quoted"],
+    "additionalProperties": False,
+}
+EXPECTED = "They begin with alpha and beta."
+
+
+@pytest.fixture
+def folder(tmp_path: pathlib.Path) -> pathlib.Path:
+    (tmp_path / "a.txt").write_text("alpha\nand more\n")
+    (tmp_path / "b.txt").write_text("beta\nand more\n")
+    return tmp_path
+
+
+def read(folder: pathlib.Path, arguments: dict[str, Any]) -> tuple[str, bool]:
+    """The tool: it really reads a file. The text, and whether it failed."""
+    try:
+        return (folder / arguments["path"]).read_text(), False
+    except FileNotFoundError:
+        return f"Error: file {arguments['path']!r}", True
+
+
+async def chat(url: str, folder: pathlib.Path, *, stream: bool) -> tuple[str, list[dict[str, Any]]]:
+    """A tool-calling conversation with the official client of chat completions."""
+    tools: Any = [{"type": "function", "function": {"name": "read", "parameters": SCHEMA, "strict": True}}]
+    messages: list[Any] = [{"role": "user", "content": "What is in them?"}]
+    called: list[dict[str, Any]] = []
+    async with openai.AsyncOpenAI(base_url=base_url(url, CHAT), api_key="none", max_retries=0) as client:
+        while True:
+            if stream:
+                async with client.chat.completions.stream(model="m", messages=messages, tools=tools) as streamed:
+                    completion: Any = await streamed.get_final_completion()
+            else:
+                completion = await client.chat.completions.create(model="m", messages=messages, tools=tools)
+            (choice,) = completion.choices
+            if choice.finish_reason != "tool_calls":
+                return choice.message.content, called
+            messages.append(choice.message.model_dump(exclude_none=True))
+            for one in choice.message.tool_calls:
+                arguments = json.loads(one.function.arguments)
+                called.append(arguments)
+                messages.append({"role": "tool", "tool_call_id": one.id, "content": read(folder, arguments)[0]})
+
+
+async def converse(url: str, folder: pathlib.Path, *, stream: bool) -> tuple[str, list[dict[str, Any]]]:
+    """The same with the official client of messages."""
+    ask: dict[str, Any] = {"model": "m", "max_tokens": 1000, "tools": [{"name": "read", "input_schema": SCHEMA}]}
+    messages: list[Any] = [{"role": "user", "content": "What is in them?"}]
+    called: list[dict[str, Any]] = []
+    async with anthropic.AsyncAnthropic(base_url=base_url(url, MESSAGES), api_key="none", max_retries=0) as client:
+        while True:
+            if stream:
+                async with client.messages.stream(messages=messages, **ask) as streamed:
+                    message: Any = await streamed.get_final_message()
+            else:
+                message = await client.messages.create(messages=messages, **ask)
+            if message.stop_reason != "tool_use":
+                return message.content[-1].text, called
+            messages.append({"role": "assistant", "content": [block.to_dict() for block in message.content]})
+            results: list[Any] = []
+            for block in message.content:
+                if block.type == "tool_use":
+                    called.append(block.input)
+                    text, failed = read(folder, block.input)
+                    results.append(
+                        {"type": "tool_result", "tool_use_id": block.id, "content": text, "is_error": failed}
+                    )
+            messages.append({"role": "user", "content": results})
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("client", [chat, converse], ids=["openai", "anthropic"])
+async def test_official_clients_complete_a_conversation(
+    client: Callable[..., Any], folder: pathlib.Path, stream: bool
+) -> None:
+    async with serve(create_application(SCORE, PROTOCOLS)) as url:
+        text, called = await client(url, folder, stream=stream)
+    assert text == EXPECTED
+    assert called == [{"path": "a.txt"}, {"path": "nowhere"}, {"path": "b.txt", "quoted": "alpha"}]
+
+
+async def test_many_conversations_at_once_do_not_mix(folder: pathlib.Path) -> None:
+    async with serve(create_application(SCORE, PROTOCOLS)) as url:
+        played = await asyncio.gather(
+            *(client(url, folder, stream=bool(number % 2)) for number in range(10) for client in (chat, converse))
+        )
+    assert [text for text, _ in played] == [EXPECTED] * 20
+
+
+async def test_both_clients_list_the_model() -> None:
+    async with serve(create_application(SCORE, PROTOCOLS)) as url:
+        async with openai.AsyncOpenAI(base_url=base_url(url, CHAT), api_key="none") as client:
+            assert [model.id async for model in client.models.list()] == ["reading"]
+        async with anthropic.AsyncAnthropic(base_url=base_url(url, MESSAGES), api_key="none") as other:
+            assert [model.id async for model in other.models.list()] == ["reading"]
+
+
+# What goes wrong.
+
+
+async def test_errors_come_in_the_wires_own_form() -> None:
+    async with serve(create_application(SCORE, PROTOCOLS)) as url:
+        async with openai.AsyncOpenAI(base_url=base_url(url, CHAT), api_key="none", max_retries=0) as client:
+            with pytest.raises(openai.BadRequestError, match="role 'nobody'") as caught:
+                await client.chat.completions.create(model="m", messages=[{"role": "nobody", "content": "x"}])  # type: ignore[misc, list-item]
+            assert caught.value.type == "invalid_request_error"
+        async with anthropic.AsyncAnthropic(base_url=base_url(url, MESSAGES), api_key="none", max_retries=0) as other:
+            with pytest.raises(anthropic.BadRequestError, match="role 'nobody'"):
+                await other.messages.create(model="m", max_tokens=1, messages=[{"role": "nobody", "content": "x"}])  # type: ignore[typeddict-item]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.name)
+@pytest.mark.parametrize(
+    ("body", "status", "expected"),
+    [
+        (b"", 400, "not strict JSON"),
+        (b"[1]", 400, "not a JSON object"),
+        (b'{"model": "m", "model": "m"}', 400, "not strict JSON"),
+        (b'{"model": "m"}', 400, "no messages"),
+        (b'{"messages": []}', 400, "no model"),
+        (b'"' + b"x" * BODY_BYTES + b'"', 413, "larger than"),
+    ],
+    ids=["nothing", "a list", "a key twice", "no messages", "no model", "too large"],
+)
+async def test_bad_requests_are_refused(protocol: Protocol, body: bytes, status: int, expected: str) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for at in range(0, len(body), 65536):
+            yield body[at : at + 65536]
+
+    async with serve(create_application(SCORE, PROTOCOLS)) as url, httpx2.AsyncClient() as client:
+        for content in (body, pieces()):
+            answer = await client.post(url + protocol.routes[0], content=content)
+            assert (answer.status_code, answer.headers["content-type"]) == (status, "application/json")
+            assert expected in answer.json()["error"]["message"]
+
+
+async def test_an_unknown_path_lists_the_routes() -> None:
+    async with serve(create_application(SCORE, PROTOCOLS)) as url, httpx2.AsyncClient() as client:
+        for answer, status in (
+            (await client.post(url + "/v2/messages"), 404),
+            (await client.get(url + "/v1/messages"), 405),
+            (await client.post(url + "/v1/models"), 405),
+        ):
+            assert answer.status_code == status
+            message = answer.json()["error"]["message"]
+            assert "POST /v1/messages (anthropic), POST /v1/chat/completions (openai-chat), GET /v1/models" in message
+
+
+def test_two_protocols_at_one_route_are_refused() -> None:
+    with pytest.raises(InputError, match="'openai-chat' and 'other' both answer at /v1/chat/completions"):
+        create_application(SCORE, [CHAT, dataclasses.replace(CHAT, name="other")])
+
+
+async def test_a_port_that_is_taken_is_said() -> None:
+    application = create_application(SCORE, PROTOCOLS)
+    async with serve(application) as url:
+        port = int(url.rpartition(":")[2])
+        with pytest.raises(InputError, match=f"Cannot listen at 127.0.0.1, port {port}"):
+            async with serve(application, port=port):
+                pass
+    with pytest.raises(InputError, match="There is no port 70000"):
+        async with serve(application, port=70000):
+            pass
+
+
+# Streams that do not end by themselves.
+
+SLOW = Score.of_turns([turn("A word, and then nothing for a minute.", pace=60)], name="slow")
+LONG = Score.of_turns([turn("x" * 2_000_000)], name="long")
+
+
+class Watched:
+    """An application that tells when a request has ended, however it ended."""
+
+    def __init__(self, application: ASGIApp) -> None:
+        self.application = application
+        self.ended = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self.application(scope, receive, send)
+        finally:
+            self.ended.set()
+
+
+def streaming(protocol: Protocol) -> dict[str, Any]:
+    return {"model": "m", "stream": True, "messages": [{"role": "user", "content": "x"}], "max_tokens": 9}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.name)
+async def test_a_client_that_leaves_ends_the_stream(protocol: Protocol) -> None:
+    watched = Watched(create_application(SLOW, PROTOCOLS))
+    async with serve(watched) as url, httpx2.AsyncClient() as client:
+        async with client.stream("POST", url + protocol.routes[0], json=streaming(protocol)) as answer:
+            async for data in answer.aiter_bytes():
+                assert data
+                break
+            assert not watched.ended.is_set()
+        await asyncio.wait_for(watched.ended.wait(), 5)
+
+
+@contextlib.asynccontextmanager
+async def open_streams(url: str) -> AsyncIterator[list[asyncio.StreamReader]]:
+    """Connections in every state: silent, half a request, waiting for an answer's end."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    body = json.dumps(streaming(CHAT)).encode()
+    head = f"POST {CHAT.routes[0]} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+    pairs = [await asyncio.open_connection(host, int(port)) for _ in range(4)]
+    try:
+        for sent, (_, writer) in zip((b"", head[:20], head + body[:5], head + body), pairs, strict=True):
+            writer.write(sent)
+            await writer.drain()
+        await pairs[-1][0].readuntil(b"\r\n\r\n")
+        yield [reader for reader, _ in pairs]
+    finally:
+        for _, writer in pairs:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+
+@pytest.mark.parametrize("score", [SLOW, LONG], ids=["the model is slow", "the client does not read"])
+async def test_it_closes_at_once_with_open_streams(score: Score, capfd: pytest.CaptureFixture[str]) -> None:
+    loop = asyncio.get_running_loop()
+    async with contextlib.AsyncExitStack() as stack:
+        server = serve(create_application(score, PROTOCOLS))
+        url = await server.__aenter__()
+        readers = await stack.enter_async_context(open_streams(url))
+        began = loop.time()
+        await server.__aexit__(None, None, None)
+        assert loop.time() - began < 1
+        for reader in readers:
+            with contextlib.suppress(ConnectionError):
+                await asyncio.wait_for(reader.read(), 5)
+    assert capfd.readouterr() == ("", "")
+
+
+async def test_signals_stay_with_the_program() -> None:
+    before = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
+    async with serve(create_application(SCORE, PROTOCOLS)):
+        assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+# The demo's server.
+
+
+async def answers(client: mcp.Client, calls: Iterable[tuple[str, dict[str, Any]]]) -> list[tuple[str, bool]]:
+    results = [await client.call_tool(name, arguments) for name, arguments in calls]
+    return [("".join(getattr(one, "text", "") for one in result.content), result.is_error) for result in results]
+
+
+async def test_the_clock_tells_time_and_adds_days() -> None:
+    async with mcp.Client(clock.server) as client:
+        told = await answers(
+            client,
+            [
+                ("tell_time", {}),
+                ("tell_time", {"zone": "Nowhere/Land"}),
+                ("tell_time", {"zone": "../etc/passwd"}),
+                ("add_days", {"date": "2028-02-28", "days": 2}),
+                ("add_days", {"date": "soon", "days": 2}),
+                ("add_days", {"date": "2028-02-28", "days": 10**9}),
+            ],
+        )
+    assert [is_error for _, is_error in told] == [False, True, True, False, True, True]
+    assert told[0][0].endswith("+00:00")
+    assert "There is no time zone 'Nowhere/Land'" in told[1][0]
+    assert told[3][0] == "2028-03-01 (Wednesday)"
+    # Small systems have no database of zones.
+    zone = "Asia/Kathmandu"
+    async with mcp.Client(clock.server) as client:
+        ((text, is_error),) = await answers(client, [("tell_time", {"zone": zone})])
+    assert text.endswith("+05:45") is (zone in zoneinfo.available_timezones()) is not is_error
+
+
+async def test_the_clock_runs_as_a_process() -> None:
+    environment = {"PYTHONPATH": str(ROOT / "sources")}
+    server = StdioServerParameters(command=sys.executable, args=["-m", "ripieno.rehearsal.clock"], env=environment)
+    async with mcp.Client(server) as client:
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        assert sorted(names) == ["add_days", "tell_time"]
+        ((text, is_error),) = await answers(client, [("add_days", {"date": "2026-12-31", "days": 1})])
+    assert (text, is_error) == ("2027-01-01 (Friday)", False)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.name)
+async def test_the_demo_plays_with_real_tools(
+    protocol: Protocol, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", os.pathsep.join((os.path.dirname(sys.executable), os.environ["PATH"])))
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "README.rst").write_text("Of Tests\n========\n\nThree more lines.\n\nThe end.\n")
+    score = Score.read(DATA / "scores" / "demo.toml")
+    async with serve(create_application(score, PROTOCOLS)) as url:
+        configuration = {
+            "ensembles": {"paths": [str(DATA / "demo" / "ensembles")], "enabled": ["io", "clock", "count"]},
+            "providers": {
+                "rehearsal": {"protocol": protocol.name, "base_url": base_url(url, protocol), "api_key": "none"}
+            },
+            "confirmation": {"approve": ["io.write_file"]},
+        }
+        places = Places(configuration=tmp_path / "configuration", state=tmp_path / "state")
+        async with assemble(configuration, workspace=workspace, places=places) as assembly:
+            run = assembly.conduct(score.prompt, model="rehearsal/demo")
+            events = [event async for event in run]
+    results = [event for event in events if isinstance(event, ResultReady)]
+    assert [(event.tool, event.result.error is None) for event in results] == [
+        ("io.list_directory", True),
+        ("io.read_file", True),
+        ("clock.tell_time", True),
+        ("count.count_lines", True),
+        ("io.write_file", True),
+        ("io.read_file", False),
+        ("io.read_file", True),
+    ]
+    assert [event.early for event in results] == [True, True, True, True, False, True, True]
+    note = (workspace / "notes" / "summary.md").read_text()
+    told = results[2].result.text
+    assert note.splitlines()[:2] == [f"README.rst at {told}", "wc -l says 6 README.rst, and it begins with:"]
+    assert note.endswith("Of Tests\n========\n\nThree more lines.\n")
+    text = (await run).text
+    assert text.splitlines() == [
+        f'README.rst begins with "Of Tests", wc -l says 6 README.rst, and the clock says {told}.',
+        f'The note in notes/summary.md begins with "README.rst at {told}".',
+    ]
