@@ -1,0 +1,69 @@
+"""Ripieno lets a language model play every tool that a program declares.
+
+::
+
+    import ripieno
+
+    async with ripieno.assemble("ripieno.toml") as assembly:
+        run = assembly.conduct("What is in README.rst?", model="house/small-1")
+        async for event in run:
+            ripieno.show(event)
+        conversation = await run
+
+This is the face: what most applications need. Plugins import ``ripieno.plugin``, tests ``ripieno.testing``. A name is
+imported when it is first used, so that a program which only might use ripieno pays nothing; type checkers read
+``__init__.pyi``.
+"""
+
+import importlib
+from typing import Any
+
+#: Each name of the face, and the module that it lives in.
+_HOMES = {
+    "Approve": "confirmation",
+    "Assembly": "assembly",
+    "AssistantCanister": "canisters",
+    "Context": "ensembles",
+    "Controls": "controls",
+    "Conversation": "conversations",
+    "Deny": "confirmation",
+    "Edit": "confirmation",
+    "Ensemble": "ensembles",
+    "Execution": "execution",
+    "ImageContent": "contents",
+    "Limits": "controls",
+    "Outcome": "ensembles",
+    "ResultCanister": "canisters",
+    "RipienoError": "exceptions",
+    "Rules": "controls",
+    "Run": "conducting",
+    "SupervisorCanister": "canisters",
+    "TextualContent": "contents",
+    "ToolFault": "exceptions",
+    "UserCanister": "canisters",
+    "assemble": "assembly",
+    "conduct": "conducting",
+    "prepare_ensembles": "assembly",
+    "run": "scripts",
+    "show": "showing",
+}
+
+# pyright: reportUnsupportedDunderAll=false
+__all__ = [*_HOMES, "__version__"]  # noqa: PLE0604  they are texts, all of them
+
+
+def __getattr__(name: str) -> Any:
+    """A name of the face, imported now; ``__version__`` is the installed distribution's."""
+    if name == "__version__":
+        from importlib import metadata
+
+        return metadata.version("ripieno")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"ripieno.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

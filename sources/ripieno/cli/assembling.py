@@ -1,0 +1,103 @@
+"""What commands share when they need files or ensembles: layers with the project's, notes of what was left out."""
+
+import dataclasses
+import fnmatch
+import pathlib
+from collections.abc import Callable, Iterable, Sequence
+
+from ripieno.assembly import Assembly
+from ripieno.cli.running import say
+from ripieno.cli.settings import Settings
+from ripieno.confirmation import Confirmer
+from ripieno.events import Alert
+from ripieno.exceptions import NameAbsence, Problem
+from ripieno.gathering import Gathered, Places, gather
+from ripieno.trust import Project, TrustStore, find_project
+
+
+def gather_layers(settings: Settings, *, quiet: bool = False) -> Gathered:
+    """All layers, the project's own files among them as far as they are trusted; what was left out is said.
+
+    Errors: ``InputError`` for a store of trust that cannot be read.
+    """
+    project = project_of(settings)
+    gathered = gather(settings.config, workspace=settings.workspace, project=project)
+    if not quiet:
+        for line in left_out_lines(gathered):
+            say(line)
+        if project_warnings(project):
+            say("Left out: parts of the project's configuration that cannot be read; see: ripieno check")
+    return gathered
+
+
+def project_warnings(project: Project | None) -> tuple[Problem, ...]:
+    """What is wrong in the project's configuration, as long as it does not count; once it counts, those are errors."""
+    if project is None or project.part is None or TrustStore(Places.of_user().state).trusts(project):
+        return ()
+    return tuple(dataclasses.replace(problem, severity="warning") for problem in project.part.problems)
+
+
+def project_of(settings: Settings) -> Project | None:
+    """What the workspace brings along. A file of it that ``--config`` names is the caller's, not the project's."""
+    project = find_project(settings.folder)
+    if project is None or project.part is None or settings.config is None:
+        return project
+    if pathlib.Path(project.part.file).resolve() != settings.config.resolve():
+        return project
+    return None if project.ensembles is None else dataclasses.replace(project, part=None)
+
+
+def left_out_lines(gathered: Gathered) -> list[str]:
+    """One line for each thing that was read and does not count."""
+    return [f"Left out: {one.name} ({one.file}): {one.reason}." for one in gathered.left_out]
+
+
+def left_out_mappings(gathered: Gathered) -> list[dict[str, str | None]]:
+    """The same as JSON."""
+    return [{"name": one.name, "layer": one.layer, "file": one.file, "reason": one.reason} for one in gathered.left_out]
+
+
+def only(gathered: Gathered, patterns: Sequence[str]) -> Gathered:
+    """The same with those ensembles alone that patterns over ``ensemble.tool`` can mean: no others are connected.
+
+    When a pattern means no ensemble, all stay, so that whoever looks tools up can say which there are.
+    """
+    halves = [pattern.partition(".")[0] for pattern in patterns]
+    names = [descriptor.name for descriptor in gathered.ensembles]
+    if any(not fnmatch.filter(names, half) for half in halves):
+        return gathered
+    chosen = tuple(
+        descriptor
+        for descriptor in gathered.ensembles
+        if any(fnmatch.fnmatchcase(descriptor.name, half) for half in halves)
+    )
+    return dataclasses.replace(gathered, ensembles=chosen)
+
+
+def require_ensembles(gathered: Gathered, names: Iterable[str]) -> None:
+    """Errors: ``NameAbsence`` for an ensemble that does not play, with the reason where it is known."""
+    playing = [descriptor.name for descriptor in gathered.ensembles]
+    for name in names:
+        if name not in playing:
+            raise NameAbsence("ensemble", name, playing, hint=absence(gathered, name))
+
+
+def absence(gathered: Gathered, name: str) -> str:
+    """Why an ensemble does not play, and what to do; empty for one that nobody knows."""
+    if name in gathered.known:
+        if not gathered.known[name].enabled:
+            return f"It is disabled (enabled = false, {gathered.known[name].file})."
+        return f'It is known, and not selected: add "{name}" to enabled under [ensembles].'
+    reasons = [one.reason for one in gathered.left_out if one.name == name]
+    return f"It was left out: {reasons[0]}." if reasons else ""
+
+
+def make_assembly(
+    gathered: Gathered, *, confirmer: Confirmer | None = None, alert: Callable[[Alert], None] | None = None
+) -> Assembly:
+    """The assembly, to be entered; alerts are said on standard error unless somebody else wants them."""
+    return Assembly(gathered, confirmer=confirmer, alert=_say_alert if alert is None else alert)
+
+
+def _say_alert(alert: Alert) -> None:
+    say(f"! {f'{alert.tool}: ' if alert.tool else ''}{alert.message}")

@@ -1,0 +1,182 @@
+"""``ripieno check``: everything that is wrong with descriptors and configuration, at once, with file and line."""
+
+import dataclasses
+import pathlib
+from collections.abc import Iterable, Iterator, Sequence
+
+import click
+
+from ripieno.cli import exits
+from ripieno.cli.assembling import gather_layers, left_out_lines, left_out_mappings, project_of, project_warnings
+from ripieno.cli.linting import lint
+from ripieno.cli.resolving import resolve_functions
+from ripieno.cli.running import say
+from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
+from ripieno.cli.tables import print_json
+from ripieno.descriptors import FILES, EnsembleDescriptor, Problems, read_profile, read_provider
+from ripieno.discovery import Registry
+from ripieno.ensembles import Origin
+from ripieno.exceptions import ConfigurationInvalidity, Problem, RipienoError
+from ripieno.gathering import Gathered, gather
+from ripieno.loading import Document, Layer, load_ensembles, locate, read_toml
+from ripieno.opening import needed_origins
+from ripieno.scores import Score
+from ripieno.showing import clean
+
+_KINDS = ("ensemble", "invoker", "provider", "profile", "score")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What was found in how many ensembles."""
+
+    problems: tuple[Problem, ...]
+    ensembles: int = 0
+    left_out: Gathered | None = None
+
+
+@click.command()
+@click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=pathlib.Path))
+@click.option("--strict", is_flag=True, help="Warnings fail too.")
+@click.option(
+    "--import/--no-import",
+    "importing",
+    default=True,
+    show_default=True,
+    help="Import the Python functions, of trusted and named files only.",
+)
+@formats
+@common
+@pass_settings
+def check(settings: Settings, paths: tuple[pathlib.Path, ...], strict: bool, importing: bool, output: Format) -> None:
+    """Check descriptors and configuration, and say everything that is wrong.
+
+    Without PATH all layers are checked as they would be loaded; with PATH those files and folders. Nothing is
+    connected and no process is started. The exit code is 2 when there are errors; warnings are allowed, unless
+    --strict.
+
+    \b
+    Example:
+      ripieno check
+      ripieno check ensembles/mine.toml --strict
+    """
+    findings = _check_paths(settings, paths, importing=importing) if paths else _check_layers(settings, importing)
+    errors = sum(problem.severity == "error" for problem in findings.problems)
+    warnings = len(findings.problems) - errors
+    if output == "json":
+        left_out = [] if findings.left_out is None else left_out_mappings(findings.left_out)
+        problems = [dataclasses.asdict(problem) for problem in findings.problems]
+        print_json({"ensembles": findings.ensembles, "problems": problems, "left_out": left_out})
+    else:
+        for problem in findings.problems:
+            click.echo(clean(str(problem)))
+        for line in () if findings.left_out is None else left_out_lines(findings.left_out):
+            say(line)
+        counts = (_count(findings.ensembles, "ensemble"), _count(errors, "error"), _count(warnings, "warning"))
+        click.echo(f"Checked {counts[0]}: {counts[1]}, {counts[2]}.")
+    if errors or (strict and warnings):
+        raise click.exceptions.Exit(exits.INPUT)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def _check_layers(settings: Settings, importing: bool) -> Findings:
+    gathered = gather_layers(settings, quiet=True)
+    findings = _examine_gathered(gathered, importing)
+    # What is wrong in files that do not count is no error, and good to know before they are trusted.
+    found = (*findings.problems, *project_warnings(project_of(settings)))
+    return dataclasses.replace(findings, problems=_sorted(found), left_out=gathered)
+
+
+def _examine_gathered(gathered: Gathered, importing: bool) -> Findings:
+    known = tuple(gathered.known.values())
+    found = [*_problems_of(gathered.failures), *gathered.warnings]
+    found += _examine(known, gathered.registry, importing)
+    return Findings(problems=_sorted(found), ensembles=len(known))
+
+
+def _problems_of(failures: Iterable[RipienoError]) -> Iterator[Problem]:
+    for failure in failures:
+        if isinstance(failure, ConfigurationInvalidity):
+            yield from failure.problems
+        else:
+            yield Problem(message=str(failure))
+
+
+def _examine(descriptors: Sequence[EnsembleDescriptor], registry: Registry, importing: bool) -> Iterator[Problem]:
+    """What origins, imports and lints have to say of ensembles that could be read."""
+    for descriptor in descriptors:
+        for name in needed_origins(descriptor):
+            try:
+                origin: Origin = registry.resolve("origins", name)
+            except RipienoError as error:
+                yield Problem(message=f"ensemble {descriptor.name!r}: {error}", file=descriptor.file)
+            else:
+                yield from locate(origin.check(descriptor))
+    if importing:
+        yield from resolve_functions(descriptors)
+    yield from lint(descriptors)
+
+
+def _check_paths(settings: Settings, paths: Sequence[pathlib.Path], *, importing: bool) -> Findings:
+    """The files, and those of the folders, each by what it is; configurations with all layers beneath them."""
+    found: list[Problem] = []
+    ensembles: list[pathlib.Path] = []
+    count = 0
+    for path in _files(paths, found):
+        try:
+            document = read_toml(path)
+        except ConfigurationInvalidity as invalidity:
+            found.extend(invalidity.problems)
+            continue
+        kind = next((kind for kind in _KINDS if kind in document.mapping), "config")
+        if kind == "ensemble":
+            ensembles.append(path)
+        elif kind == "config":
+            findings = _examine_gathered(gather(path, workspace=settings.workspace), importing)
+            found.extend(findings.problems)
+            count += findings.ensembles
+        else:
+            found.extend(_check_document(kind, document))
+    loaded = load_ensembles([Layer(name="caller", paths=tuple(ensembles))])
+    known = tuple(loaded.ensembles.values())
+    found += [*loaded.problems, *_examine(known, gather(settings.config).registry, importing)]
+    return Findings(problems=_sorted(found), ensembles=len(known) + count)
+
+
+def _files(paths: Iterable[pathlib.Path], found: list[Problem]) -> Iterator[pathlib.Path]:
+    """The files to check: those that are named, and in folders all TOML files, beside data folders' own."""
+    for path in paths:
+        if not path.is_dir():
+            yield path.absolute()
+            continue
+        files = [file for folder in ("", *(f"{kind}s" for kind in _KINDS)) for file in (path / folder).glob("*.toml")]
+        if not files:
+            found.append(Problem(message="there is no TOML file in this folder", file=str(path)))
+        yield from sorted(file.absolute() for file in files)
+
+
+def _check_document(kind: str, document: Document) -> Sequence[Problem]:
+    match kind:
+        case "provider":
+            return read_provider(document.mapping, document.source)[1]
+        case "profile":
+            return read_profile(document.mapping, document.source)[1]
+        case "score":
+            try:
+                Score.of(document.mapping, source=document.source)
+            except ConfigurationInvalidity as invalidity:
+                return invalidity.problems
+            return ()
+        case _:
+            problems = Problems(document.source)
+            FILES["invoker"].read(document.mapping, (), problems)
+            return problems.finished()
+
+
+def _sorted(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Each problem once, errors first, then by place."""
+    unique = dict.fromkeys(problems)
+    return tuple(sorted(unique, key=lambda one: (one.severity != "error", one.file or "", one.line or 0)))

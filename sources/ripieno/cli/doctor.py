@@ -1,0 +1,108 @@
+"""``ripieno doctor``: everything that decides what plays, in one place: layers, trust, plugins, providers, absences."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from ripieno.cli import exits
+from ripieno.cli.assembling import gather_layers, project_of
+from ripieno.cli.facts import collect_facts
+from ripieno.cli.running import run_async
+from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
+from ripieno.cli.tables import print_json, print_table
+from ripieno.cli.trials import try_ensembles
+from ripieno.showing import brief, clean
+
+
+@click.command()
+@click.option(
+    "--connect/--no-connect", default=True, show_default=True, help="Try to connect each ensemble that plays."
+)
+@formats
+@common
+@pass_settings
+def doctor(settings: Settings, connect: bool, output: Format) -> None:
+    """Show what plays, what does not, and why.
+
+    Ensembles are connected one by one for it, and disconnected at the end; no model is asked. The exit code is
+    2 when a start would fail.
+
+    \b
+    Example:
+      ripieno doctor
+      ripieno doctor --no-connect --format json
+    """
+    gathered = gather_layers(settings, quiet=True)
+    trials = run_async(try_ensembles(gathered)) if connect else {}
+    project = project_of(settings)
+    facts = collect_facts(gathered, project, trials)
+    if output == "json":
+        print_json(facts)
+    else:
+        _print(facts)
+    if facts["failures"]:
+        raise click.exceptions.Exit(exits.INPUT)
+
+
+def _print(facts: Mapping[str, Any]) -> None:
+    """The facts for people: sections, each a table or a list."""
+    for title in ("versions", "places"):
+        _section(title.capitalize())
+        print_table((), list(facts[title].items()))
+    _print_layers(facts)
+    _section("Providers")
+    print_table(
+        ("NAME", "PROTOCOL", "KEY", "BASE URL"),
+        [
+            (one["name"], one["protocol"], _keys(one["variables"]), one["base_url"] or "missing")
+            for one in facts["providers"]
+        ],
+    )
+    _section("Ensembles")
+    print_table(("NAME", "PLAYS", "TOOLS", "LAYER", "WHY"), [_ensemble(one) for one in facts["ensembles"]])
+    if facts["plugins"]:
+        _section("Plugins")
+        plugins = [(one["name"], f"{one['distribution']} {one['version']}", one["state"]) for one in facts["plugins"]]
+        print_table(("NAME", "DISTRIBUTION", "STATE"), plugins)
+    _list("Left out", [f"{one['name']} ({one['file']}): {one['reason']}" for one in facts["left_out"]])
+    _list("Replaced", [f"{one['name']} ({one['file']}) by {one['by']}" for one in facts["replaced"]])
+    _list("Warnings", facts["warnings"])
+    _list("A start would fail", facts["failures"])
+    if not facts["failures"]:
+        click.echo("\nAll of it can start.")
+
+
+def _print_layers(facts: Mapping[str, Any]) -> None:
+    _section("Layers, each over the one before it")
+    layers = [
+        (one["name"] + ("" if one["trusted"] else " (not trusted)"), str(len(one["files"])), ", ".join(one["folders"]))
+        for one in facts["layers"]
+    ]
+    print_table(("LAYER", "FILES", "FOLDERS"), layers)
+    configuration, project = facts["configuration"], facts["project"]
+    click.echo(clean(f"Configuration: {', '.join(configuration['files']) or 'none'}"))
+    click.echo(clean(f"Model: {configuration['model'] or 'none; set default under [model], or use -m'}"))
+    if project is not None:
+        click.echo(clean(f"Project {project['folder']}: {project['trust']}, {len(project['files'])} files"))
+
+
+def _ensemble(one: Mapping[str, Any]) -> Sequence[str]:
+    why = "; ".join(text for text in (one["reason"], *one["alerts"]) if text)
+    tools = "" if one["tools"] is None else str(one["tools"])
+    return one["name"], "yes" if one["plays"] else "no", tools, one["layer"], brief(why, 1000)
+
+
+def _keys(variables: Mapping[str, bool]) -> str:
+    return ", ".join(f"{name} is {'set' if known else 'not set'}" for name, known in variables.items()) or "none needed"
+
+
+def _section(title: str) -> None:
+    click.echo(f"\n{title}")
+
+
+def _list(title: str, lines: list[str]) -> None:
+    if lines:
+        _section(title)
+        for line in lines:
+            click.echo(clean(f"  {line}"))

@@ -1,0 +1,120 @@
+"""The group of all commands: built-in ones by a table, those of allowed plugins behind it, each imported when named."""
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from ripieno.cli import exits
+from ripieno.cli.settings import Settings, common
+
+#: Each command: the module and name of it, and what ``ripieno --help`` says, so that help imports none of them.
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "demo": ("demo:demo", "Watch a scripted model call real tools over real wires; no key needed."),
+    "ensembles": ("tools:ensembles", "List the ensembles: which play, which do not, and why."),
+    "tools": ("tools:tools", "List the tools that a model is offered."),
+    "invoke": ("invoke:invoke", "Call one tool yourself."),
+    "check": ("check:check", "Check descriptors and configuration, and say everything that is wrong."),
+    "new": ("new:new", "Make something new that works already: an ensemble."),
+    "trust": ("trust:trust", "Agree to the files that a folder brings along, as they are now."),
+    "doctor": ("doctor:doctor", "Show what plays, what does not, and why."),
+    "schema": ("schema:schema", "Print the JSON Schema of a kind of file, for editors."),
+    "ask": ("ask:ask", "Ask a model, which may call the tools."),
+    "chat": ("chat:chat", "Talk with a model, which may call the tools."),
+    "rehearse": ("rehearse:rehearse", "Serve a score as a model, over real wire formats."),
+}
+
+
+class Commands(click.Group):
+    """Commands that are imported when they are named."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        plugins = _plugin_commands(ctx)
+        return [*COMMANDS, *sorted(name for name in plugins if name not in COMMANDS)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in COMMANDS:
+            module, _, name = COMMANDS[cmd_name][0].partition(":")
+            command: click.Command = getattr(importlib.import_module(f"ripieno.cli.{module}"), name)
+            return command
+        paths = _plugin_commands(ctx)
+        return _foreign(cmd_name, paths[cmd_name]) if cmd_name in paths else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            raise click.exceptions.NoSuchCommand(args[0], possibilities=self.list_commands(ctx), ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(name, COMMANDS[name][1] if name in COMMANDS else "From a plugin.") for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def _plugin_commands(ctx: click.Context) -> Mapping[str, str]:
+    """The commands of plugins that the user's configuration, or the named one, allows, with their dotted paths."""
+    found: dict[str, Mapping[str, str]] = ctx.meta
+    if "ripieno.commands" not in found:
+        found["ripieno.commands"] = _discover(ctx.ensure_object(Settings))
+    return found["ripieno.commands"]
+
+
+def _discover(settings: Settings) -> Mapping[str, str]:
+    from ripieno.gathering import Places, gather
+
+    if settings.config is None and not (Places.of_user().configuration / "config.toml").is_file():
+        return {}
+    return gather(settings.config).registry.commands
+
+
+def _foreign(name: str, path: str) -> click.Command:
+    """A plugin's command. Errors: ``PluginFailure`` when it cannot be imported, or is no command."""
+    from ripieno.discovery import resolve
+    from ripieno.exceptions import PluginFailure
+
+    command: Any = resolve(path)
+    if not isinstance(command, click.Command):
+        raise PluginFailure(path, f"the command {name!r} is {type(command).__name__}, not a click command.")
+    return command
+
+
+def _show_version(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not context.resilient_parsing:
+        click.echo(f"ripieno {version()}")
+        context.exit()
+
+
+def version() -> str:
+    """The version that is installed."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("ripieno")
+    except metadata.PackageNotFoundError:
+        return "(not installed: it runs from its sources)"
+
+
+@click.group(
+    cls=Commands, epilog=exits.HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
+@common
+def GROUP() -> None:
+    """Ripieno lets a language model play every tool that you declare.
+
+    \b
+    Example:
+      ripieno demo
+      ripieno tools
+      ripieno invoke io.list_directory path=.
+    """

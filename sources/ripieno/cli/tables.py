@@ -1,0 +1,41 @@
+"""Prints tables and JSON: plain columns for programs and files, drawn by rich on a terminal."""
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from ripieno.jsonvalues import thaw
+from ripieno.showing import DANGEROUS, clean
+
+
+def print_json(value: Any) -> None:
+    """A JSON value, indented, in which what could act on a terminal is escaped; mappings may be frozen."""
+    text = json.dumps(thaw(value), indent=2, ensure_ascii=False)
+    print(DANGEROUS.sub(lambda found: json.dumps(found[0])[1:-1], text))
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Rows of texts, under headers if there are any; on a terminal long texts are wrapped, elsewhere they never are."""
+    cells = [[clean(cell).replace("\n", " ") for cell in row] for row in rows]
+    if sys.stdout.isatty():
+        _draw(headers, cells)
+        return
+    lines = [headers, *cells] if headers else cells
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for row in lines:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _draw(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD if headers else None, pad_edge=False, show_edge=False, show_header=bool(headers))
+    for header in headers:
+        table.add_column(header, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    Console().print(table)

@@ -1,0 +1,104 @@
+"""The person at the terminal: asked for approvals in a way that a signal can end."""
+
+import asyncio
+import contextlib
+import os
+import select
+import sys
+import termios
+from typing import Self
+
+from ripieno.confirmation import Answer, Approve, ConfirmationRequest, Confirmer, RulesConfirmer, TerminalConfirmer
+
+_DEVICE = "/dev/tty"
+_LINE_BYTES = 4096
+
+
+class Terminal:
+    """Reads lines from the controlling terminal, which tools that inherit standard input cannot answer on."""
+
+    def __init__(self) -> None:
+        self._woken, self._waker = os.pipe()
+        os.set_blocking(self._woken, False)
+        os.set_blocking(self._waker, False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        os.close(self._woken)
+        os.close(self._waker)
+
+    def read(self, prompt: str) -> str:
+        """The line that is typed after the prompt. Errors: ``EOFError``, also after ``interrupt``; ``OSError``."""
+        device = os.open(_DEVICE, os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+        try:
+            # What was typed before the question is no answer to it.
+            termios.tcflush(device, termios.TCIFLUSH)
+            sys.stderr.write(prompt)
+            sys.stderr.flush()
+            ready, _, _ = select.select((device, self._woken), (), ())
+            line = os.read(device, _LINE_BYTES) if self._woken not in ready else b""
+        finally:
+            os.close(device)
+        if not line:
+            raise EOFError
+        return line.decode("utf-8", "replace")
+
+    def interrupt(self) -> None:
+        """Ends whatever is being read, and all that would be read until ``resume``."""
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._waker, b"!")
+
+    def resume(self) -> None:
+        """Lets lines be read again."""
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self._woken, _LINE_BYTES):
+                pass
+
+
+def is_attended() -> bool:
+    """Whether somebody can be asked: there is a controlling terminal, and what we say is shown on one."""
+    if not sys.stderr.isatty():
+        return False
+    try:
+        os.close(os.open(_DEVICE, os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
+class YesConfirmer:
+    """Somebody has said yes already, on the command line."""
+
+    async def confirm(self, request: ConfirmationRequest) -> Answer:
+        """Approves."""
+        del request
+        return Approve()
+
+
+class ShownConfirmer:
+    """Asks when everything that came before the question has been shown; otherwise the two would mix."""
+
+    def __init__(self, inner: Confirmer) -> None:
+        self._inner = inner
+        self._shown: dict[str, asyncio.Event] = {}
+
+    async def confirm(self, request: ConfirmationRequest) -> Answer:
+        """The answer to the question behind this one."""
+        await self._event(request.invocation).wait()
+        return await self._inner.confirm(request)
+
+    def shown(self, invocation: str) -> None:
+        """The event that announces this question has been shown."""
+        self._event(invocation).set()
+
+    def _event(self, invocation: str) -> asyncio.Event:
+        return self._shown.setdefault(invocation, asyncio.Event())
+
+
+def make_confirmer(terminal: Terminal, *, yes: bool = False) -> Confirmer:
+    """Who answers for this command: the command line itself, the person at the terminal, or only the rules."""
+    if yes:
+        return YesConfirmer()
+    return TerminalConfirmer(terminal.read) if is_attended() else RulesConfirmer()

@@ -1,0 +1,173 @@
+"""``ripieno tools`` and ``ripieno ensembles``: what there is, and what a model is offered."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from ripieno.assembly import Assembly
+from ripieno.cli.assembling import absence, gather_layers, left_out_mappings, make_assembly, only, require_ensembles
+from ripieno.cli.running import run_async
+from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
+from ripieno.cli.tables import print_json, print_table
+from ripieno.confirmation import judge
+from ripieno.controls import Rules
+from ripieno.descriptors import EnsembleDescriptor
+from ripieno.ensembles import Invoker
+from ripieno.exceptions import AssemblyFailure
+from ripieno.gathering import Gathered
+from ripieno.jsonvalues import encode
+from ripieno.offers import Offer
+from ripieno.processors import Protocol
+from ripieno.showing import brief
+
+
+@click.command()
+@click.option("--ensemble", "-e", "names", metavar="E", multiple=True, help="Only the tools of this ensemble.")
+@click.option("--protocol", metavar="P", help="Only what this wire format sends; with --format json, exactly that.")
+@formats
+@common
+@pass_settings
+def tools(settings: Settings, names: tuple[str, ...], protocol: str | None, output: Format) -> None:
+    """List the tools that a model is offered.
+
+    NAME is what a model sees, TOOL what you and your configuration call it. ASKS says whether a call runs,
+    asks first, or is denied.
+
+    \b
+    Example:
+      ripieno tools
+      ripieno tools --ensemble io --format json
+    """
+    gathered = gather_layers(settings)
+    wire: Protocol | None = None if protocol is None else gathered.registry.resolve("protocols", protocol)
+    if names and not gathered.failures:
+        require_ensembles(gathered, names)
+        gathered = only(gathered, names)
+    run_async(_list_tools(gathered, wire, output))
+
+
+async def _list_tools(gathered: Gathered, wire: Protocol | None, output: Format) -> None:
+    async with make_assembly(gathered) as assembly:
+        offer = Offer.of(assembly.ensembles)
+        if wire is not None:
+            _print_sent(wire, offer, output)
+        elif output == "json":
+            print_json(_everything(assembly, offer))
+        else:
+            _print_offer(offer, gathered.configuration.confirmation)
+
+
+def _print_sent(wire: Protocol, offer: Offer, output: Format) -> None:
+    natives = wire.invocations.prepare_tools(offer)
+    if output == "json":
+        print_json(list(natives))
+        return
+    sent = [invoker for invoker in offer.invokers if invoker.hosted != "provider"]
+    rows = [
+        (invoker.exposed, str(len(encode(native))), brief(invoker.description))
+        for invoker, native in zip(sent, natives, strict=True)
+    ]
+    print_table(("NAME", "BYTES", "DESCRIPTION"), rows)
+
+
+def _print_offer(offer: Offer, rules: Rules) -> None:
+    rows = [
+        (
+            invoker.exposed,
+            invoker.identity,
+            invoker.policy.effect,
+            {"run": "no", "ask": "yes", "deny": "denied"}[judge(invoker.identity, invoker.policy, rules).action],
+            brief(invoker.description),
+        )
+        for invoker in offer.invokers
+    ]
+    print_table(("NAME", "TOOL", "EFFECT", "ASKS", "DESCRIPTION"), rows)
+
+
+def _everything(assembly: Assembly, offer: Offer) -> dict[str, Any]:
+    rules = assembly.configuration.confirmation
+    return {
+        "tools": [_tool(invoker, rules) for invoker in offer.invokers],
+        "left_out": left_out_mappings(assembly.gathered),
+        "absences": [dataclasses.asdict(one) for one in assembly.absences if one.file is None],
+    }
+
+
+def _tool(invoker: Invoker, rules: Rules) -> dict[str, Any]:
+    verdict = judge(invoker.identity, invoker.policy, rules)
+    policy = {
+        field.name: getattr(invoker.policy, field.name)
+        for field in dataclasses.fields(invoker.policy)
+        # What is fixed and hidden from the model may be a secret.
+        if field.name != "presets"
+    }
+    return {
+        "name": invoker.exposed,
+        "identity": invoker.identity,
+        "ensemble": invoker.ensemble.name,
+        "description": invoker.description,
+        "hosted": invoker.hosted,
+        "confirmation": {"action": verdict.action, "reason": verdict.reason},
+        "policy": {**policy, "presets": sorted(invoker.presets)},
+        "arguments": invoker.arguments_schema,
+        "results": invoker.results_schema,
+    }
+
+
+@click.command()
+@formats
+@common
+@pass_settings
+def ensembles(settings: Settings, output: Format) -> None:
+    """List the ensembles: which play, which do not, and why. Connects to none of them.
+
+    \b
+    Example:
+      ripieno ensembles
+    """
+    gathered = gather_layers(settings)
+    if gathered.failures:
+        raise AssemblyFailure("Start-up would fail:", gathered.failures)
+    playing = [descriptor.name for descriptor in gathered.ensembles]
+    others = sorted(name for name in gathered.known if name not in playing)
+    known = [gathered.known[name] for name in (*playing, *others)]
+    if output == "json":
+        rows = [_ensemble(gathered, descriptor, playing) for descriptor in known]
+        print_json({"ensembles": rows, "left_out": left_out_mappings(gathered)})
+        return
+    print_table(
+        ("NAME", "PLAYS", "TOOLS", "LAYER", "DESCRIPTION"),
+        [
+            (
+                descriptor.name,
+                "yes" if descriptor.name in playing else "no",
+                _count(descriptor),
+                descriptor.layer,
+                brief(descriptor.description) if descriptor.name in playing else absence(gathered, descriptor.name),
+            )
+            for descriptor in known
+        ],
+    )
+
+
+def _count(descriptor: EnsembleDescriptor) -> str:
+    declared = sum(invoker.enabled for invoker in descriptor.invokers)
+    if descriptor.connection is None:
+        return str(declared)
+    return f"{declared} + {descriptor.connection.origin}" if declared else descriptor.connection.origin
+
+
+def _ensemble(gathered: Gathered, descriptor: EnsembleDescriptor, playing: Sequence[str]) -> dict[str, Any]:
+    return {
+        "name": descriptor.name,
+        "description": descriptor.description,
+        "plays": descriptor.name in playing,
+        "reason": "" if descriptor.name in playing else absence(gathered, descriptor.name),
+        "layer": descriptor.layer,
+        "file": descriptor.file,
+        "required": descriptor.required,
+        "origin": None if descriptor.connection is None else descriptor.connection.origin,
+        "tools": [invoker.name for invoker in descriptor.invokers if invoker.enabled],
+    }

@@ -1,0 +1,54 @@
+"""Connects ensembles to see whether they would: each by itself, so that one that fails hides no other."""
+
+import asyncio
+import dataclasses
+from collections.abc import Mapping
+
+from ripieno.cli.assembling import make_assembly
+from ripieno.descriptors import EnsembleDescriptor
+from ripieno.descriptors.tables import EMPTY
+from ripieno.events import Alert
+from ripieno.exceptions import AssemblyFailure, RipienoError
+from ripieno.gathering import Gathered
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What became of one ensemble. ``reason`` says why it does not play; ``fatal``: nothing starts because of it.
+
+    ``names`` are the identities of its tools by the names that a model would see.
+    """
+
+    names: Mapping[str, str] = EMPTY
+    reason: str | None = None
+    fatal: bool = False
+    alerts: tuple[str, ...] = ()
+
+
+async def try_ensembles(gathered: Gathered) -> dict[str, Trial]:
+    """Connects all ensembles that play, at once, and disconnects them; by name."""
+    outcomes = await asyncio.gather(*(_try(gathered, descriptor) for descriptor in gathered.ensembles))
+    trials: dict[str, Trial] = {}
+    taken: dict[str, str] = {}
+    for descriptor, trial in zip(gathered.ensembles, outcomes, strict=True):
+        clashes = [
+            f"{one} and {taken[name]} have one name, {name!r}" for name, one in trial.names.items() if name in taken
+        ]
+        taken = {**trial.names, **taken}
+        trials[descriptor.name] = (
+            dataclasses.replace(trial, reason="; ".join(clashes), fatal=True) if clashes else trial
+        )
+    return trials
+
+
+async def _try(gathered: Gathered, descriptor: EnsembleDescriptor) -> Trial:
+    alone = dataclasses.replace(gathered, ensembles=(dataclasses.replace(descriptor, required=True),), failures=())
+    alerts: list[Alert] = []
+    try:
+        async with make_assembly(alone, alert=alerts.append) as assembly:
+            names = {one.exposed: one.identity for ensemble in assembly.ensembles for one in ensemble.invokers.values()}
+    except AssemblyFailure as failure:
+        return Trial(reason="; ".join(str(reason) for reason in failure.exceptions), fatal=descriptor.required)
+    except RipienoError as error:
+        return Trial(reason=str(error), fatal=descriptor.required)
+    return Trial(names=names, alerts=tuple(alert.message for alert in alerts))

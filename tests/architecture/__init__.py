@@ -1,0 +1,1 @@
+"""Facts about the house itself: what can be counted, and what is built from it."""

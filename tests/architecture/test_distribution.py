@@ -1,0 +1,102 @@
+"""The data folder reaches its readers: from a checkout, from a wheel, and from a wheel made of the source archive."""
+
+import importlib.resources
+import os
+import pathlib
+import subprocess
+import sys
+import tarfile
+import zipfile
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+DATA = ROOT / "sources" / "ripieno" / "data"
+READ = (
+    "import importlib.resources, pathlib, ripieno\n"
+    "data = pathlib.Path(str(importlib.resources.files('ripieno'))) / 'data'\n"
+    "print(*sorted(str(path.relative_to(data)) for path in data.rglob('*.toml')), sep='\\n')\n"
+)
+
+
+def files(folder: pathlib.Path) -> dict[str, bytes]:
+    """Every TOML file beneath ``folder``: path from there, and content."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.toml")}
+
+
+def run(*command: str, **environment: str) -> str:
+    """Standard output of a command; what it says about an error becomes the assertion's text."""
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def build_wheel(source: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
+    options = ("--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check")
+    run(sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(folder), str(source))
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def packed(wheel: pathlib.Path) -> dict[str, bytes]:
+    """Every TOML file that a wheel puts into ``ripieno/data``."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if name.endswith(".toml")]
+        return {name.removeprefix("ripieno/data/"): archive.read(name) for name in names}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    return build_wheel(ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+def test_checkout_finds_data() -> None:
+    found = pathlib.Path(str(importlib.resources.files("ripieno"))) / "data"
+    assert found.resolve() == ROOT / "data"
+    assert (DATA.is_symlink(), os.readlink(DATA)) == (True, os.path.join("..", "..", "data"))
+    assert "ensembles/io.toml" in files(found)
+
+
+def test_wheel_has_all_data(wheel: pathlib.Path) -> None:
+    assert packed(wheel) == files(DATA)
+
+
+def test_wheel_has_the_package_only(wheel: pathlib.Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        roots = {name.partition("/")[0] for name in archive.namelist()}
+        names = set(archive.namelist())
+    assert {root.partition("-")[0] for root in roots} == {"ripieno"}
+    assert {"ripieno/__init__.py", "ripieno/py.typed"} <= names
+    assert any(name.endswith("/licenses/LICENSE") for name in names)
+
+
+def test_installed_wheel_finds_data(wheel: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    run(
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-index",
+        "--no-deps",
+        "--target",
+        str(tmp_path),
+        str(wheel),
+    )
+    listed = run(sys.executable, "-c", READ, PYTHONPATH=str(tmp_path)).split()
+    assert listed == sorted(files(DATA))
+
+
+def test_source_archive_builds_the_same_wheel(wheel: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    run(sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", str(tmp_path))
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        assert not [
+            name for name in opened.getnames() if name.endswith("io.toml") and "/sources/ripieno/data/" not in name
+        ]
+    rebuilt = build_wheel(archive, tmp_path / "wheel")
+    assert packed(rebuilt) == files(DATA)
+    with zipfile.ZipFile(rebuilt) as second, zipfile.ZipFile(wheel) as first:
+        assert sorted(second.namelist()) == sorted(first.namelist())

@@ -1,0 +1,32 @@
+"""The face: about thirty names, the same for programs and for type checkers, and light."""
+
+import ast
+import pathlib
+import subprocess
+import sys
+
+import ripieno
+
+FOLDER = pathlib.Path(ripieno.__file__).parent
+HEAVY = ("jsonschema", "jsonschema_rs", "openai", "anthropic", "mcp", "starlette", "uvicorn", "click", "rich", "httpx2")
+
+
+def test_the_stub_names_what_the_module_gives() -> None:
+    tree = ast.parse((FOLDER / "__init__.pyi").read_text())
+    homes = {alias.name: node.module for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert {*homes, "__version__"} == set(ripieno.__all__)
+    assert dir(ripieno) == sorted(ripieno.__all__)
+    for name, home in homes.items():
+        assert getattr(ripieno, name).__module__ == home, name
+
+
+def test_a_name_that_is_none_says_so() -> None:
+    assert not hasattr(ripieno, "asemble")
+    assert ripieno.__version__.count(".") == 2
+
+
+def test_the_whole_face_imports_nothing_heavy() -> None:
+    touch = "import ripieno, sys; [getattr(ripieno, name) for name in ripieno.__all__]"
+    code = f"{touch}; print([one for one in {HEAVY} if one in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,176 @@
+"""Runs the real command as a process, for a user who lives in a temporary folder."""
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import re
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import ripieno
+
+ROOT = pathlib.Path(__file__).parents[2]
+#: Where the package is imported from, so that a process elsewhere finds the same one.
+SOURCES = pathlib.Path(str(ripieno.__file__)).parents[1]
+#: -P: the folder in which a command runs must not be where its modules come from.
+COMMAND = (sys.executable, "-P", "-m", "ripieno")
+#: Seconds after which a command of these tests counts as hung.
+PATIENCE = 60
+_VARIABLES = re.compile(r"[A-Z]+_(API_KEY|BASE_URL)|RIPIENO_.*|NO_COLOR|FORCE_COLOR|COLUMNS")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class User:
+    """Somebody with folders of their own, and a folder that they work in."""
+
+    configuration: pathlib.Path
+    state: pathlib.Path
+    workspace: pathlib.Path
+
+    @classmethod
+    def living(cls, folder: pathlib.Path) -> "User":
+        """A user whose home is that folder."""
+        workspace = folder / "workspace"
+        workspace.mkdir()
+        return cls(folder / "configuration", folder / "state", workspace)
+
+    def configure(self, text: str) -> None:
+        """Writes the user's own configuration."""
+        self.configuration.mkdir(exist_ok=True)
+        (self.configuration / "config.toml").write_text(text)
+
+    def ensemble(self, name: str, text: str) -> pathlib.Path:
+        """Writes an ensemble of the user's own."""
+        file = self.configuration / "ensembles" / f"{name}.toml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        return file
+
+    def environment(self, **extra: str) -> dict[str, str]:
+        """The environment of this user's commands: no keys but those in ``extra``."""
+        kept = {name: value for name, value in os.environ.items() if not _VARIABLES.fullmatch(name)}
+        path = os.pathsep.join(one for one in (extra.pop("PYTHONPATH", ""), str(SOURCES)) if one)
+        places = {"RIPIENO_CONFIG_HOME": str(self.configuration), "RIPIENO_STATE_HOME": str(self.state)}
+        return {**kept, "PYTHONPATH": path, **places, **extra}
+
+    def run(self, *arguments: str, text: str = "", **extra: str) -> subprocess.CompletedProcess[str]:
+        """Runs one command to its end. No terminal is there."""
+        return subprocess.run(
+            [*COMMAND, *arguments],
+            input=text,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+            cwd=self.workspace,
+            env=self.environment(**extra),
+            start_new_session=True,
+        )
+
+    @contextlib.contextmanager
+    def start(self, *arguments: str, **extra: str) -> Iterator[subprocess.Popen[str]]:
+        """Starts a command with pipes, and ends it at the end."""
+        with subprocess.Popen(
+            [*COMMAND, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.workspace,
+            env=self.environment(**extra),
+            start_new_session=True,
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    @contextlib.contextmanager
+    def rehearse(self, score: str, *, port: int = 0) -> Iterator[dict[str, str]]:
+        """Rehearses a score while the block runs; gives the base URLs by protocol."""
+        with self.start("rehearse", score, "--port", str(port)) as process:
+            assert process.stdout is not None
+            urls: dict[str, str] = {}
+            for line in process.stdout:
+                if line.startswith("Point the SDKs"):
+                    break
+                name, _, url = line.strip().partition(" ")
+                urls[name] = url.strip()
+            yield {name: url for name, url in urls.items() if url.startswith("http")}
+            process.send_signal(signal.SIGINT)
+            assert process.wait(PATIENCE) == 0
+
+
+class Screen:
+    """A command at a terminal of its own: what it shows is read, and what a person types is written."""
+
+    def __init__(self, user: User, *arguments: str, **extra: str) -> None:
+        self._leader, follower = os.openpty()
+        self.text = ""
+        self.process = subprocess.Popen(
+            # A session of its own, whose controlling terminal is the first one that it opens.
+            [sys.executable, "-c", _SESSION, os.ttyname(follower), *COMMAND, *arguments],
+            stdin=follower,
+            stdout=follower,
+            stderr=follower,
+            cwd=user.workspace,
+            env=user.environment(TERM="xterm", **extra),
+            start_new_session=True,
+        )
+        os.close(follower)
+
+    def wait_for(self, text: str) -> None:
+        """Reads until the text has been shown since the last time, and forgets what came before its end."""
+        while text not in self.text:
+            assert self._more(), f"{text!r} was not shown: {self.text!r}"
+        self.text = self.text.partition(text)[2]
+
+    def insist(self, typed: str, text: str) -> None:
+        """Types again and again until the text is shown.
+
+        CPython's line editor loses a Ctrl-C that comes between its prompt and its waiting for keys.
+        """
+        for _ in range(PATIENCE):
+            self.type(typed)
+            self._more(seconds=1)
+            if text in self.text:
+                break
+        self.wait_for(text)
+
+    def _more(self, seconds: float = PATIENCE) -> bool:
+        ready, _, _ = select.select((self._leader,), (), (), seconds)
+        try:
+            data = os.read(self._leader, 65536) if ready else b""
+        except OSError:  # Linux says so when the last one has closed the other side.
+            data = b""
+        self.text += data.decode("utf-8", "replace")
+        return bool(data)
+
+    def type(self, text: str) -> None:
+        """Types something; \\x03 is Ctrl-C, \\x04 is Ctrl-D."""
+        os.write(self._leader, text.encode())
+
+    def end(self) -> int:
+        """Waits for the command to end; ``text`` has the rest of what it showed."""
+        while self._more():
+            pass
+        return self.process.wait(PATIENCE)
+
+    def __enter__(self) -> "Screen":
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self.process.kill()
+        self.process.wait(PATIENCE)
+        os.close(self._leader)
+
+
+_SESSION = """
+import os, sys
+os.close(os.open(sys.argv[1], os.O_RDWR))
+os.execv(sys.argv[2], sys.argv[2:])
+"""

@@ -1,0 +1,111 @@
+"""``ripieno demo`` and ``ripieno rehearse``."""
+
+import pathlib
+import signal
+import socket
+
+import anthropic
+import openai
+import pytest
+
+from ripieno.cli import exits
+from tests.faces.commanding import PATIENCE, User
+
+SCORE = '[score]\nname = "mine"\n[[turns]]\ntext = "Hello from the score."\n'
+
+
+def test_the_demo_plays_over_every_wire_and_quotes_the_real_file(user: User, tmp_path: pathlib.Path) -> None:
+    # What the user has configured, broken or not, is not played.
+    user.configure('[ensembles]\nenabled = ["nothing"]\n[confirmation]\ndeny = ["*"]\n')
+    rooms = tmp_path / "rooms"
+    rooms.mkdir()
+    done = user.run("demo", TMPDIR=str(rooms))
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert "scripted" in lines[0]
+    for protocol in ("anthropic", "openai-chat"):
+        assert [line for line in lines if line.startswith(f"=== {protocol}, at http://127.0.0.1:")]
+    assert done.stdout.count("6 tools of 3 ensembles (io, clock, count)") == 1
+    assert done.stdout.count("> clock.tell_time ") == 2
+    assert done.stdout.count("> count.count_lines ") == 2
+    assert done.stdout.count("> io.write_file ") == 2
+    assert done.stdout.count("1 failed, and was mended.") == 2
+    early = [line for line in lines if "Started early" in line]
+    assert len(early) == 2
+    assert all(
+        "io.read_file, clock.tell_time, count.count_lines" in line and "write_file" not in line for line in early
+    )
+    end = done.stdout.partition("\nThe model was scripted")[2]
+    assert 'ripieno ask -m anthropic/MODEL "What is in README.rst?"   # needs ANTHROPIC_API_KEY' in end
+    assert lines[-1] == "The first line of README.rst, which it read: Ripieno"
+    assert "  Ripieno\n  =======" in end
+    # Nothing stays behind, in the workspace neither.
+    assert list(rooms.iterdir()) == []
+    assert list(user.workspace.iterdir()) == []
+
+
+def test_the_demo_can_be_interrupted(user: User, tmp_path: pathlib.Path) -> None:
+    rooms = tmp_path / "rooms"
+    rooms.mkdir()
+    with user.start("demo", TMPDIR=str(rooms)) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("--- turn 2"):
+                break
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+        assert process.wait(PATIENCE) == exits.SIGNAL + signal.SIGINT
+    assert list(rooms.iterdir()) == []
+
+
+def test_official_clients_talk_to_a_rehearsal(user: User) -> None:
+    (user.workspace / "mine.toml").write_text(SCORE)
+    with user.rehearse("./mine.toml") as urls:
+        assert set(urls) == {"anthropic", "openai-chat"}
+        assert urls["openai-chat"] == urls["anthropic"] + "/v1"
+        with openai.OpenAI(base_url=urls["openai-chat"], api_key="none", max_retries=0) as chat:
+            completion = chat.chat.completions.create(model="any", messages=[{"role": "user", "content": "Hello"}])
+            assert completion.choices[0].message.content == "Hello from the score."
+        with anthropic.Anthropic(base_url=urls["anthropic"], api_key="none", max_retries=0) as messages:
+            message = messages.messages.create(
+                model="any", max_tokens=99, messages=[{"role": "user", "content": "Hello"}]
+            )
+            assert [block.text for block in message.content if block.type == "text"] == ["Hello from the score."]
+
+
+def test_the_environment_that_a_rehearsal_prints_is_enough(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    (user.workspace / "mine.toml").write_text(SCORE)
+    with user.start("rehearse", "./mine.toml") as process:
+        assert process.stdout is not None
+        text = ""
+        while "base_url = " not in text:
+            text += process.stdout.readline()
+        for line in text.splitlines():
+            if line.startswith("  export "):
+                for variable in line.removeprefix("  export ").split():
+                    monkeypatch.setenv(*variable.split("=", 1))
+        with openai.OpenAI(max_retries=0) as chat:
+            completion = chat.chat.completions.create(model="any", messages=[{"role": "user", "content": "Hello"}])
+            assert completion.choices[0].message.content == "Hello from the score."
+        with anthropic.Anthropic(max_retries=0) as messages:
+            message = messages.messages.create(
+                model="any", max_tokens=99, messages=[{"role": "user", "content": "Hello"}]
+            )
+            assert message.content[0].type == "text"
+        # The table that it prints is a configuration.
+        user.configure(text[text.index("  [providers.rehearsed]") :])
+        asked = user.run("ask", "-m", "rehearsed/mine", "Hello")
+        assert asked.returncode == 0, asked.stderr
+        assert asked.stdout == "Hello from the score.\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+
+
+def test_a_port_can_be_chosen_and_may_be_taken(user: User) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = user.run("rehearse", "demo", "--port", str(port))
+        assert done.returncode == exits.INPUT
+        assert f"port {port}" in done.stderr
+    with user.rehearse("demo", port=port) as urls:
+        assert urls["anthropic"] == f"http://127.0.0.1:{port}"

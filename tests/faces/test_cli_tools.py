@@ -1,0 +1,158 @@
+"""``ripieno tools`` and ``ripieno ensembles``."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import anthropic.types
+import openai.types.chat
+import pydantic
+import pytest
+
+from ripieno.cli import exits
+from tests.faces.commanding import Screen, User
+from tests.faces.conftest import Done
+
+Call = Callable[..., Done]
+ECHO = """
+[ensemble]
+name = "echo"
+description = "Says it again"
+[[invokers]]
+name = "say_again"
+description = "Says \\u001b[31mred\\u001b[0m things again\\u202e."
+effect = "{effect}"
+{more}
+[invokers.invocable]
+origin = "command"
+argv = ["echo", "--", "{{text}}"]
+[invokers.arguments]
+type = "object"
+required = ["text"]
+[invokers.arguments.properties.text]
+type = "string"
+description = "What to say"
+"""
+
+
+def echo(effect: str = "read", more: str = "") -> str:
+    return ECHO.format(effect=effect, more=more)
+
+
+def test_the_table_names_tools_and_says_whether_they_ask(call: Call, user: User) -> None:
+    user.ensemble("echo", echo("destructive"))
+    user.configure('[confirmation]\ndeny = ["io.list_*"]\n')
+    done = call("tools")
+    assert (done.code, done.err) == (0, "")
+    lines = [line.split() for line in done.out.splitlines()]
+    assert lines[0] == ["NAME", "TOOL", "EFFECT", "ASKS", "DESCRIPTION"]
+    assert {tuple(line[:4]) for line in lines[1:]} == {
+        ("list_directory", "io.list_directory", "read", "denied"),
+        ("read_file", "io.read_file", "read", "no"),
+        ("write_file", "io.write_file", "write", "yes"),
+        ("say_again", "echo.say_again", "destructive", "yes"),
+    }
+    assert "\x1b" not in done.out
+    assert "\\x1b[31mred" in done.out
+    assert "\\u202e" in done.out
+
+
+def test_json_has_everything(call: Call, user: User) -> None:
+    user.ensemble("echo", echo("write", "timeout = 5"))
+    user.configure('[confirmation]\napprove = ["echo.say_again"]\n')
+    done = call("tools", "--ensemble", "echo", "--format", "json")
+    listed = json.loads(done.out)
+    assert listed["left_out"] == []
+    (tool,) = listed["tools"]
+    assert (tool["name"], tool["identity"], tool["ensemble"], tool["hosted"]) == (
+        "say_again",
+        "echo.say_again",
+        "echo",
+        "here",
+    )
+    assert tool["confirmation"] == {"action": "run", "reason": "[confirmation] approve has 'echo.say_again'"}
+    assert tool["policy"]["effect"] == "write"
+    assert tool["policy"]["timeout"] == 5
+    assert tool["arguments"]["required"] == ["text"]
+
+
+def test_presets_are_named_and_not_shown(call: Call, user: User) -> None:
+    user.ensemble(
+        "echo", echo().replace("[invokers.arguments]\n", 'presets = { text = "secret" }\n[invokers.arguments]\n')
+    )
+    done = call("tools", "--ensemble", "echo", "--format", "json")
+    assert done.code == 0, done.err
+    (tool,) = json.loads(done.out)["tools"]
+    assert tool["policy"]["presets"] == ["text"]
+    assert "secret" not in done.out
+
+
+@pytest.mark.parametrize(
+    ("protocol", "type_"),
+    [
+        ("anthropic", anthropic.types.ToolParam),
+        ("openai-chat", openai.types.chat.ChatCompletionToolParam),
+    ],
+)
+def test_what_is_sent_has_the_types_of_the_sdks(call: Call, protocol: str, type_: Any) -> None:
+    done = call("tools", "--protocol", protocol, "--format", "json")
+    assert done.code == 0, done.err
+    sent = json.loads(done.out)
+    assert len(sent) == 3
+    adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(list[type_])
+    adapter.validate_python(sent, strict=True)
+    names = [one.get("name") or one["function"]["name"] for one in sent]
+    assert names == ["list_directory", "read_file", "write_file"]
+
+
+def test_a_protocol_in_a_table_tells_what_each_tool_costs(call: Call) -> None:
+    lines = call("tools", "--protocol", "anthropic").out.splitlines()
+    assert lines[0].split() == ["NAME", "BYTES", "DESCRIPTION"]
+    assert all(int(line.split()[1]) > 100 for line in lines[1:])
+
+
+def test_a_terminal_gets_a_drawn_table_without_control_characters(user: User) -> None:
+    user.ensemble("echo", echo())
+    with Screen(user, "tools", COLUMNS="200") as screen:
+        assert screen.end() == 0
+        assert "\x1b[1m" in screen.text
+        assert "\\x1b[31mred" in screen.text
+        assert "\x1b[31mred" not in screen.text
+
+
+def test_ensembles_that_do_not_play_say_why(call: Call, user: User) -> None:
+    user.ensemble("echo", echo())
+    user.ensemble("off", echo().replace('name = "echo"', 'name = "off"\nenabled = false'))
+    user.ensemble(
+        "far", '[ensemble]\nname = "far"\n[connection]\norigin = "mcp"\ntransport = "stdio"\ncommand = ["nowhere"]\n'
+    )
+    user.configure('[ensembles]\nenabled = ["io", "far"]\n')
+    done = call("ensembles")
+    assert done.code == 0, done.err
+    rows = {line.split()[0]: line for line in done.out.splitlines()[1:]}
+    assert [rows[name].split()[1] for name in ("io", "far", "echo", "off")] == ["yes", "yes", "no", "no"]
+    assert 'add "echo" to enabled' in rows["echo"]
+    assert "enabled = false" in rows["off"]
+    assert rows["far"].split()[2] == "mcp"
+    listed = {one["name"]: one for one in json.loads(call("ensembles", "--format", "json").out)["ensembles"]}
+    assert listed["io"]["tools"] == ["read_file", "write_file", "list_directory"]
+    assert listed["far"]["origin"] == "mcp"
+    assert listed["echo"]["reason"]
+
+
+def test_an_ensemble_that_does_not_play_has_no_tools_to_list(call: Call, user: User) -> None:
+    user.ensemble("echo", echo())
+    user.configure('[ensembles]\nenabled = ["io"]\n')
+    done = call("tools", "--ensemble", "echo")
+    assert (done.code, done.out) == (exits.INPUT, "")
+    assert 'add "echo" to enabled under [ensembles]' in done.err
+
+
+def test_only_the_ensemble_that_is_asked_for_is_connected(call: Call, user: User) -> None:
+    user.ensemble(
+        "far", '[ensemble]\nname = "far"\n[connection]\norigin = "mcp"\ntransport = "stdio"\ncommand = ["nowhere"]\n'
+    )
+    assert call("tools").code == exits.INPUT
+    done = call("tools", "--ensemble", "io")
+    assert (done.code, done.err) == (0, "")
+    assert "read_file" in done.out
