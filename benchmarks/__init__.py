@@ -1,0 +1,1 @@
+"""What the package promises about speed, runnable by anyone: ``make bench``."""

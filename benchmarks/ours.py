@@ -1,0 +1,61 @@
+"""The same conversations through ripieno: validation, rules, limits, events and all."""
+
+from typing import Any
+
+from frozendict import frozendict
+
+from benchmarks.tools import NAMES, SCHEMA, read
+from ripieno.conducting import conduct
+from ripieno.controls import Controls, Limits
+from ripieno.conversations import Conversation
+from ripieno.ensembles import Context, Definition, Ensemble
+from ripieno.execution import Execution
+from ripieno.policies import Policy
+from ripieno.processors import Model, Provider
+from ripieno.protocols.openai_chat import PROTOCOL
+from ripieno.protocols.transport import Endpoint, HttpTransport
+from ripieno.schemas import Schema
+
+LIMITS = Limits(turns=100_000, calls=1_000_000, wall=3600)
+EXECUTION = Execution(limits=LIMITS)
+
+
+async def invoke(_: Context, arguments: dict[str, Any]) -> str:
+    """The invocable of all four."""
+    return await read(arguments)
+
+
+def ensemble() -> Ensemble:
+    """The four tools."""
+    schema = Schema.of(SCHEMA)
+    policy = Policy(effect="read")
+    return Ensemble.of(
+        "files",
+        [
+            Definition(name=name, description="Reads lines of a file.", schema=schema, invocable=invoke, policy=policy)
+            for name in NAMES
+        ],
+    )
+
+
+def model(url: str) -> Model:
+    """A model at the server."""
+    transport = HttpTransport(Endpoint(provider="local", sdk=PROTOCOL.sdk, base_url=url, key="k"))
+    provider = Provider(
+        name="local",
+        protocol=PROTOCOL,
+        transport=transport,
+        capabilities=lambda _: frozendict({"stream_usage": False}),
+    )
+    return Model(provider=provider, name="m")
+
+
+async def converse(of: Model, playing: Ensemble, *, stream: bool, listen: bool = False) -> Conversation:
+    """One conversation, awaited; or listened to, event by event."""
+    run = conduct(
+        of, "Look at everything.", ensembles=(playing,), execution=EXECUTION, controls=Controls(stream=stream)
+    )
+    if listen:
+        async for _ in run:
+            pass
+    return await run

@@ -1,0 +1,248 @@
+"""The promises, one function each. Whoever adds one adds it to ``ROWS``."""
+
+import asyncio
+import pathlib
+import resource
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+
+import httpx2
+
+from benchmarks import floor, ours, peers
+from benchmarks.measuring import Row, cpu, pairs, per_call, server, wall
+from benchmarks.tools import SCHEMA
+from ripieno.conducting import conduct
+from ripieno.controls import Controls
+from ripieno.ensembles import Context, Definition, Ensemble
+from ripieno.events import ResultReady
+from ripieno.jsonvalues import freeze, parse
+from ripieno.loading import Layer, load_ensembles
+from ripieno.policies import Policy
+from ripieno.processors import Identifiers
+from ripieno.protocols.openai_chat import PROTOCOL
+from ripieno.protocols.splitting import Splitter
+from ripieno.schemas import Schema
+from ripieno.testing import call, model_of, turn
+
+RUNS = 5
+
+
+async def turns_whole() -> list[Row]:
+    """CPU per turn, whole answers, mean of a 100-turn conversation with four calls a turn."""
+    return await _against_floor(turns=100, stream=False)
+
+
+async def turns_streamed() -> list[Row]:
+    """The same, streamed, 20 turns."""
+    return await _against_floor(turns=20, stream=True)
+
+
+async def _against_floor(*, turns: int, stream: bool) -> list[Row]:
+    playing = ours.ensemble()
+    kind = f"{'streamed' if stream else 'whole'}, {turns} turns"
+    rows: list[Row] = []
+    with server() as address:
+        url = f"{address}/{turns}/v1"
+        model = ours.model(url)
+        async with httpx2.AsyncClient(timeout=60) as client:
+            by_hand = floor.converse_streamed if stream else floor.converse
+
+            async def theirs() -> None:
+                await by_hand(client, url)
+
+            mine, other, ratio = await pairs(lambda: ours.converse(model, playing, stream=stream), theirs, runs=RUNS)
+            detail = f"{mine / turns * 1e3:.2f} ms against {other / turns * 1e3:.2f} ms a turn"
+            rows.append(Row(what=f"CPU, {kind}", measured=ratio, budget=1.0, unit="times floor", detail=detail))
+            for name, converse in peers.installed(url, stream=stream):
+                _, _, ratio = await pairs(converse, theirs, runs=1)
+                rows.append(Row(what=f"  {name}, {kind}", measured=ratio, budget=None, unit="times floor"))
+        await model.provider.transport.close()
+    return rows
+
+
+async def growth() -> list[Row]:
+    """CPU per turn of 200 turns against 5."""
+    playing = ours.ensemble()
+    ratios: list[float] = []
+    with server() as address:
+        long, short = ours.model(f"{address}/200/v1"), ours.model(f"{address}/5/v1")
+
+        async def of_five() -> None:
+            for _ in range(10):
+                await ours.converse(short, playing, stream=False)
+
+        for _ in range(RUNS + 1):
+            few = await cpu(of_five) / 50
+            many = await cpu(lambda: ours.converse(long, playing, stream=False)) / 200
+            ratios.append(many / few)
+        await long.provider.transport.close()
+        await short.provider.transport.close()
+    return [
+        Row(what="CPU per turn, 200 turns against 5", measured=statistics.median(ratios[1:]), budget=1.3, unit="times")
+    ]
+
+
+async def arguments() -> list[Row]:
+    """Strict parse, validation and freezing of typical arguments."""
+    schema = Schema.of(SCHEMA, closed=True)
+    text = '{"path": "sources/ripieno/canisters.py", "start_line": 1, "end_line": 120}'
+
+    def once() -> None:
+        value = parse(text)
+        if schema.validate(schema.complete(value)):
+            raise AssertionError("They are valid.")
+        freeze(value)
+
+    return [Row(what="parse + validate + freeze", measured=per_call(once), budget=8.0, unit="µs")]
+
+
+async def streamed_event() -> list[Row]:
+    """One streamed event: bytes in, events out."""
+    chunk = (
+        b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m",'
+        b'"choices":[{"index":0,"delta":{"content":"word "},"finish_reason":null}]}\n\n'
+    )
+    splitter, decoder = Splitter("bench"), PROTOCOL.decoder("bench", Identifiers())
+
+    def once() -> None:
+        for native in splitter.feed(chunk):
+            for _ in decoder.feed(native):
+                pass
+
+    return [Row(what="streamed event, in to out", measured=per_call(once), budget=10.0, unit="µs")]
+
+
+async def importing() -> list[Row]:
+    """``import ripieno``, and the start of the command line."""
+    bare = wall([sys.executable, "-c", "pass"])
+    face = wall([sys.executable, "-c", "import ripieno"])
+    used = wall([sys.executable, "-c", "import ripieno; ripieno.assemble, ripieno.conduct"])
+    rows = [
+        Row(what="import ripieno", measured=(face - bare) * 1e3, budget=150.0, unit="ms"),
+        Row(what="  and its whole face", measured=(used - bare) * 1e3, budget=None, unit="ms"),
+    ]
+    command = shutil.which("ripieno", path=str(pathlib.Path(sys.executable).parent))
+    if command is not None:
+        tools = wall([command, "tools"])
+        peer = shutil.which("llm", path=str(pathlib.Path(sys.executable).parent))
+        if peer is None:
+            rows.append(
+                Row(what="ripieno tools", measured=tools * 1e3, budget=None, unit="ms", detail="llm is not installed")
+            )
+        else:
+            other = wall([peer, "tools"])
+            detail = f"{tools * 1e3:.0f} ms against {other * 1e3:.0f} ms"
+            rows.append(
+                Row(what="ripieno tools", measured=tools / other, budget=0.25, unit="times llm tools", detail=detail)
+            )
+    return rows
+
+
+async def descriptors() -> list[Row]:
+    """A thousand descriptors, loaded and checked."""
+    invoker = """
+[[invokers]]
+name = "read_{n}"
+description = "Reads lines of a file."
+effect = "read"
+[invokers.arguments]
+type = "object"
+required = ["path"]
+[invokers.arguments.properties.path]
+type = "string"
+description = "Path of the file."
+[invokers.arguments.properties.start_line]
+type = "integer"
+minimum = 1
+"""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name) / "ensembles"
+        folder.mkdir()
+        for one in range(100):
+            head = f'[ensemble]\nname = "files-{one}"\nmodule = "benchmarks.tools"\n'
+            (folder / f"files-{one}.toml").write_text(head + "".join(invoker.format(n=n) for n in range(10)))
+        times: list[float] = []
+        for _ in range(RUNS + 1):
+            before = time.perf_counter()
+            loaded = load_ensembles([Layer(name="bench", folders=(pathlib.Path(name),))])
+            times.append(time.perf_counter() - before)
+        if loaded.problems or sum(len(one.invokers) for one in loaded.ensembles.values()) != 1000:
+            raise AssertionError(loaded.problems)
+    return [Row(what="1 000 descriptors", measured=statistics.median(times[1:]) * 1e3, budget=300.0, unit="ms")]
+
+
+async def early() -> list[Row]:
+    """Early execution: a tool of 200 ms, sealed while 300 ms of the answer are still to come."""
+
+    async def slow(_: Context, __: dict[str, object]) -> str:
+        await asyncio.sleep(0.2)
+        return "done"
+
+    tool = Definition(name="wait", invocable=slow, policy=Policy(effect="read"), schema=Schema.of({"type": "object"}))
+    playing = Ensemble.of("slow", [tool])
+    ratios: list[float] = []
+    for _ in range(RUNS):
+        model = model_of([turn("word " * 3, calls=[call("wait"), call("wait")], pace=0.05), turn("Done.")])
+        before = time.perf_counter()
+        sealed = ended = results = 0.0
+        async for event in conduct(model, "Go.", ensembles=[playing]):
+            now = time.perf_counter() - before
+            kind = type(event).__name__
+            if kind == "InvocationSealed":
+                sealed = now
+            elif kind == "TurnEnded" and not ended:
+                ended = now
+            elif isinstance(event, ResultReady):
+                results = now
+        ratios.append(results / max(ended, sealed + 0.2))
+    return [
+        Row(
+            what="early execution",
+            measured=statistics.median(ratios),
+            budget=1.05,
+            unit="times max(stream, sealing + tool)",
+        )
+    ]
+
+
+async def concurrent() -> list[Row]:
+    """A thousand conversations of ten turns at once, in this process, model and all."""
+    playing = ours.ensemble()
+    turns = [
+        turn("", calls=[call(f"read_{n}", path=f"{t}.py", start_line=t, end_line=9) for n in range(4)])
+        for t in range(1, 10)
+    ]
+    model = model_of([*turns, turn("Done.")])
+    before_memory, before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    conversations = await asyncio.gather(
+        *(
+            conduct(model, "Go.", ensembles=[playing], execution=ours.EXECUTION, controls=Controls(stream=False))
+            for _ in range(1000)
+        )
+    )
+    spent = time.process_time() - before
+    kilobytes = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_memory) / 1000
+    lost = sum(1 for one in conversations if one.finish != "stop" or len(one.canisters) != 1 + 9 * 9 + 1)
+    return [
+        Row(what="1 000 conversations: lost", measured=float(lost), budget=0.0, unit=""),
+        Row(what="1 000 conversations: CPU a call", measured=spent / 36_000 * 1e3, budget=0.5, unit="ms"),
+        Row(what="1 000 conversations: memory each", measured=kilobytes, budget=150.0, unit="KB"),
+    ]
+
+
+Measure = Callable[[], Awaitable[list[Row]]]
+ROWS: tuple[Measure, ...] = (
+    turns_whole,
+    turns_streamed,
+    growth,
+    arguments,
+    streamed_event,
+    importing,
+    descriptors,
+    early,
+    concurrent,
+)
