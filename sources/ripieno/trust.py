@@ -24,11 +24,13 @@ from ripieno.loading import ConfigurationPart, Layer, LeftOut, load_ensembles, r
 CONFIGURATION_NAME = "ripieno.toml"
 ENSEMBLES_NAME = "ensembles"
 _VERSION = 1
+#: Files and folders beneath a project that are looked at; one with more of them cannot be trusted.
+_FILES = 5_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """The files that a folder brings along. ``digest`` covers every file that they reach."""
+    """The files that a folder brings along. ``digest`` covers all that they reach; empty when that is too much."""
 
     folder: pathlib.Path
     part: ConfigurationPart | None
@@ -38,37 +40,54 @@ class Project:
 
 
 def find_project(folder: pathlib.Path) -> Project | None:
-    """What a folder brings along, or None. Reads TOML, imports and starts nothing."""
+    """What a folder brings along, or None. Reads TOML and bytes beneath the folder; imports and starts nothing."""
     configuration, ensembles = folder / CONFIGURATION_NAME, folder / ENSEMBLES_NAME
     has_configuration, has_ensembles = configuration.is_file(), ensembles.is_dir()
     if not has_configuration and not has_ensembles:
         return None
     part = read_configuration_part(configuration, layer="project") if has_configuration else None
     files = dict(part.files) if part is not None else {}
-    paths = [ensembles] if has_ensembles else []
-    if part is not None:
-        paths += [pathlib.Path(path) for path in part.parts.get("ensembles", {}).get("paths", ())]
+    named = () if part is None else part.parts.get("ensembles", {}).get("paths", ())
+    home = folder.resolve()
+    # What lies elsewhere is not the project's to bring along, and may be a whole disk.
+    paths = [path for name in named if (path := pathlib.Path(name)).resolve().is_relative_to(home)]
+    if has_ensembles:
+        paths.insert(0, ensembles)
     files.update(load_ensembles([Layer(name="project", paths=tuple(paths), trusted=False)]).files)
-    files.update(_modules(folder, paths))
+    beside, complete = _beside([folder, *paths], home)
+    files.update(beside)
     listing = json.dumps(sorted(files.items()), ensure_ascii=False).encode("utf-8", "surrogateescape")
     return Project(
         folder=folder,
         part=part,
         ensembles=ensembles if has_ensembles else None,
         files=files,
-        digest=hashlib.sha256(listing).hexdigest(),
+        digest=hashlib.sha256(listing).hexdigest() if complete else "",
     )
 
 
-def _modules(folder: pathlib.Path, paths: list[pathlib.Path]) -> dict[str, str]:
-    """Python files beside the descriptors, which they may name as ``./tools.py:function``."""
+def _beside(places: list[pathlib.Path], home: pathlib.Path) -> tuple[dict[str, str], bool]:
+    """The files that descriptors may name as ``./…``, with their hashes; and whether those are all.
+
+    Beside ``ripieno.toml`` these are Python files; beneath folders of ensembles, every file: scripts, too.
+    """
     found: dict[str, str] = {}
-    for place in paths:
+    seen = 0
+    for number, place in enumerate(places):
         root = place if place.is_dir() else place.parent
-        for path in sorted(root.rglob("*.py"))[:2000]:
-            if path.is_file() and path.resolve().is_relative_to(folder.resolve()):
-                found[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
-    return found
+        for directory, folders, names in os.walk(root):
+            seen += len(names) + len(folders)
+            if seen > _FILES:
+                return found, False
+            for name in sorted(names):
+                path = pathlib.Path(directory, name)
+                if (number or name.endswith(".py")) and path.is_file() and path.resolve().is_relative_to(home):
+                    with path.open("rb") as stream:
+                        found[str(path)] = hashlib.file_digest(stream, "sha256").hexdigest()
+            if number == 0 or root == home:
+                break
+            folders[:] = [name for name in folders if name != "__pycache__"]
+    return found, True
 
 
 class TrustStore:
@@ -79,7 +98,7 @@ class TrustStore:
 
     def trusts(self, project: Project) -> bool:
         """Whether exactly these files were agreed to."""
-        return self._read().get(str(project.folder.resolve())) == project.digest
+        return bool(project.digest) and self._read().get(str(project.folder.resolve())) == project.digest
 
     def knows(self, project: Project) -> bool:
         """Whether this folder was agreed to with other files, which have changed since."""
@@ -87,7 +106,9 @@ class TrustStore:
         return known is not None and known != project.digest
 
     def add(self, project: Project) -> None:
-        """Agrees to these files, as they are."""
+        """Agrees to these files, as they are. Errors: ``InputError`` when they are too many to be looked at."""
+        if not project.digest:
+            raise InputError(f"{project.folder} has more than {_FILES} files beside its ensembles: too many to trust.")
         self._write({**self._read(), str(project.folder.resolve()): project.digest})
 
     def remove(self, folder: pathlib.Path) -> bool:

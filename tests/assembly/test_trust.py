@@ -66,3 +66,38 @@ def test_a_store_that_cannot_be_read_is_no_consent(home: Home, greeting: str, te
     store.file.write_text(text)
     with pytest.raises(InputError, match=r"trust\.json"):
         store.trusts(project)
+
+
+def test_scripts_that_descriptors_may_name_are_covered(home: Home, greeting: str) -> None:
+    folder = home.workspace / "ensembles"
+    home.ensemble("greeting", greeting.replace('"echo"', '"./greet.sh"'), folder=folder)
+    script, beside = folder / "greet.sh", home.workspace / "tools.py"
+    digests = set()
+    for text in ("echo 1", "echo 2"):
+        for file in (script, beside):
+            file.write_text(text)
+            project = find_project(home.workspace)
+            assert project is not None
+            digests.add(project.digest)
+    assert len(digests) == 4
+
+
+def test_what_lies_outside_is_not_looked_at(home: Home, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "tools.py").write_text("")
+    (home.workspace / "ripieno.toml").write_text(f'[ensembles]\npaths = ["/", "{tmp_path / "outside"}"]\n')
+    project = find_project(home.workspace)
+    assert project is not None
+    assert {pathlib.Path(path).name for path in project.files} == {"ripieno.toml"}
+
+
+def test_too_many_files_cannot_be_trusted(home: Home, greeting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ripieno.trust._FILES", 2)
+    for number in range(3):
+        home.ensemble(f"greeting{number}", greeting, folder=home.workspace / "ensembles")
+    project = find_project(home.workspace)
+    assert project is not None
+    store = TrustStore(home.places.state)
+    with pytest.raises(InputError, match="too many"):
+        store.add(project)
+    assert not store.trusts(project)
