@@ -78,9 +78,10 @@ async def test_functions_of_modules_and_files(folder: pathlib.Path, surroundings
         header='module = "conservatory.strings"',
         more="[configuration]\nroot = 3",
     )
+    before = set(sys.modules)
     assert check(text, folder) == []
     async with make_ensemble(text, surroundings, folder) as ensemble:
-        assert not any(name.startswith(("conservatory", "ripieno_file_")) for name in sys.modules)
+        assert not any(name.startswith(("conservatory", "ripieno_file_")) for name in set(sys.modules) - before)
         answer = {"later": {"a": 1}, "connection": None, "configuration": {"root": 3}}
         assert await call(ensemble, "later", a=1) == answer
         assert await call(ensemble, "now") is False
