@@ -23,6 +23,16 @@ PATIENCE = 60
 _VARIABLES = re.compile(r"[A-Z]+_(API_KEY|BASE_URL)|RIPIENO_.*|NO_COLOR|FORCE_COLOR|COLUMNS")
 
 
+@contextlib.contextmanager
+def _heeding_hangups() -> Iterator[None]:
+    """Whoever runs the tests may ignore hang-ups, as nohup does; a command that is started here would inherit that."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class User:
     """Somebody with folders of their own, and a folder that they work in."""
@@ -74,16 +84,18 @@ class User:
     @contextlib.contextmanager
     def start(self, *arguments: str, **extra: str) -> Iterator[subprocess.Popen[str]]:
         """Starts a command with pipes, and ends it at the end."""
-        with subprocess.Popen(
-            [*COMMAND, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=self.workspace,
-            env=self.environment(**extra),
-            start_new_session=True,
-        ) as process:
+        with _heeding_hangups():
+            process = subprocess.Popen(
+                [*COMMAND, *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                cwd=self.workspace,
+                env=self.environment(**extra),
+                start_new_session=True,
+            )
+        with process:
             try:
                 yield process
             finally:
