@@ -168,8 +168,6 @@ class Call:
 
     def _abandon(self) -> None:
         """The tool goes on without us: kept referenced, told to the application, its late result dropped."""
-        if self.result.done():
-            return
         _ABANDONED.add(self._task)
         self._task.add_done_callback(_ABANDONED.discard)
         self._alert(f"The tool did not stop {GRACE:g} s after it was cancelled, and was left behind.")

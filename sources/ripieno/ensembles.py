@@ -4,6 +4,7 @@ An ensemble has one configuration, one connection and one life cycle. Where its 
 origin's matter. This module starts no process, opens no file and knows no wire.
 """
 
+import asyncio
 import dataclasses
 import inspect
 import pathlib
@@ -248,6 +249,8 @@ class Ensemble:
         self.invokers: Mapping[str, Invoker] = frozendict()
         self._opener = opener
         self._owner: Owner[Opened] | None = None
+        #: Who connects while another one does waits for the same connection.
+        self._turn = asyncio.Lock()
 
     def __repr__(self) -> str:
         return f"<Ensemble {self.name}: {self.state}, {len(self.invokers)} invokers>"
@@ -312,21 +315,23 @@ class Ensemble:
 
         Errors: ``ConnectionFailure`` with the reason; nothing is left open then.
         """
-        if self.state in ("connected", "connecting"):
-            return
-        if self._opener is None:
-            self.state = "connected"
-            return
-        self.state = "connecting"
-        self._owner = Owner(self.name, self._opener, lost=self._lose)
-        try:
-            opened = await self._owner.open()
-        except Exception as error:
-            self.state = "failed"
-            if isinstance(error, RipienoError):
-                raise
-            raise ConnectionFailure(self.name, f"it could not connect: {reason(error)}") from error
-        self._adopt(opened)
+        async with self._turn:
+            if self.state == "connected":
+                return
+            if self._opener is None:
+                self.state = "connected"
+                return
+            self.state = "connecting"
+            self._owner = Owner(self.name, self._opener, lost=self._lose)
+            try:
+                opened = await self._owner.open()
+            except BaseException as error:
+                # A cancelled attempt says nothing of the connection.
+                self.state = "failed" if isinstance(error, Exception) else "disconnected"
+                if isinstance(error, RipienoError) or not isinstance(error, Exception):
+                    raise
+                raise ConnectionFailure(self.name, f"it could not connect: {reason(error)}") from error
+            self._adopt(opened)
 
     async def disconnect(self) -> None:
         """Disconnects. May be called twice, and before ``connect``; never raises for what goes wrong on the way."""

@@ -58,10 +58,17 @@ class Budget:
             reached = f"{repeats} times the same call with the same result"
         if reached is None:
             return None
+        return self._fault(reached, "this run is limited to " + reached)
+
+    def expire(self, why: str) -> Fault:
+        """Why a call was not dispatched: the time ran out while something was waited for."""
+        return self._fault(f"{self.limits.wall:g} s", why)
+
+    def _fault(self, reached: str, why: str) -> Fault:
         self.exhausted = self.exhausted or reached
         return Fault(
             category="limit",
-            message=f"The call was not run: this run is limited to {reached}.",
+            message=f"The call was not run: {why}.",
             details=frozendict({"limit": reached}),
             recoverable=False,
             suggestion="Say what was found so far; the user can continue the conversation.",

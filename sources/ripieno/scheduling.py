@@ -5,6 +5,7 @@ earlier call of the message is such a one. Any other call is a barrier: it waits
 everything before it, and runs alone.
 """
 
+import asyncio
 import dataclasses
 
 from ripieno.calls import Call, settle
@@ -120,7 +121,15 @@ class Turn:
         await self._gather()
         if self._is_refused(entry, prepared):
             return
-        confirmed = await self._execution.confirm(prepared, self._around)
+        clock = asyncio.timeout(self._budget.seconds)
+        try:
+            async with clock:
+                confirmed = await self._execution.confirm(prepared, self._around)
+        except TimeoutError:
+            if not clock.expired():
+                raise
+            fault = self._budget.expire("nobody answered in time")
+            confirmed = self._execution.refuse(entry.invocation, fault, self._around, prepared.invoker)
         if isinstance(confirmed, ResultCanister):
             self._show(entry, confirmed)
             return

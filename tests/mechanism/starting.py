@@ -1,12 +1,13 @@
-"""Starts one call of one tool."""
+"""Starts one call of one tool; a tool that keeps what it was given."""
 
 from typing import Any
 
 from ripieno.calls import Call, settle
 from ripieno.canisters import ResultCanister
 from ripieno.controls import Rules
-from ripieno.ensembles import Definition
+from ripieno.ensembles import Context, Definition
 from ripieno.execution import Circumstances, Execution, Prepared
+from ripieno.faults import Fault
 from ripieno.offers import Offer
 from tests.mechanism.players import Listening, ensemble, invoke, tool
 
@@ -33,3 +34,28 @@ async def result_of(invocable: Any, **settings: Any) -> ResultCanister:
 
 def category(result: ResultCanister) -> str | None:
     return None if result.error is None else result.error.category
+
+
+ADD = {
+    "properties": {"left": {"type": "integer"}, "right": {"type": "integer", "default": 10}, "tags": {"type": "array"}},
+    "required": ["left"],
+    "additionalProperties": False,
+}
+
+
+class Seeing:
+    """A tool that keeps what it was given."""
+
+    def __init__(self) -> None:
+        self.arguments: list[dict[str, Any]] = []
+        self.contexts: list[Context] = []
+
+    async def __call__(self, context: Context, arguments: dict[str, Any]) -> str:
+        self.arguments.append(arguments)
+        self.contexts.append(context)
+        return "seen"
+
+
+def fault_of(result: ResultCanister) -> Fault:
+    assert result.error is not None
+    return result.error

@@ -84,6 +84,18 @@ async def test_a_tool_that_swallows_its_cancellation_is_left_behind(
     assert (call.bug, len(listening.alerts)) == (None, 1)
 
 
+async def test_nonsense_that_comes_after_the_result_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "GRACE", 0.01)
+    blocking, listening = Blocking(stubborn=True, value=object()), Listening()
+    call = begin(blocking, listening=listening, timeout=0.01)
+    await settle((call,))
+    blocking.go.set()
+    await settle_down()
+    assert blocking.running == 0
+    assert category(call.result.result()) == "timeout"
+    assert (call.bug, len(listening.alerts)) == (None, 1)
+
+
 async def test_a_bug_that_comes_after_the_result_is_no_bug_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "GRACE", 0.01)
     listening, go = Listening(), asyncio.Event()

@@ -218,3 +218,20 @@ async def test_presets_are_fixed_and_hidden() -> None:
     invoker = found.access_invoker("show")
     assert list(invoker.arguments_schema["properties"]) == ["path"]
     assert await invoker(context_of(found), {"path": "x"}) == {"path": "x", "root": "/srv"}
+
+
+async def test_it_connects_after_a_cancelled_attempt_and_once_for_two_at_a_time() -> None:
+    gate = asyncio.Event()
+    house = House(opening=gate.wait)
+    connected = Ensemble("mine", opener=house)
+    task = asyncio.create_task(connected.connect())
+    await house.began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    both = asyncio.gather(connected.connect(), connected.connect())
+    await asyncio.sleep(0)
+    gate.set()
+    await both
+    assert (connected.state, house.opened) == ("connected", 1)
+    await connected.disconnect()

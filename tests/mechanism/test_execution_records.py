@@ -10,13 +10,11 @@ import pytest
 
 from ripieno import calls
 from ripieno.calls import Call, settle
-from ripieno.canisters import ResultCanister
 from ripieno.confirmation import Answer, ConfirmationRequest
 from ripieno.ensembles import Context
 from ripieno.events import Alert
 from ripieno.exceptions import InputError, ResourceFault, ToolExecutionFailure
 from ripieno.execution import Circumstances, Execution, Prepared, Record, execute_invoker
-from ripieno.faults import Fault
 from ripieno.offers import Offer
 from tests.mechanism.players import (
     Blocking,
@@ -27,25 +25,7 @@ from tests.mechanism.players import (
     settle_down,
     tool,
 )
-
-ADD = {
-    "properties": {"left": {"type": "integer"}, "right": {"type": "integer", "default": 10}, "tags": {"type": "array"}},
-    "required": ["left"],
-    "additionalProperties": False,
-}
-
-
-class Seeing:
-    """A tool that keeps what it was given."""
-
-    def __init__(self) -> None:
-        self.arguments: list[dict[str, Any]] = []
-        self.contexts: list[Context] = []
-
-    async def __call__(self, context: Context, arguments: dict[str, Any]) -> str:
-        self.arguments.append(arguments)
-        self.contexts.append(context)
-        return "seen"
+from tests.mechanism.starting import ADD, Seeing, fault_of
 
 
 class Answering:
@@ -58,11 +38,6 @@ class Answering:
     async def confirm(self, request: ConfirmationRequest) -> Answer:
         self.requests.append(request)
         return self.answer
-
-
-def fault_of(result: ResultCanister) -> Fault:
-    assert result.error is not None
-    return result.error
 
 
 # Recording and alerting.

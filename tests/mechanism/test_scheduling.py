@@ -256,6 +256,22 @@ async def test_nobody_is_asked_about_a_call_that_a_limit_refuses() -> None:
     assert stage.fates == [("act a", "act"), ("act b", "!limit")]
 
 
+async def test_nobody_is_waited_for_longer_than_the_run_may_take() -> None:
+    class Away:
+        async def confirm(self, request: ConfirmationRequest) -> Answer:
+            await asyncio.Event().wait()
+            return Approve()
+
+    stage = Stage(tool("act", effect="write"), tool("look"), limits=Limits(wall=0.05), rules=Rules(), confirmer=Away())
+    stage.seal("act a", "look b")
+    await stage.turn.finish()
+    assert stage.fates == [("act a", "!limit"), ("look b", "!limit")]
+    result = stage.turn.entries[0].result
+    assert result is not None
+    assert "The call was not run: nobody answered in time." in result.text
+    assert stage.budget.exhausted == "0.05 s"
+
+
 async def test_a_denied_call_does_not_count() -> None:
     stage = Stage(tool("act", effect="write"), tool("look"), limits=Limits(calls=1), rules=Rules())
     stage.seal("act a", "look b")

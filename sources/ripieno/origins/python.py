@@ -163,7 +163,7 @@ def make_invocable(reference: Reference) -> Invocable:
     async def invoke(context: Context, arguments: dict[str, Any]) -> Any:
         nonlocal function
         if function is None:
-            function = await run_in_thread(reference.load, name=f"import of {reference.place}")
+            function = await run_in_thread(reference.load, patient=False, name=f"import of {reference.place}")
         if is_asynchronous(function):
             result = function(context, arguments)
         else:
@@ -203,7 +203,7 @@ async def _make_connection(descriptor: EnsembleDescriptor, surroundings: Surroun
     if reference is None:
         raise ConfigurationInvalidity(problems.finished())
     try:
-        factory = await run_in_thread(reference.load, name=f"import of {reference.place}")
+        factory = await run_in_thread(reference.load, patient=False, name=f"import of {reference.place}")
     except InputError as error:
         raise ConnectionFailure(descriptor.name, f"[connection] factory: {error}") from error
     opened: Any = factory(descriptor.configuration, surroundings)

@@ -51,7 +51,9 @@ class McpOrigin:
             try:
                 async with asyncio.timeout(settings.timeout):
                     # In a thread, while the server starts: it takes most of a second.
-                    await run_in_thread(importlib.import_module, "ripieno.origins.mcp.sessions", name="import of mcp")
+                    await run_in_thread(
+                        importlib.import_module, "ripieno.origins.mcp.sessions", patient=False, name="import of mcp"
+                    )
                     from ripieno.origins.mcp.sessions import open_session
 
                     session = await stack.enter_async_context(open_session(server, descriptor, surroundings.alert))

@@ -1,0 +1,145 @@
+"""Runs from turn to turn: what is offered and allowed, and what changes in between."""
+
+from typing import Any
+
+import pytest
+
+from ripieno.canisters import AssistantCanister, UserCanister
+from ripieno.conducting import conduct
+from ripieno.controls import Controls
+from ripieno.ensembles import Opened
+from ripieno.events import (
+    Alert,
+    ContentSealed,
+    ResultReady,
+    TurnBegan,
+    TurnEnded,
+)
+from ripieno.exceptions import (
+    ConfigurationInvalidity,
+    NameAbsence,
+)
+from ripieno.execution import Execution
+from tests.mechanism.players import (
+    ensemble,
+    fates,
+    invoke,
+    invokes,
+    says,
+    scripted,
+    tool,
+)
+from tests.mechanism.running import APPROVING, collected, says_text
+
+# Turns.
+
+
+async def test_a_forced_choice_holds_for_the_first_turn() -> None:
+    model = scripted(invokes(invoke("look")), invokes(invoke("look", "b")), says())
+    await conduct(
+        model, "Go.", ensembles=[ensemble(tool("look"))], controls=Controls(tool_choice="required", temperature=0.5)
+    )
+    assert [controls.tool_choice for _, _, controls in model.asked] == ["required", "auto", "auto"]
+    assert {controls.temperature for _, _, controls in model.asked} == {0.5}
+
+
+async def test_no_choice_means_no_call() -> None:
+    model = scripted(invokes(invoke("look")), says())
+    conversation = await conduct(
+        model, "Go.", ensembles=[ensemble(tool("look"))], controls=Controls(tool_choice="none")
+    )
+    assert fates(conversation.canisters) == [("look", "!denied")]
+
+
+async def test_only_what_is_allowed_is_called_and_all_is_offered() -> None:
+    model = scripted(invokes(invoke("look"), invoke("find")), says())
+    conversation = await conduct(
+        model,
+        "Go.",
+        ensembles=[ensemble(tool("look"), tool("find"))],
+        controls=Controls(allowed_tools=("find",)),
+    )
+    assert fates(conversation.canisters) == [("look", "!denied"), ("find", "find")]
+    assert model.asked[0][1].names == ("find", "look")
+
+
+async def test_patterns_choose_what_is_offered() -> None:
+    model = scripted(invokes(invoke("look")), says())
+    found = [ensemble(tool("look"), tool("find"))]
+    conversation = await conduct(model, "Go.", ensembles=found, tools=["mine.find"])
+    assert fates(conversation.canisters) == [("look", "!unknown_tool")]
+    assert model.asked[0][1].names == ("find",)
+    with pytest.raises(NameAbsence):
+        await conduct(model, "Go.", ensembles=found, tools=["mine.fnid"])
+
+
+async def test_a_clash_ends_the_run_before_the_model_is_asked() -> None:
+    model = scripted(says())
+    run = conduct(model, "Go.", ensembles=[ensemble(tool("look")), ensemble(tool("look"), name="yours")])
+    with pytest.raises(ConfigurationInvalidity):
+        await run
+    assert model.asked == []
+    assert run.conversation.finish == "error"
+
+
+async def test_an_ensemble_may_change_between_turns() -> None:
+    found = ensemble(tool("look"), tool("gone"))
+    other = ensemble(tool("find"), name="yours")
+
+    def change() -> None:
+        found._adopt(Opened(connection=None, definitions=(tool("look"), tool("new"), tool("find"))))
+
+    model = scripted(
+        invokes(change, invoke("gone"), invoke("new", "early")),
+        invokes(invoke("gone", "late"), invoke("new"), invoke("find")),
+        says(),
+    )
+    events = await collected(conduct(model, "Go.", ensembles=[other, found], tools=["mine.*", "mine.gone", "yours.*"]))
+    ready = {event.invocation.identifier: event for event in events if isinstance(event, ResultReady)}
+    assert ready["gone"].result.error is None, "a turn resolves against the snapshot that it offered"
+    assert ready["early"].tool == "new"
+    assert ready["late"].result.error is not None
+    assert (ready["new"].tool, ready["find"].tool) == ("mine.new", "yours.find")
+    alerts = [event for event in events if isinstance(event, Alert)]
+    assert [(alert.tool, alert.message) for alert in alerts] == [
+        ("mine.find", "It is left out: yours.find has its name already.")
+    ]
+    assert [offer.names for _, offer, _ in model.asked] == [
+        ("find", "gone", "look"),
+        ("find", "look", "new"),
+        ("find", "look", "new"),
+    ]
+    assert model.asked[1][1] is model.asked[2][1]
+
+
+async def test_a_model_that_says_it_invokes_and_has_nothing_new_is_asked_no_more() -> None:
+    model = scripted([TurnBegan(), TurnEnded(finish="invocations")])
+    conversation = await conduct(model, "Go.")
+    assert (conversation.finish, len(model.asked)) == ("stop", 1)
+
+
+async def test_a_provider_whose_own_tools_take_a_break_is_asked_again() -> None:
+    model = scripted([TurnBegan(), ContentSealed(says_text("Hm.")), TurnEnded(finish="invocations")], says("Done."))
+    conversation = await conduct(model, "Go.")
+    assert (conversation.finish, len(model.asked)) == ("stop", 2)
+    assert conversation.canisters[1:] == (AssistantCanister.of("Hm."), AssistantCanister.of("Done."))
+
+
+@pytest.mark.parametrize("finish", ["length", "filter", "stop"])
+async def test_an_answer_that_was_cut_runs_no_more_of_its_calls(finish: Any) -> None:
+    model = scripted(invokes(invoke("look"), invoke("act"), invoke("ask"), finish=finish))
+    conversation = await conduct(
+        model,
+        "Go.",
+        ensembles=[ensemble(tool("look"), tool("act", effect="write"), tool("ask", hosted="caller"))],
+        execution=Execution(rules=APPROVING),
+    )
+    assert fates(conversation.canisters) == [("look", "look"), ("act", "!cancelled"), ("ask", "!cancelled")]
+    assert (conversation.finish, conversation.open) == (finish, ())
+    assert conversation.say("Go on.").canisters[-1] == UserCanister.of("Go on.")
+
+
+async def test_opaque_or_unknown_events_do_no_harm() -> None:
+    alert = Alert(message="A picture was left out.")
+    events = await collected(conduct(scripted([alert, TurnBegan(), alert, TurnEnded(finish="stop")]), "Go."))
+    assert events.count(alert) == 2
