@@ -57,7 +57,7 @@ def test_schemas_are_equal_when_their_text_is() -> None:
 
 def test_arguments_are_an_object_and_a_missing_type_is_added() -> None:
     assert Schema.of({}).encoded == b'{"type":"object"}'
-    assert Schema.of({"properties": {}}).mapping["type"] == "object"
+    assert Schema.of({"properties": {}}).encoded == b'{"type":"object","properties":{}}'
     assert Schema.of({}).validate({"anything": 1}) == ()
     for kind in ("array", "string", ["object", "null"], None):
         with pytest.raises(SchemaInvalidity, match="must be an object") as caught:
@@ -132,6 +132,16 @@ def test_before_draft_2019_a_reference_hides_what_stands_beside_it() -> None:
     assert Schema.of(schema).validate({"x": 1})[0].code == "invalid_type"
 
 
+def test_what_only_older_dialects_have_is_explained_too() -> None:
+    older = {"$schema": "http://json-schema.org/draft-07/schema#"}
+    schema = Schema.of({**older, "dependencies": {"a": ["b"], "c": {"required": ["d"]}}, "properties": {"b": {}}})
+    assert [problem.parameter for problem in schema.validate({"a": 1, "c": 1})] == ["b", "d"]
+    encoded = Schema.of({**older, "properties": {"x": {"contentEncoding": "base64"}}})
+    assert encoded.validate({"x": "no!"})[0].expected == 'text encoded as "base64"'
+    named = {**older, "definitions": {"n": {"$id": "#name", "type": "integer"}}, "properties": {"x": {"$ref": "#name"}}}
+    assert Schema.of(named).validate({"x": "y"})[0].code == "invalid_type"
+
+
 @pytest.mark.parametrize(
     "dialect",
     [
@@ -152,6 +162,13 @@ def test_an_unknown_dialect_is_refused(dialect: Any) -> None:
 # --- What is no schema --------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("thing", [None, True, [], "object", 5])
+def test_what_is_no_object_is_no_schema(thing: Any) -> None:
+    for make in (Schema.of, Schema.of_results):
+        with pytest.raises(SchemaInvalidity, match="A schema is an object"):
+            make(thing)
+
+
 @pytest.mark.parametrize(
     ("schema", "says", "pointer"),
     [
@@ -164,6 +181,21 @@ def test_an_unknown_dialect_is_refused(dialect: Any) -> None:
         ({"patternProperties": {"[": {}}}, "regular expression '[' is broken", "/patternProperties/["),
         ({"default": float("nan")}, "A schema is JSON", ""),
         ({"default": b"x"}, "A schema is JSON. At the value['default']: bytes", ""),
+        (
+            {"properties": {"a": {"$ref": "#/required"}}, "required": ["a"]},
+            "leads to no subschema",
+            "/properties/a/$ref",
+        ),
+        (
+            {"properties": {"a": {"$ref": "#/hidden/" + "1" * 5000}}, "hidden": [{}]},
+            "leads to no subschema",
+            "/properties/a/$ref",
+        ),
+        (
+            {"properties": {"a": {"$ref": "#/hidden/\u0660"}}, "hidden": [{}]},
+            "leads to no subschema",
+            "/properties/a/$ref",
+        ),
         ({"properties": {"a": {"$ref": "#/$defs/a b"}}, "$defs": {"a b": {}}}, "cannot be compiled", ""),
     ],
 )

@@ -145,6 +145,7 @@ def test_a_dialect_is_never_fetched(listener: Listener) -> None:
         {"$defs": {"n": {"$anchor": "name"}}, "properties": {"a": {"$ref": "#name"}}},
         {"$dynamicAnchor": "node", "properties": {"a": {"$dynamicRef": "#node"}}},
         {"properties": {"a": {"$ref": "#"}}},
+        {"properties": {"a": {"$ref": "#/hidden/1"}}, "hidden": [False, {"type": "integer"}]},
     ],
 )
 def test_what_only_looks_like_a_reference_is_accepted(schema: dict[str, Any]) -> None:
@@ -313,6 +314,13 @@ def test_what_is_too_much_is_a_problem_of_its_parameter() -> None:
     assert Schema.of(mapping).validate({"x": [{"a": 0.5}], "y": "z" * LARGEST}) == ()
 
 
+def test_results_are_bounded_like_arguments() -> None:
+    schema = Schema.of_results(PRODUCTS["enum of objects"][0])
+    seconds, problems = spent(lambda: schema.validate(PRODUCTS["enum of objects"][1]))
+    assert seconds < PATIENCE
+    assert [(problem.code, problem.parameter) for problem in problems] == [("out_of_range", "")]
+
+
 def test_ordinary_schemas_have_no_limit_but_that_of_parsing() -> None:
     rows = [dict.fromkeys("abcdefgh", 1)] * 5000
     properties = {name: {"anyOf": [{"type": "integer"}, {"type": "null"}]} for name in "abcdefgh"}
@@ -325,3 +333,41 @@ def test_ordinary_schemas_have_no_limit_but_that_of_parsing() -> None:
     assert writing.validate({"path": "a/../b", "content": ""})[0].code == "invalid_value"
     assert Schema.of({"properties": {"data": {"pattern": "^[A-Za-z0-9+/=]*$"}}}).validate({"data": "A" * 250_000}) == ()
     assert Schema.of({"properties": {"text": {"pattern": "^.{1,1000}$"}}}).validate({"text": "é" * 1000}) == ()
+
+
+def union_of(kinds: int) -> dict[str, Any]:
+    """An expression of many kinds, each of which may hold all of them: what generators make of recursive unions."""
+    forms = [{"$ref": f"#/$defs/k{index}"} for index in range(kinds)]
+    definitions = {
+        f"k{index}": {
+            "type": "object",
+            "properties": {"kind": {"const": f"k{index}"}, "parts": {"type": "array", "items": {"anyOf": forms}}},
+            "required": ["kind"],
+        }
+        for index in range(kinds)
+    }
+    return {"$defs": definitions, "properties": {"x": {"anyOf": forms}}}
+
+
+def test_recursive_unions_have_room() -> None:
+    schema = Schema.of(union_of(15))
+    arguments: Any = {"kind": "k0"}
+    for level in range(25):
+        arguments = {"kind": f"k{level % 15}", "parts": [{"kind": "k1"}, arguments, {"kind": "k2", "parts": []}]}
+    assert schema.validate({"x": arguments}) == ()
+    arguments["parts"][1]["parts"][1]["kind"] = "k99"
+    problems = schema.validate({"x": arguments})
+    assert [problem.parameter for problem in problems] == ["x.parts[1].parts[1]"]
+
+
+def test_recursive_unions_take_no_longer_for_being_large() -> None:
+    for kinds in (5, 15, 40):
+        making, schema = spent(lambda: Schema.of(union_of(kinds)))  # noqa: B023
+        assert making < PATIENCE
+        for width in (1, 10, 100, 20_000):
+            arguments: Any = {"kind": "none", "parts": [1] * width}
+            for _ in range(20):
+                arguments = {"kind": "k3", "parts": [arguments]}
+            seconds, problems = spent(lambda: schema.validate({"x": arguments}))  # noqa: B023
+            assert problems
+            assert seconds < PATIENCE

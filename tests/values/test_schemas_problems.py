@@ -1,6 +1,7 @@
 """What is said of arguments that do not fit: for a model to read and mend."""
 
 import types
+import uuid
 from typing import Any
 
 import pytest
@@ -203,7 +204,9 @@ def test_messages_stay_short_whatever_a_model_sends() -> None:
     assert f'"{"x" * 78}…' in problems[1].message or any(f'"{"x" * 78}…' in one.message for one in problems)
 
 
-@pytest.mark.parametrize("value", [b"x", {1: 2}, {"\ud800": 1}, float("nan"), float("inf"), {1, 2}, object()])
+@pytest.mark.parametrize(
+    "value", [b"x", {1: 2}, {"\ud800": 1}, float("nan"), float("inf"), {1, 2}, object(), uuid.UUID(int=1)]
+)
 def test_what_is_not_json_is_a_problem_and_no_exception(value: Any) -> None:
     problems = Schema.of({"properties": {"x": {"type": "object"}, "y": {"type": "integer"}}}).validate(
         {"x": value, "y": value}

@@ -32,6 +32,11 @@ class Node:
     next: "Node | None" = None
 
 
+@dataclasses.dataclass
+class Lost:
+    place: "Nowhere"  # type: ignore[name-defined]  # noqa: F821
+
+
 Name = NewType("Name", str)
 
 
@@ -114,7 +119,20 @@ def test_annotations_become_schemas(annotation: Any, schema: dict[str, Any]) -> 
 
 @pytest.mark.parametrize(
     "annotation",
-    [bytes, set[int], complex, tuple[int, str], dict[int, str], Literal[b"x"], enum.Enum, type, Node, list[bytes]],
+    [
+        bytes,
+        set[int],
+        complex,
+        tuple[int, str],
+        dict[int, str],
+        Literal[b"x"],
+        enum.Enum,
+        type,
+        Node,
+        list[bytes],
+        5,
+        Lost,
+    ],
 )
 def test_what_cannot_be_expressed_is_refused_by_name(annotation: Any) -> None:
     with pytest.raises(SchemaInvalidity, match=r"function, parameter 'x': "):
@@ -274,6 +292,21 @@ def test_arguments_are_not_changed_by_the_call() -> None:
     arguments = {"colour": "red"}
     assert define_function(paint).invocable(None, arguments) is Colour.RED
     assert arguments == {"colour": "red"}
+
+
+def test_defaults_that_json_cannot_say_only_make_a_parameter_optional() -> None:
+    def function(
+        a: int = object(),  # type: ignore[assignment]
+        b: Point = Point(1),  # noqa: B008
+        c: Any = Colour,
+        d: str | None = None,
+        e: tuple[Colour, ...] = (Colour.BLUE,),
+    ) -> None:
+        """Nothing."""
+
+    schema = function_schema(function)
+    assert schema.required == ()
+    assert schema.complete({}) == {"b": {"x": 1, "y": 0, "tags": []}, "d": None, "e": ["blue"]}
 
 
 def test_annotations_may_be_text() -> None:

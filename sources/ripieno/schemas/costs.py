@@ -6,18 +6,21 @@ is weighed once, and arguments for which weight times size is too much are refus
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ripieno.exceptions import SchemaInvalidity
 from ripieno.jsonvalues import SCALARS
-from ripieno.schemas.walking import IN_PLACE, Graph, Node, is_mapping, is_sequence
+from ripieno.schemas.ordering import groups_of
+from ripieno.schemas.walking import IN_PLACE, Edge, Graph, Node, is_mapping, is_sequence
 
 MAX_EXPANSION = 100_000
 #: Work that validation may take, in units of 0.1 µs (measured, rounded up): 0.1 s.
 BUDGET = 1_000_000
 #: Units to compare a value with a container, and with a number; other scalars are hashed or cheap.
 _CONTAINER, _NUMBER = 20, 3
+#: How often a recursion may come back to a value by other ways than it can be seen to.
+_RECURSION = 8
 _WEIGHTY = frozenset({"enum", "const", "pattern", "patternProperties", "dependentRequired", "dependencies"})
 
 
@@ -36,6 +39,9 @@ class Weight(NamedTuple):
         if other == self:
             return self
         return Weight(max(self.value, other.value), max(self.character, other.character))
+
+    def at_most(self, limit: "Weight", factor: int) -> "Weight":
+        return Weight(min(limit.value, factor * self.value), min(limit.character, factor * self.character))
 
     def times(self, size: "Weight") -> int:
         return self.value * size.value + self.character * size.character
@@ -59,12 +65,12 @@ class Costs:
     others: Weight
     heavy: bool
 
-    def excess(self, arguments: Mapping[str, Any]) -> str | None:
-        """The argument that makes too much work, or None."""
-        works = {
-            name: self.properties.get(name, self.others).times(size_of(value)) for name, value in arguments.items()
-        }
-        own = self.root.times(Weight(1 + len(arguments), sum(map(len, arguments))))
+    def excess(self, value: Any) -> str | None:
+        """The argument that makes too much work, or None; empty when it is the value as a whole."""
+        if not is_mapping(value):
+            return "" if self.whole.times(size_of(value)) > BUDGET else None
+        works = {name: self.properties.get(name, self.others).times(size_of(part)) for name, part in value.items()}
+        own = self.root.times(Weight(1 + len(value), sum(map(len, value))))
         return max(works, key=lambda name: works[name]) if works and own + sum(works.values()) > BUDGET else None
 
 
@@ -92,29 +98,77 @@ def weigh(graph: Graph, rate: Callable[[str], int]) -> Costs:
     Errors: ``SchemaInvalidity`` for a schema that unfolds into too many subschemas, or into itself without
     descending into the value.
     """
-    own = {node: _own(node.schema, rate) for node in graph.nodes.values()}
-    for node in _ordered_in_place(graph):
-        for below in node.follow(*IN_PLACE):
-            own[node] = own[node].plus(own[below])
-    order = _ordered(graph.root)
-    _check_expansion(order)
-    applied: dict[Node, _Applied] = {}
-    whole = own.copy()
-    for node in order:
-        if node.edges:
-            parts = applied[node] = _Applied.of(node, whole, applied)
-            whole[node] = whole[node].at_least(parts.heaviest())
-    parts = applied.get(graph.root, _Applied())
+    scales = _Scales(rate)
+    for group in groups_of(graph):
+        scales.weigh(group)
+    root = graph.root
+    parts = scales.applied.get(root, _Applied())
     properties = {str(name): weight.plus(parts.any_property) for name, weight in parts.properties.items()}
     return Costs(
-        whole=whole[graph.root],
-        root=own[graph.root],
+        whole=scales.whole[root],
+        root=scales.own[root],
         properties=properties,
         others=parts.any_property,
-        heavy=any(
-            weight.times(_LARGEST) > BUDGET for weight in {*properties.values(), parts.any_property, own[graph.root]}
-        ),
+        heavy=scales.whole[root].times(_LARGEST) > BUDGET,
     )
+
+
+class _Scales:
+    """Weighs group after group; what a group leads to must have been weighed."""
+
+    def __init__(self, rate: Callable[[str], int]) -> None:
+        self._rate = rate
+        self._sizes: dict[Node, int] = {}
+        #: Weights of subschemas with all that they apply in place, and of the same at the heaviest part of a value.
+        self.own: dict[Node, Weight] = {}
+        self.whole: dict[Node, Weight] = {}
+        self.applied: dict[Node, _Applied] = {}
+
+    def weigh(self, group: Sequence[Node]) -> None:
+        """Weighs the members of a group, which come innermost first."""
+        if len(group) == 1 and not group[0].edges:
+            self.own[group[0]] = self.whole[group[0]] = _own(group[0].schema, self._rate)
+            self._sizes[group[0]] = 1
+            return
+        together = _NOTHING
+        for node in group:
+            weight = _own(node.schema, self._rate)
+            together = together.plus(weight)
+            for below in node.follow(*IN_PLACE) if node.edges else ():
+                weight = weight.plus(self.own[below])
+            self.own[node] = weight
+        inside = frozenset(group) if len(group) > 1 else frozenset[Node]()
+        heaviest = _NOTHING
+        for node in group:
+            self._check_size(node, inside)
+            heaviest = heaviest.at_least(self.own[node])
+            if node.edges:
+                parts = self.applied[node] = _Applied()
+                for edge in node.edges:
+                    self._apply(parts, edge, inside, together)
+                heaviest = heaviest.at_least(parts.heaviest())
+        self.whole.update(dict.fromkeys(group, heaviest))
+
+    def _apply(self, parts: "_Applied", edge: Edge, inside: frozenset[Node], together: Weight) -> None:
+        keyword, key, below = edge
+        if keyword in IN_PLACE:
+            parts.include(self.applied.get(below))
+        elif below in inside:
+            # The validator asks each member of a group once for each value (measured): in all, ``together``.
+            parts.add(keyword, key, self.own[below].at_most(together, _RECURSION))
+        else:
+            parts.add(keyword, key, self.whole[below])
+
+    def _check_size(self, node: Node, inside: frozenset[Node]) -> None:
+        """A bound on how far the schema unfolds before it recurs."""
+        size = 1
+        for keyword, _, below in node.edges:
+            size += 1 if below in inside and keyword not in IN_PLACE else self._sizes[below]
+        if size > MAX_EXPANSION:
+            raise SchemaInvalidity(
+                f"The schema unfolds into more than {MAX_EXPANSION} subschemas.", pointer=node.pointer
+            )
+        self._sizes[node] = size
 
 
 @dataclasses.dataclass(slots=True)
@@ -126,24 +180,19 @@ class _Applied:
     any_property: Weight = _NOTHING
     any_item: Weight = _NOTHING
 
-    @classmethod
-    def of(cls, node: Node, whole: Mapping[Node, Weight], applied: Mapping[Node, "_Applied"]) -> "_Applied":
-        this = cls()
-        for keyword, key, below in node.edges:
-            if keyword in IN_PLACE:
-                if below in applied:  # Otherwise it is being unfolded: a recursion, which is weighed once.
-                    this._add(applied[below])
-            elif keyword == "properties":
-                this.properties[key] = this.properties.get(key, _NOTHING).plus(whole[below])
-            elif keyword in ("patternProperties", "additionalProperties", "unevaluatedProperties", "propertyNames"):
-                this.any_property = this.any_property.plus(whole[below])
-            elif keyword == "prefixItems" or (keyword == "items" and key is not None):
-                this.items[key] = this.items.get(key, _NOTHING).plus(whole[below])
-            elif keyword in ("items", "additionalItems", "contains", "unevaluatedItems"):
-                this.any_item = this.any_item.plus(whole[below])
-        return this
+    def add(self, keyword: str, key: str | int | None, weight: Weight) -> None:
+        if keyword == "properties":
+            self.properties[key] = self.properties.get(key, _NOTHING).plus(weight)
+        elif keyword in ("patternProperties", "additionalProperties", "unevaluatedProperties", "propertyNames"):
+            self.any_property = self.any_property.plus(weight)
+        elif keyword == "prefixItems" or (keyword == "items" and key is not None):
+            self.items[key] = self.items.get(key, _NOTHING).plus(weight)
+        else:
+            self.any_item = self.any_item.plus(weight)
 
-    def _add(self, other: "_Applied") -> None:
+    def include(self, other: "_Applied | None") -> None:
+        if other is None:
+            return
         for mine, others in ((self.properties, other.properties), (self.items, other.items)):
             for key, weight in others.items():
                 mine[key] = mine.get(key, _NOTHING).plus(weight)
@@ -175,52 +224,3 @@ def _own(schema: Any, rate: Callable[[str], int]) -> Weight:
     if is_mapping(dependent := schema.get("dependentRequired", schema.get("dependencies"))):
         value += len(dependent)
     return Weight(value, character)
-
-
-def _ordered(root: Node) -> list[Node]:
-    """Every subschema after those that it leads to; where it leads back to itself, the order is broken there."""
-    order: list[Node] = []
-    seen = {root}
-    stack = [(root, iter(root.edges))]
-    while stack:
-        node, edges = stack[-1]
-        for _, _, below in edges:
-            if below not in seen:
-                seen.add(below)
-                if below.edges:
-                    stack.append((below, iter(below.edges)))
-                    break
-                order.append(below)
-        else:
-            order.append(node)
-            stack.pop()
-    return order
-
-
-def _ordered_in_place(graph: Graph) -> Iterable[Node]:
-    """Every subschema after those that it applies to the same value; those that apply none are left out."""
-    waiting = {node: sum(1 for _ in node.follow(*IN_PLACE)) for node in graph.nodes.values() if node.edges}
-    above: dict[Node, list[Node]] = {}
-    for node, count in waiting.items():
-        for below in node.follow(*IN_PLACE) if count else ():
-            above.setdefault(below, []).append(node)
-    ready = [node for node in above if not waiting.get(node)]
-    for node in ready:
-        for upper in above.get(node, ()):
-            waiting[upper] -= 1
-            if not waiting[upper]:
-                ready.append(upper)
-    if stuck := next((node for node, count in waiting.items() if count), None):
-        raise SchemaInvalidity("The schema applies itself to the same value, without end.", pointer=stuck.pointer)
-    return ready
-
-
-def _check_expansion(order: Iterable[Node]) -> None:
-    sizes: dict[Node, int] = {}
-    for node in order:
-        size = 1 + sum([sizes.get(below, 1) for _, _, below in node.edges]) if node.edges else 1
-        if size > MAX_EXPANSION:
-            raise SchemaInvalidity(
-                f"The schema unfolds into more than {MAX_EXPANSION} subschemas.", pointer=node.pointer
-            )
-        sizes[node] = size

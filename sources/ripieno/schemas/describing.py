@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
-from ripieno.exceptions import JsonInvalidity
 from ripieno.jsonvalues import encode
 from ripieno.schemas.walking import REFERENCES, Node, is_mapping, is_sequence
 
@@ -24,7 +23,7 @@ class SchemaProblem:
     """One way in which arguments do not fit their schema. ``message`` is for the model that sent them.
 
     ``parameter`` is a path such as ``paths[2].name``, empty for the arguments as a whole; ``expected`` says in
-    words what would fit. The codes are the validation codes of the documentation's reference of faults.
+    words what would fit.
     """
 
     code: Code
@@ -51,13 +50,7 @@ def _label(place: str) -> str:
 
 def quoted(value: object) -> str:
     """A value as JSON, cut at 80 characters."""
-    if isinstance(value, str):
-        value = value[: _QUOTED + 1]
-    try:
-        text = encode(value).decode()
-    except JsonInvalidity:
-        text = ascii(value) if isinstance(value, str) else f"<{type(value).__name__}>"
-    return cut(text, _QUOTED)
+    return cut(encode(value[: _QUOTED + 1] if isinstance(value, str) else value).decode(), _QUOTED)
 
 
 def cut(text: str, length: int = _EXPECTED) -> str:

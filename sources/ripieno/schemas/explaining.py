@@ -29,6 +29,8 @@ from ripieno.schemas.pieces import Pieces
 from ripieno.schemas.walking import IN_PLACE, REFERENCES, Edge, Node, is_mapping, is_sequence
 
 MAX_PROBLEMS = 10
+#: Known names that an unknown one is compared with.
+_COMPARED = 300
 #: Keywords about properties that no other keyword speaks of.
 _REMAINING = ("additionalProperties", "unevaluatedProperties")
 
@@ -180,7 +182,7 @@ def _described(kind: jsonschema_rs.ValidationErrorKind, node: Node, value: Any, 
 
 
 def _unknown(node: Node, name: str, place: str) -> SchemaProblem:
-    known = tuple(_declared(node, everywhere="unevaluatedProperties" in node.schema)[0])
+    known = tuple(_declared(node, everywhere="unevaluatedProperties" in node.schema)[0])[:_COMPARED]
     near = nearest(name[:80], known)
     expected = near[0] if near else cut(", ".join(known))
     if near:

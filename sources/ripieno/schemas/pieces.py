@@ -22,17 +22,17 @@ class Pieces:
     """Compiled when they are first needed, and kept."""
 
     def __init__(self, schema: Mapping[str, Any], dialect: str, options: Options | None) -> None:
-        self.root = Graph(schema, dialect=dialect).root
+        graph = Graph(schema, dialect=dialect)
+        self.root = graph.root
         self._dialect = dialect
         self._options = options
-        self._whole = engine.pieces_of(schema, options)
+        self._all = engine.dispatcher(graph, dialect, options)
         self._alone: dict[Node, jsonschema_rs.Validator] = {}
         self._patterns: dict[str, jsonschema_rs.Validator] = {}
 
     def fits(self, node: Node, value: Any) -> bool:
-        """Whether a subschema takes the value; what could not be compiled by itself takes any."""
-        piece = self._whole.get(f"#{node.pointer}")
-        return piece is None or piece.is_valid(value)
+        """Whether a subschema takes the value."""
+        return self._all.is_valid({node.pointer: value})
 
     def assertions(self, node: Node, value: Any) -> list[jsonschema_rs.ValidationError]:
         """What a subschema's own keywords refuse, apart from the parts of the value."""

@@ -2,8 +2,8 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, Protocol
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
 
 from frozendict import frozendict
 
@@ -12,6 +12,7 @@ from ripieno.jsonvalues import FrozenValue, encode, freeze, parse, thaw
 from ripieno.schemas.costs import Costs
 from ripieno.schemas.defaults import Plan, fill, plan_of
 from ripieno.schemas.describing import SchemaProblem, problem_of
+from ripieno.schemas.machine import Machine
 from ripieno.schemas.walking import IN_PLACE, LEGACY, Graph, is_mapping, is_sequence
 
 MAX_BYTES = 64 * 1024
@@ -24,15 +25,6 @@ Purpose = Literal["arguments", "results"]
 
 #: What the validator reads as it is.
 _READABLE: frozenset[object] = frozenset({dict, frozendict})
-
-
-class _Machine(Protocol):
-    """What validates; its module is imported with the first schema."""
-
-    costs: Costs
-    is_valid: Callable[[Any], bool]
-
-    def explain(self, value: Any) -> tuple[SchemaProblem, ...]: ...
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -51,7 +43,7 @@ class Schema:
     properties: tuple[str, ...]
     required: tuple[str, ...]
     _purpose: Purpose
-    _machine: _Machine
+    _machine: Machine
     _plan: Plan
 
     @classmethod
@@ -62,10 +54,11 @@ class Schema:
         an unknown dialect, exceeds the bounds (64 KiB, 32 levels, 2,000 subschemas, 100,000 when unfolded), refers
         outside itself, or has a regular expression that is broken or too large.
         """
-        whole = dict(mapping)
-        kind = whole.setdefault("type", "object")
-        if kind != "object":
-            raise SchemaInvalidity(f"Arguments must be an object, not {str(kind)[:80]}.", pointer="/type")
+        if not is_mapping(mapping):
+            raise SchemaInvalidity("A schema is an object.")
+        whole = dict(mapping) if "type" in mapping else {"type": "object", **mapping}
+        if whole["type"] != "object":
+            raise SchemaInvalidity(f"Arguments must be an object, not {str(whole['type'])[:80]}.", pointer="/type")
         if closed and whole.keys().isdisjoint({"additionalProperties", "unevaluatedProperties"}):
             whole[_closing(whole)] = False
         return cls._made(whole, "arguments")
@@ -144,7 +137,6 @@ def _make(encoded: bytes, purpose: Purpose) -> Schema:
 
 def _build(encoded: bytes, purpose: Purpose) -> Schema:
     from ripieno.schemas import engine
-    from ripieno.schemas.machine import Machine
 
     try:
         mapping = freeze(parse(encoded, max_bytes=MAX_BYTES, max_depth=MAX_JSON_DEPTH))
@@ -186,7 +178,7 @@ def _closing(schema: Mapping[str, Any]) -> str:
 
 
 def _excess(costs: Costs, arguments: Any) -> SchemaProblem | None:
-    name = costs.excess(arguments) if is_mapping(arguments) else None
+    name = costs.excess(arguments)
     if name is None:
         return None
     return problem_of("out_of_range", name, "is too large to be checked with its schema. Send less at once.", "less")

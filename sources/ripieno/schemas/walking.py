@@ -5,6 +5,7 @@ validators fetch them by default (measured).
 """
 
 import dataclasses
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeGuard
 from urllib.parse import unquote
@@ -38,6 +39,8 @@ _IDLE = frozenset({"$defs", "definitions", "contentSchema"})
 #: Dialects in which a reference hides the keywords beside it.
 LEGACY = frozenset({"draft-04", "draft-06", "draft-07"})
 
+
+_INDEX = re.compile(r"0|[1-9][0-9]{0,5}")
 
 #: Keyword, name or index or None, subschema.
 Edge: TypeAlias = "tuple[str, str | int | None, Node]"
@@ -142,7 +145,7 @@ class Graph:
             key = token.replace("~1", "/").replace("~0", "~")
             if is_mapping(value) and key in value:
                 value = value[key]
-            elif is_sequence(value) and key.isdecimal() and int(key) < len(value):
+            elif is_sequence(value) and _INDEX.fullmatch(key) and int(key) < len(value):
                 value = value[int(key)]
             else:
                 return None
