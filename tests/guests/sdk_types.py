@@ -40,7 +40,7 @@ def _exhaust(value: object) -> None:
             _exhaust(one)
 
 
-def _unknown(value: object, hint: Any, place: str) -> list[str]:
+def _unknown(value: object, hint: Any, place: str) -> list[str]:  # noqa: PLR0911  one line a kind of type
     """Keys that no alternative of the type knows, and keys that are missing."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Annotated, typing_extensions.Required, typing.Required):
@@ -64,7 +64,7 @@ def _unknown(value: object, hint: Any, place: str) -> list[str]:
     return [] if _may_be(value, hint) else [f"{place}: {value!r} is not {hint}"]
 
 
-def _may_be(value: object, hint: Any) -> bool:
+def _may_be(value: object, hint: Any) -> bool:  # noqa: PLR0911  one line a kind of type
     """Whether a value has the kind of a type: what tells the members of a union apart."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Annotated, typing_extensions.Required, typing.Required):

@@ -44,7 +44,8 @@ details = st.builds(
     lambda text: OpaqueContent(
         protocol="openai-chat",
         kind="reasoning",
-        data=freeze({"reasoning_details": [{"type": "reasoning.text", "text": text, "index": 0}]}),
+        # Signed: what is not may go on, and streamed it would be one with the next.
+        data=freeze({"reasoning_details": [{"type": "reasoning.text", "text": text, "index": 0, "signature": "c2ln"}]}),
     ),
     texts,
 )

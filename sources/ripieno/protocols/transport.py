@@ -114,8 +114,8 @@ class HttpTransport:
     @contextlib.asynccontextmanager
     async def _posted(self, body: bytes, path: str) -> AsyncGenerator[Any, None]:
         """The response to a request that was not refused."""
-        client = self._open()
         with self._explained():
+            client = self._open()
             if path not in self._makers:
                 self._makers[path] = self._maker(client, path)
             response = await client.send(self._makers[path](body), stream=True)
@@ -227,18 +227,14 @@ def headers_of(endpoint: Endpoint, client: Any) -> dict[str, str]:
         import openai
 
         made = openai.AsyncOpenAI(**settings)
-    given = {name.lower() for name in endpoint.headers}
     headers = {
         name: value
         for name, value in made.default_headers.items()
-        if isinstance(value, str)
-        and (name.lower() != "authorization" or "authorization" in given)
         # What the SDKs tell of this machine, its user did not ask them to.
-        and not name.lower().startswith("x-stainless-")
+        if isinstance(value, str) and not name.lower().startswith(("authorization", "x-stainless-"))
     }
-    if key is not None and "authorization" not in given:
-        headers["Authorization"] = f"Bearer {key}"
-    return headers
+    given = {name: value for name, value in endpoint.headers.items() if name.lower() == "authorization"}
+    return headers | (given or ({} if key is None else {"Authorization": f"Bearer {key}"}))
 
 
 async def _one(native: Native) -> AsyncGenerator[Natives, None]:

@@ -8,19 +8,30 @@ What it wants:
 * ``max_tokens`` is required: the capability ``output_tokens`` is its default.
 * Sampling controls are refused at this version; asking for one is an error unless the capability ``sampling`` is true.
 * There is no word for allowed tools: execution enforces them.
-* Empty text blocks are refused, and left out.
+* Empty text blocks are refused, and left out; so is a canister that says nothing.
 
 What it does:
 
-* ``input`` may come whole in the start of a block, in fragments, as one empty fragment, or not at all.
-* Usage in ``message_delta`` is cumulative: it replaces.
-* A message that ends at ``max_tokens`` may leave a call cut in the middle: it is marked, and never runs.
+* ``input`` may come whole in the start of a block, in fragments, as one empty fragment, or not at all; in whole
+  answers as text.
+* Identifiers may be missing, blank or doubled; indices missing or all the same; blocks never stopped.
+* Usage in ``message_delta`` is cumulative: it replaces, where it is not null.
+* A message that ends at ``max_tokens`` may leave a call cut in the middle, and stop its block all the same: a call
+  without arguments, or with broken ones, is sealed only with the next block or the end. One that was cut is marked,
+  and never runs.
 * ``pause_turn`` asks for the same conversation again: the turn ends as if it had called a tool.
 * Blocks of other kinds (tools that the provider runs itself) are kept as opaque contents, and never dispatched.
+* An answer may come whole where a stream was asked for.
 
-What it cannot carry back: the exact text of arguments that could be read; audio; the identifier of a document without
-its ``context`` field; a fault's category, code and details (its text and ``is_error`` come back); reasoning without
-a signature; opaque contents of other protocols; the borders of adjacent user canisters.
+What an answer cannot carry back: the text of arguments that could be read, in whole answers of any; that a call is
+free-form; what stands beside the call (``caller``), where its deltas were streamed before all of it was known;
+citations of a text; reasoning without its block; opaque contents of other protocols.
+
+What a request cannot carry back: the same, and the kind of a text; empty texts; the borders of adjacent canisters of
+one role, and where among the results of a turn the user spoke; audio; images of a supervisor, and those of a document
+as part of it; the identifier of a document without its ``context`` field; the kind of a document at a URL, or of one
+that is text; a fault's category, code and details (its text and ``is_error`` come back), and where among the texts of
+a failed result its images stood.
 """
 
 from ripieno.contents import DocumentContent, ImageContent, TextualContent

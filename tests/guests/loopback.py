@@ -1,0 +1,104 @@
+"""Real servers on the loopback interface: one that serves an application, and one that says exact bytes."""
+
+import asyncio
+import contextlib
+import dataclasses
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+Answerer = Callable[[Request], Awaitable[Response]]
+Talker = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A request, as it came."""
+
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@contextlib.asynccontextmanager
+async def serving(answer: Answerer) -> AsyncGenerator[tuple[str, list[Asked]], None]:
+    """Serves every path with one function; gives the URL, and the requests as they come."""
+    asked: list[Asked] = []
+
+    async def endpoint(request: Request) -> Response:
+        asked.append(Asked(path=request.url.path, headers=dict(request.headers), body=await request.body()))
+        return await answer(request)
+
+    # The protocol must be named: only then asyncio sets TCP_NODELAY on what is accepted, and nothing waits for it.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.bind(("127.0.0.1", 0))
+    application = Starlette(routes=[Route("/{path:path}", endpoint, methods=["GET", "POST"])])
+    config = uvicorn.Config(application, log_config=None, access_log=False, lifespan="off", ws="none")
+    config.load()
+    server = uvicorn.Server(config)
+    server.lifespan = config.lifespan_class(config)
+    await server.startup(sockets=[listener])
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", asked
+    finally:
+        for connection in tuple(server.server_state.connections):
+            connection.transport.abort()
+        await server.shutdown(sockets=[listener])
+
+
+@contextlib.asynccontextmanager
+async def talking(talk: Talker) -> AsyncGenerator[tuple[str, Callable[[], Awaitable[None]]], None]:
+    """Reads one request on each connection, then lets a function say whatever it wants.
+
+    Gives the URL, and what waits until no connection is open.
+    """
+    free = asyncio.Event()
+    free.set()
+    here = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal here
+        here += 1
+        free.clear()
+        try:
+            with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = next(
+                    (int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")), 0
+                )
+                await reader.readexactly(length)
+                await talk(reader, writer)
+        finally:
+            writer.transport.abort()
+            here -= 1
+            if not here:
+                free.set()
+
+    async def all_gone() -> None:
+        async with asyncio.timeout(10):
+            await free.wait()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", all_gone
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+def chunked(*chunks: bytes, kind: str = "text/event-stream", end: bool = True) -> bytes:
+    """A response whose body comes in these chunks; without its ``end`` it is cut off."""
+    head = f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n".encode()
+    body = b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks)
+    return head + body + (b"0\r\n\r\n" if end else b"")
+
+
+async def until_eof(reader: asyncio.StreamReader) -> Any:
+    """Waits until the other side hangs up."""
+    return await reader.read()

@@ -1,0 +1,143 @@
+"""Tools and controls in the words of each wire, and back."""
+
+import json
+from typing import Any
+
+import anthropic.types
+import openai.types.chat
+import pytest
+from hypothesis import given
+
+from ripieno.canisters import (
+    UserCanister,
+)
+from ripieno.controls import Controls
+from ripieno.ensembles import Ensemble
+from ripieno.exceptions import InputError, NameAbsence
+from ripieno.jsonvalues import encode, thaw
+from ripieno.offers import Offer
+from ripieno.processors import Protocol
+from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
+from ripieno.protocols.openai_chat import PROTOCOL as CHAT
+from tests.guests import wire_strategies
+from tests.guests.sdk_types import problems
+from tests.guests.wire_requesting import ENSEMBLE, NO_TOOLS, OFFER, PATH, asked, both, laws, write
+
+
+def test_tools_are_what_the_sdk_says() -> None:
+    native = json.loads(write(ANTHROPIC, [UserCanister.of("Hi.")], offer=OFFER))["tools"]
+    assert problems(native, list[anthropic.types.ToolParam]) == []
+    assert native == [
+        {"name": "list_rooms", "input_schema": {"type": "object"}},
+        {"name": "read_file", "description": "Reads a file.", "input_schema": PATH},
+    ]
+    chat = json.loads(write(CHAT, [UserCanister.of("Hi.")], offer=OFFER))["tools"]
+    assert problems(chat, list[openai.types.chat.ChatCompletionToolParam]) == []
+    assert [tool["function"]["name"] for tool in chat] == ["list_rooms", "read_file"]
+    assert chat[1]["function"]["parameters"] == PATH
+
+
+@both
+def test_tools_are_offered_read_and_offered_again(protocol: Protocol) -> None:
+    body = write(protocol, [UserCanister.of("Hi.")], offer=OFFER)
+    tools = asked(protocol, body).tools
+    assert [(tool.name, tool.exposed, tool.description, tool.hosted) for tool in tools] == [
+        ("list_rooms", "list_rooms", "", "caller"),
+        ("read_file", "read_file", "Reads a file.", "caller"),
+    ]
+    assert thaw(tools[1].schema.mapping) == PATH
+    again = write(protocol, [UserCanister.of("Hi.")], offer=Offer.of([Ensemble.of("client", tools)]))
+    assert json.loads(again) == json.loads(body)
+    assert [dict(one) for one in protocol.invocations.prepare_tools(OFFER)] == [
+        dict(one) for one in protocol.invocations.prepare_tools([ENSEMBLE])
+    ]
+    assert json.loads(encode(list(protocol.invocations.prepare_tools(OFFER)))) == json.loads(body)["tools"]
+
+
+@both
+def test_an_offer_of_nothing_sends_no_tools(protocol: Protocol) -> None:
+    hosted = Offer(tuple(invoker for invoker in OFFER.invokers if invoker.hosted == "provider"))
+    for offer in (NO_TOOLS, hosted):
+        body = json.loads(write(protocol, [UserCanister.of("Hi.")], offer=offer, controls=Controls(tool_choice="auto")))
+        assert not {"tools", "tool_choice", "parallel_tool_calls"} & body.keys()
+
+
+@both
+@laws
+@given(controls=wire_strategies.controls)
+def test_controls_are_read_as_they_were_written(protocol: Protocol, controls: Controls) -> None:
+    body = write(protocol, [UserCanister.of("Hi.")], offer=OFFER, controls=controls, sampling=True)
+    read = asked(protocol, body).controls
+    expected = controls
+    if protocol is ANTHROPIC:
+        # A number is required there; nobody may call in parallel what nobody may call, and one word is not sent.
+        read = Controls(**{**_fields(read), "output_tokens": controls.output_tokens})
+        if controls.tool_choice == "none":
+            expected = Controls(**{**_fields(expected), "parallel": None})
+        elif controls.tool_choice is None and controls.parallel is not None:
+            expected = Controls(**{**_fields(expected), "tool_choice": "auto"})
+    assert read == expected
+
+
+def _fields(controls: Controls) -> dict[str, Any]:
+    return {name: getattr(controls, name) for name in Controls.__dataclass_fields__}
+
+
+def test_the_choice_among_tools_in_the_words_of_each_wire() -> None:
+    def choices(**fields: Any) -> tuple[Any, Any]:
+        bodies = [
+            json.loads(write(one, [], offer=OFFER, controls=Controls(**fields), allowed_tools=True))
+            for one in (ANTHROPIC, CHAT)
+        ]
+        return bodies[0].get("tool_choice"), bodies[1].get("tool_choice")
+
+    function = {"type": "function", "function": {"name": "read_file"}}
+    assert choices() == (None, None)
+    assert choices(tool_choice="auto") == ({"type": "auto"}, "auto")
+    assert choices(tool_choice="none") == ({"type": "none"}, "none")
+    assert choices(tool_choice="required") == ({"type": "any"}, "required")
+    assert choices(tool_choice="read_file") == ({"type": "tool", "name": "read_file"}, function)
+    assert choices(parallel=False)[0] == {"type": "auto", "disable_parallel_tool_use": True}
+    allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [function]}}
+    assert choices(allowed_tools=("read_file",)) == (None, allowed)
+    assert choices(allowed_tools=()) == ({"type": "none"}, "none")
+
+
+def test_allowed_tools_are_read() -> None:
+    controls = Controls(allowed_tools=("read_file",), tool_choice="required")
+    body = write(CHAT, [UserCanister.of("Hi.")], offer=OFFER, controls=controls, allowed_tools=True)
+    read = asked(CHAT, body).controls
+    assert (read.allowed_tools, read.tool_choice) == (("read_file",), "required")
+    plain_words = json.loads(write(CHAT, [UserCanister.of("Hi.")], offer=OFFER, controls=controls))
+    assert plain_words["tool_choice"] == "required"
+
+
+@both
+def test_controls_that_a_model_does_not_take(protocol: Protocol) -> None:
+    with pytest.raises(InputError, match=r"takes no temperature or top_p.*sampling = true"):
+        write(protocol, [], controls=Controls(temperature=0.5, top_p=0.5), sampling=False)
+    with pytest.raises(InputError, match=r"cannot be made to call a tool.*tool_choice = true"):
+        write(protocol, [], offer=OFFER, controls=Controls(tool_choice="required"), tool_choice=False)
+    with pytest.raises(NameAbsence, match=r"no offered tool named 'read_fil'.*'read_file'"):
+        write(protocol, [], offer=OFFER, controls=Controls(tool_choice="read_fil"))
+    relaxed = json.loads(
+        write(protocol, [], offer=OFFER, controls=Controls(tool_choice="required").relaxed(), tool_choice=False)
+    )
+    assert relaxed["tool_choice"] in ("auto", {"type": "auto"})
+
+
+def test_the_number_of_tokens_has_the_word_that_the_provider_knows() -> None:
+    assert json.loads(write(ANTHROPIC, []))["max_tokens"] == 8192
+    assert json.loads(write(ANTHROPIC, [], output_tokens=100))["max_tokens"] == 100
+    few = Controls(output_tokens=7)
+    assert json.loads(write(ANTHROPIC, [], controls=few, output_tokens=100))["max_tokens"] == 7
+    assert "max_completion_tokens" not in json.loads(write(CHAT, []))
+    assert json.loads(write(CHAT, [], controls=few))["max_completion_tokens"] == 7
+    assert json.loads(write(CHAT, [], controls=few, output_tokens_parameter="max_tokens"))["max_tokens"] == 7
+
+
+def test_efforts_that_only_servers_know_become_the_nearest_word() -> None:
+    for word, ours in {"minimal": "low", "xhigh": "high", "max": "high"}.items():
+        assert CHAT.parse({"model": "m", "messages": [], "reasoning_effort": word}).controls.reasoning == ours
+        effort = {"model": "m", "messages": [], "output_config": {"effort": word}}
+        assert ANTHROPIC.parse(effort).controls.reasoning == ours
