@@ -162,28 +162,24 @@ def parse(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX
         text = _decoded(text, max_bytes)
     if len(text) > max_bytes or not text.isascii():
         _check_characters(text, max_bytes)
-    if text[:1] in _SPACES:
-        stripped = text.lstrip(_SPACES)
-        skipped = len(text) - len(stripped)
-    else:
-        stripped, skipped = text, 0
+    start = len(text) - len(text.lstrip(_SPACES)) if text[:1] in _SPACES else 0
     value: Any
     try:
-        value, end = _decoder.raw_decode(stripped)
+        value, end = _decoder.raw_decode(text, start)
     except json.JSONDecodeError as error:
-        raise _broken(error, text, skipped) from None
+        raise _broken(error, text) from None
     except JsonInvalidity:
         raise
     except ValueError:
         raise JsonInvalidity("An integer has more digits than can be read.") from None
     except RecursionError:
         raise JsonInvalidity(_nested(max_depth)) from None
-    if end != len(stripped) and (rest := stripped[end:].lstrip(_SPACES)):
+    if end != len(text) and (rest := text[end:].lstrip(_SPACES)):
         position = len(text) - len(rest)
         raise JsonInvalidity(f"Text goes on after the JSON value, at character {position}.", position=position)
-    if "\\u" in stripped:
+    if "\\u" in text:
         _check_escapes(text)
-    if len(stripped) > 2 * max_depth and stripped.count("[") + stripped.count("{") > max_depth:
+    if len(text) > 2 * max_depth and text.count("[") + text.count("{") > max_depth:
         _check_depth(value, max_depth)
     return value  # type: ignore[no-any-return]
 
@@ -255,10 +251,9 @@ def _alone(surrogate: str, position: int) -> str:
     return f"A lone surrogate, {surrogate!a}, at character {position}: half of a character."
 
 
-def _broken(error: json.JSONDecodeError, text: str, skipped: int) -> JsonInvalidity:
-    position = error.pos + skipped
-    near = f": {text[position : position + 20]!r}" if position < len(text) else ", where the text ends"
-    return JsonInvalidity(f"Not JSON: {error.msg} at character {position}{near}.", position=position)
+def _broken(error: json.JSONDecodeError, text: str) -> JsonInvalidity:
+    near = f": {text[error.pos : error.pos + 20]!r}" if error.pos < len(text) else ", where the text ends"
+    return JsonInvalidity(f"Not JSON: {error.msg} at character {error.pos}{near}.", position=error.pos)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from typing import Any, Literal, Union
 
 from ripieno.exceptions import JsonInvalidity, SchemaInvalidity
 from ripieno.jsonvalues import freeze, thaw
+from ripieno.schemas import Schema
+from ripieno.schemas.walking import is_sequence
 from ripieno.signatures.docstrings import documentation_of
 
 _SCALARS: Mapping[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
@@ -24,8 +26,6 @@ class Form:
 
     schema: Mapping[str, Any]
     convert: Callable[[Any], Any] | None = None
-    #: Whether ``convert`` is meant for a value; for unions.
-    takes: Callable[[Any], bool] = lambda value: True  # noqa: ARG005
 
     def value(self, value: Any) -> Any:
         """What a function receives for a valid JSON value."""
@@ -86,7 +86,7 @@ class Reader:
             return Form(schema={"type": "object"})
         if issubclass(annotation, enum.Enum):
             form = self._choice(annotation, tuple(member.value for member in annotation))
-            return dataclasses.replace(form, convert=annotation, takes=_is_one_of(form.schema["enum"]))
+            return dataclasses.replace(form, convert=annotation)
         if annotation in self._within:
             raise SchemaInvalidity(f"{self.where}: {annotation.__qualname__} contains itself.")
         self._within.append(annotation)
@@ -107,12 +107,14 @@ class Reader:
         return Form(schema={"type": kinds.pop(), **schema} if len(kinds) == 1 else schema)
 
     def _union(self, forms: Sequence[Form]) -> Form:
-        converting = [form for form in forms if form.convert is not None]
+        """The first form that takes a value converts it."""
 
         def convert(value: Any) -> Any:
-            return next((form.value(value) for form in converting if form.takes(value)), value)
+            takers = (form for form in forms if not Schema.of_results(form.schema).validate(value))
+            return next((form.value(value) for form in takers), value)
 
-        return Form(schema={"anyOf": [form.schema for form in forms]}, convert=convert if converting else None)
+        changes = any(form.convert for form in forms)
+        return Form(schema={"anyOf": [form.schema for form in forms]}, convert=convert if changes else None)
 
     def _array(self, item: Form, make: Callable[[list[Any]], Any] | None) -> Form:
         def convert(value: list[Any]) -> Any:
@@ -121,16 +123,14 @@ class Reader:
 
         schema = {"type": "array", **({"items": item.schema} if item.schema else {})}
         changes = item.convert is not None or make is not None
-        return Form(schema=schema, convert=convert if changes else None, takes=lambda value: isinstance(value, list))
+        return Form(schema=schema, convert=convert if changes else None)
 
     def _object(self, item: Form) -> Form:
         def convert(value: dict[str, Any]) -> dict[str, Any]:
             return {name: item.value(one) for name, one in value.items()}
 
         schema = {"type": "object", **({"additionalProperties": item.schema} if item.schema else {})}
-        return Form(
-            schema=schema, convert=convert if item.convert else None, takes=lambda value: isinstance(value, dict)
-        )
+        return Form(schema=schema, convert=convert if item.convert else None)
 
     def _of_dataclass(self, annotation: type[Any]) -> Form:
         hints = self._hints(annotation)
@@ -172,17 +172,22 @@ def described(form: Form, description: str | None) -> Form:
 
 def with_default(form: Form, default: object) -> Form:
     """The form with a default that JSON can say and the schema admits; None is often only a mark."""
-    if isinstance(default, enum.Enum):
-        default = default.value
-    elif dataclasses.is_dataclass(default) and not isinstance(default, type):
-        default = dataclasses.asdict(default)
     try:
-        value = thaw(freeze(default))
+        value = thaw(freeze(_plain(default)))
     except JsonInvalidity:
         return form
     if value is None and not _admits_null(form.schema):
         return form
     return dataclasses.replace(form, schema={**form.schema, "default": value})
+
+
+def _plain(value: Any) -> Any:
+    """The JSON value that would become this one."""
+    if isinstance(value, enum.Enum):
+        return value.value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value) if field.init}
+    return [_plain(one) for one in value] if is_sequence(value) else value
 
 
 def _admits_null(schema: Mapping[str, Any]) -> bool:
@@ -202,12 +207,5 @@ def _record(forms: Mapping[str, Form], required: Sequence[str], make: Callable[.
     def convert(value: Mapping[str, Any]) -> Any:
         return make(**{name: forms[name].value(one) for name, one in value.items()})
 
-    def takes(value: object) -> bool:
-        return isinstance(value, dict) and set(required) <= value.keys() <= forms.keys()
-
     changes = make is not dict or any(form.convert for form in forms.values())
-    return Form(schema=schema, convert=convert if changes else None, takes=takes)
-
-
-def _is_one_of(choices: Sequence[Any]) -> Callable[[Any], bool]:
-    return lambda value: any(value == one and type(value) is type(one) for one in choices)
+    return Form(schema=schema, convert=convert if changes else None)
