@@ -56,7 +56,7 @@ def _define(invoker: InvokerDescriptor, connected: Connected) -> Definition:
         invoker,
         connected,
         Schema.of(invoker.arguments, closed=True),
-        None if invoker.results is None else Schema.of(invoker.results, closed=False),
+        None if invoker.results is None else Schema.of_results(invoker.results),
     )
 
 
@@ -82,7 +82,7 @@ def _define_discovered(
         results = None
         if invoker.results is not None:
             try:
-                results = Schema.of(invoker.results, closed=False)
+                results = Schema.of_results(invoker.results)
             except SchemaInvalidity as invalidity:
                 tell(invoker.name, f"The results of the tool are not checked: their schema is broken: {invalidity}")
         yield _definition(invoker, connected, schema, results)

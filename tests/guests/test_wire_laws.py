@@ -35,7 +35,7 @@ from tests.guests.wire_strategies import details, foreign, thinking
 from tests.guests.wires import ANSWERS, carried
 
 both = pytest.mark.parametrize("protocol", [MESSAGES, CHAT], ids=lambda protocol: protocol.name)
-laws = settings(max_examples=count(4000), deadline=None, suppress_health_check=list(HealthCheck))
+laws = settings(max_examples=count(2000), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @both

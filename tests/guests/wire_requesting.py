@@ -21,7 +21,7 @@ from tests.ground.jsonstrategies import objects
 from tests.ground.jsonstrategies import values as json_values
 
 both = pytest.mark.parametrize("protocol", [ANTHROPIC, CHAT], ids=lambda protocol: protocol.name)
-laws = settings(max_examples=count(2000), deadline=None, suppress_health_check=list(HealthCheck))
+laws = settings(max_examples=count(1000), deadline=None, suppress_health_check=list(HealthCheck))
 
 PATH = {"type": "object", "properties": {"path": {"type": "string", "description": "Where."}}, "required": ["path"]}
 ENSEMBLE = Ensemble.of(
