@@ -21,13 +21,14 @@ from ripieno.canisters import (
     Canister,
     InvocationCanister,
     ResultCanister,
+    SupervisorCanister,
     UserCanister,
 )
-from ripieno.contents import AudioContent, OpaqueContent, TextualContent
+from ripieno.contents import AudioContent, DocumentContent, ImageContent, OpaqueContent, TextualContent
 from ripieno.controls import Controls
 from ripieno.exceptions import InputError
 from ripieno.faults import Fault
-from ripieno.jsonvalues import freeze
+from ripieno.jsonvalues import encode, freeze
 from ripieno.processors import Protocol, left_out
 from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
 from ripieno.protocols.openai_chat import PROTOCOL as CHAT
@@ -169,6 +170,36 @@ def test_arguments_that_cannot_be_read_do_not_return_to_a_server_that_parses_the
         ({"stream": "yes"}, "stream is true or false"),
         ({"tool_choice": 7}, "tool_choice is an object"),
         ({"tool_choice": {"type": "magic"}}, "cannot be read|'magic'"),
+        ({"stop": 7, "stop_sequences": 7}, "is a text or a list of texts"),
+        ({"reasoning_effort": "huge", "output_config": {"effort": "huge"}}, "'huge'"),
+        (
+            {
+                "messages": [
+                    {
+                        "role": "user",
+                        "content": [
+                            {"type": "image", "source": {"type": "base64", "data": "?"}},
+                            {"type": "image_url", "image_url": {"url": "data:image/png;base64,?"}},
+                        ],
+                    }
+                ]
+            },
+            "no base64|cannot be read here",
+        ),
+        (
+            {
+                "messages": [
+                    {
+                        "role": "user",
+                        "content": [
+                            {"type": "image_url", "image_url": {"url": "data:image/png;base64,?"}},
+                            {"type": "image", "source": {"type": "base64", "data": "?"}},
+                        ],
+                    }
+                ]
+            },
+            "no base64",
+        ),
     ],
 )
 def test_a_wrong_request_is_an_error_that_says_what_is_wrong(
@@ -197,3 +228,114 @@ def test_no_request_breaks_a_server(protocol: Protocol, data: st.DataObject) -> 
     break_somewhere(data, body)
     with contextlib.suppress(InputError):
         assert isinstance(protocol.parse(body).model, str)
+
+
+# What else clients and callers give.
+
+
+@both
+def test_results_alone(protocol: Protocol) -> None:
+    """The messages that carry results, as a caller without a conversation gets them."""
+    image = ImageContent(data=b"x", mime_type="image/png")
+    results = [
+        ResultCanister(invocation_id="c1", content=(TextualContent(text="alpha"),)),
+        ResultCanister(invocation_id="c2", content=(image,), error=Fault(category="execution", message="No.")),
+    ]
+    native = json.loads(encode(list(protocol.invocations.nativize_results(results))))
+    assert native == json.loads(write(protocol, results))["messages"]
+    assert len(native) == (1 if protocol is ANTHROPIC else 3)
+    assert protocol.invocations.nativize_results([]) == []
+
+
+def test_reasoning_of_one_message_is_one() -> None:
+    """Two members of one name would lose one of them."""
+
+    def thought(**data: Any) -> OpaqueContent:
+        return OpaqueContent(protocol="openai-chat", kind="reasoning", data=freeze(data))
+
+    first = thought(reasoning_content="One. ", reasoning_details=[{"a": 1}], extra_content={"a": 1}, reasoning="x")
+    second = thought(reasoning_content="Two.", reasoning_details=[{"b": 2}], extra_content={"b": 2}, reasoning=["y"])
+    call = InvocationCanister(identifier="c1", name="read_file")
+    canisters: list[Canister] = [
+        UserCanister.of("Hi."),
+        AssistantCanister(content=(first,)),
+        call,
+        AssistantCanister(content=(second,)),
+    ]
+    body = write(CHAT, canisters, reasoning_replay="always")
+    assert body.count(b'"reasoning_content"') == 1
+    message = json.loads(body)["messages"][1]
+    assert message["reasoning_content"] == "One. Two."
+    assert message["reasoning_details"] == [{"a": 1}, {"b": 2}]
+    assert message["extra_content"] == {"a": 1, "b": 2}
+    assert message["reasoning"] == ["y"]
+    assert message["content"] == ""
+    assert write(CHAT, [AssistantCanister(content=(first, second))], reasoning_replay="always").count(b"Two.") == 1
+
+
+def test_histories_of_chat_clients() -> None:
+    data = "data:text/plain;base64,YWxwaGE="
+    messages: list[Any] = [
+        {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]},
+        {"role": "user", "content": [{"type": "file", "file": {"filename": "a.txt", "file_data": data}}]},
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}]},
+        {"role": "assistant", "content": None, "refusal": "No."},
+        {"role": "assistant", "tool_calls": [{"id": "c1", "function": {"name": "f", "arguments": "{}"}}]},
+        {
+            "role": "tool",
+            "tool_call_id": "c1",
+            "content": [{"type": "text", "text": "al"}, {"type": "text", "text": "pha"}],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": ""},
+    ]
+    assert CHAT.parse({"model": "m", "messages": messages}).canisters == (
+        SupervisorCanister.of("Be brief."),
+        UserCanister(content=(DocumentContent(data=b"alpha", mime_type="text/plain"),)),
+        UserCanister(content=(DocumentContent(url="https://example.org/a.png", mime_type="image/*"),)),
+        AssistantCanister.of("No."),
+        AssistantCanister(),
+        InvocationCanister(identifier="c1", name="f", raw="{}"),
+        ResultCanister(invocation_id="c1", content=(TextualContent(text="alpha"),)),
+        ResultCanister(invocation_id="c1"),
+    )
+
+
+def test_histories_of_messages_clients() -> None:
+    odd = {"type": "document", "source": {"type": "content", "content": "x"}}
+    held = {"type": "image", "source": {"type": "file", "file_id": "f"}}
+    messages: list[Any] = [
+        {"role": "user", "content": [odd, held, {"type": "image", "source": {"type": "url", "url": "https://a/b"}}]},
+        {"role": "assistant", "content": ""},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1"}]},
+    ]
+    native = {"model": "m", "system": "Be brief.", "messages": messages}
+    assert ANTHROPIC.parse(native).canisters == (
+        SupervisorCanister.of("Be brief."),
+        UserCanister(
+            content=(
+                OpaqueContent(protocol="anthropic", kind="document", data=freeze(odd)),
+                OpaqueContent(protocol="anthropic", kind="image", data=freeze(held)),
+                DocumentContent(url="https://a/b", mime_type="image/*"),
+            )
+        ),
+        AssistantCanister(),
+        ResultCanister(invocation_id="c1"),
+    )
+
+
+@both
+@pytest.mark.parametrize(
+    ("sent", "why"),
+    [("[1]", "an array"), ("7", "a number"), ('"x"', "a text"), ("true", "a boolean"), ("null", "null")],
+)
+def test_arguments_that_are_no_object(protocol: Protocol, sent: str, why: str) -> None:
+    native: Any = {
+        "anthropic": {"content": [{"type": "tool_use", "id": "c", "name": "f", "input": sent}]},
+        "openai-chat": {
+            "choices": [{"message": {"tool_calls": [{"id": "c", "function": {"name": "f", "arguments": sent}}]}}]
+        },
+    }[protocol.name]
+    (invocation,) = protocol.invocations.normalize_invocations(native)
+    assert invocation.fault is not None
+    assert f"they are {why}, not an object" in invocation.fault.message
+    assert invocation.raw == sent
