@@ -329,7 +329,7 @@ async def execute_invoker(invoker: Invoker, arguments: Mapping[str, Any], contex
         auxdata=context.auxdata,
         namespaces={invoker.ensemble.name: context.namespace},
     )
-    prepared = execution.prepare(invocation, Offer.of_invokers((invoker,)), around)
+    prepared = execution.prepare(invocation, Offer((invoker,)), around)
     if isinstance(prepared, Prepared):
         prepared = await execution.confirm(prepared, around)
     if isinstance(prepared, ResultCanister):

@@ -28,11 +28,6 @@ class Offer:
         self.encodings: dict[object, bytes] = {}
 
     @classmethod
-    def of_invokers(cls, invokers: Iterable[Invoker]) -> "Offer":
-        """An offer of just these."""
-        return cls(invokers)
-
-    @classmethod
     def of(
         cls,
         ensembles: Sequence[Ensemble],
