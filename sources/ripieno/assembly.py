@@ -25,7 +25,7 @@ from ripieno.exceptions import (
     RipienoError,
 )
 from ripieno.execution import Execution, Recorder
-from ripieno.gathering import Gathered, Places, gather
+from ripieno.gathering import Gathered, Places, gather, prefix_of
 from ripieno.loading import locate
 from ripieno.naming import split
 from ripieno.offers import Offer
@@ -131,7 +131,7 @@ class Assembly:
             descriptor.name,
             opener=opener(descriptor, origins, self.surroundings),
             configuration=descriptor.configuration,
-            prefix=_prefix(descriptor),
+            prefix=prefix_of(descriptor),
             required=descriptor.required,
             description=descriptor.description,
             surroundings=self.surroundings,
@@ -139,21 +139,11 @@ class Assembly:
 
     async def _connect(self, ensembles: Sequence[Ensemble]) -> None:
         """All at once. An optional one that fails is left out, with its reason; a required one ends the start."""
-        tasks = [asyncio.create_task(ensemble.connect()) for ensemble in ensembles]
-        try:
-            outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-        except BaseException:
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await _disconnect(ensembles)
-            raise
         failures: list[RipienoError] = []
         connected: list[Ensemble] = []
-        for ensemble, outcome in zip(ensembles, outcomes, strict=True):
+        for ensemble, outcome in zip(ensembles, await _connect(ensembles), strict=True):
             if outcome is None:
                 connected.append(ensemble)
-            elif not isinstance(outcome, RipienoError):
-                await _disconnect(ensembles)
-                raise outcome
             elif ensemble.required:
                 failures.append(outcome)
             else:
@@ -290,26 +280,37 @@ class prepare_ensembles:
 
 @contextlib.asynccontextmanager
 async def connected(*ensembles: Ensemble) -> AsyncGenerator[tuple[Ensemble, ...], None]:
-    """Ensembles that a program made itself, connected together and disconnected at the end."""
+    """Ensembles that a program made itself, connected together and disconnected at the end.
+
+    Errors on entering: ``AssemblyFailure``, with every reason; whatever had been connected is disconnected.
+    """
+    failures = [outcome for outcome in await _connect(ensembles) if outcome is not None]
     try:
-        async with asyncio.TaskGroup() as group:
-            for ensemble in ensembles:
-                group.create_task(ensemble.connect())
+        if failures:
+            raise AssemblyFailure("Start-up failed:", failures)
         yield ensembles
     finally:
         await _disconnect(ensembles)
 
 
+async def _connect(ensembles: Sequence[Ensemble]) -> list[RipienoError | None]:
+    """Connects all at once: for each why it failed, or None. Whatever else ends it leaves none connected."""
+    tasks = [asyncio.create_task(ensemble.connect()) for ensemble in ensembles]
+    try:
+        outcomes: list[RipienoError | None] = []
+        for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+            if outcome is not None and not isinstance(outcome, RipienoError):
+                raise outcome
+            outcomes.append(outcome)
+    except BaseException:
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await _disconnect(ensembles)
+        raise
+    return outcomes
+
+
 async def _disconnect(ensembles: Sequence[Ensemble]) -> None:
     await asyncio.gather(*(ensemble.disconnect() for ensemble in ensembles))
-
-
-def _prefix(descriptor: EnsembleDescriptor) -> str:
-    """What stands before its tools' names: what it says; else its name when it is foreign; else nothing."""
-    if descriptor.prefix is not None:
-        return descriptor.prefix
-    foreign = descriptor.layer.startswith("plugin ") or (descriptor.connection is not None and not descriptor.invokers)
-    return descriptor.name if foreign else ""
 
 
 def _variables(gathered: Gathered, environment: Mapping[str, str]) -> Mapping[str, str]:

@@ -133,7 +133,10 @@ class SerializationInvalidity(InputError):
 
 
 class AssemblyFailure(ExceptionGroup[RipienoError], RipienoError):
-    """Start-up failed. The members are all reasons; whatever had been connected is disconnected."""
+    """Start-up failed. The members are all reasons; whatever had been connected is disconnected.
+
+    A traceback shows each member, so ``str`` only counts them; ``text`` is for people who see no traceback.
+    """
 
     def __new__(cls, message: str, failures: Sequence[RipienoError]) -> "AssemblyFailure":
         return super().__new__(cls, message, failures)
@@ -144,9 +147,10 @@ class AssemblyFailure(ExceptionGroup[RipienoError], RipienoError):
     def derive(self, excs: Sequence[Any], /) -> "AssemblyFailure":  # type: ignore[override]
         return AssemblyFailure(self.message, excs)
 
-    def __str__(self) -> str:
-        reasons = "\n".join(str(failure) for failure in self.exceptions)
-        return f"{self.message}\n{reasons}"
+    @property
+    def text(self) -> str:
+        """The message, and every reason below it."""
+        return "\n".join([self.message, *map(str, self.exceptions)])
 
 
 class ConnectionFailure(RipienoError):

@@ -144,7 +144,22 @@ def _caller_parts(configuration: str | os.PathLike[str] | Mapping[str, Any] | No
     if isinstance(configuration, Mapping):
         parts, problems = read_parts(configuration, layer=_CALLER)
         return [ConfigurationPart(parts=parts, file="the mapping", layer=_CALLER, problems=problems)]
-    return [read_configuration_part(pathlib.Path(configuration), layer=_CALLER)]
+    path = pathlib.Path(configuration)
+    part = read_configuration_part(path, layer=_CALLER)
+    return [part if path.exists() else _with_advice(part)]
+
+
+def _with_advice(part: ConfigurationPart) -> ConfigurationPart:
+    """A configuration file that is not there, with what would be one."""
+    how = (
+        'A configuration is a TOML file, such as the two lines [ensembles] and enabled = ["io"]; an empty one will do. '
+        "What may stand in it: ripieno schema config"
+    )
+    problems = [
+        dataclasses.replace(problem, hint=" ".join(hint for hint in (problem.hint, how) if hint))
+        for problem in part.problems
+    ]
+    return dataclasses.replace(part, problems=tuple(problems))
 
 
 def _layers(
@@ -215,6 +230,14 @@ def _combine(tables: Sequence[Mapping[str, Any]]) -> tuple[ConfigurationDescript
     return combine(plain), narrowed
 
 
+def prefix_of(descriptor: EnsembleDescriptor) -> str:
+    """What stands before its tools' names: what it says; else its name when it is foreign; else nothing."""
+    if descriptor.prefix is not None:
+        return descriptor.prefix
+    foreign = descriptor.layer.startswith("plugin ") or (descriptor.connection is not None and not descriptor.invokers)
+    return descriptor.name if foreign else ""
+
+
 def _providers(
     loaded: Mapping[str, ProviderDescriptor], configuration: ConfigurationDescriptor, problems: list[Problem]
 ) -> Mapping[str, ProviderDescriptor]:
@@ -241,19 +264,19 @@ def _choose(
     """
     try:
         if configuration.enabled is not None:
-            names = list(configuration.enabled)
+            names, by = list(configuration.enabled), "under [ensembles] enabled"
         else:
             profile = configuration.profile or DEFAULT_PROFILE
             if profile not in profiles:
                 raise NameAbsence("profile", profile, profiles)
-            names = list(profiles[profile].ensembles)
+            names, by = list(profiles[profile].ensembles), f"by the profile {profile!r}"
             names += sorted(one.name for one in known.values() if one.layer != "package" and one.name not in names)
-        missing = [name for name in names if name not in known]
-        if missing:
-            hint = "It is named under [ensembles] enabled, or by the profile."
-            raise NameAbsence("ensemble", missing[0], known, hint=hint)
     except InputError as error:
         failures.append(error)
+        return ()
+    missing = [NameAbsence("ensemble", name, known, hint=f"It is named {by}.") for name in names if name not in known]
+    if missing:
+        failures.extend(missing)
         return ()
     if narrowed is not None:
         names = [name for name in names if name in narrowed]

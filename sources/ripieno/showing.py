@@ -151,7 +151,7 @@ def _write(stream: TextIO, text: str, style: str = "") -> None:
     stream.flush()
 
 
-def _arguments(event: ExecutionBegan) -> str:
+def _arguments(event: ExecutionBegan | ResultReady) -> str:
     return brief(canonical(event.invocation.arguments).decode())
 
 
@@ -170,7 +170,10 @@ def _result(event: ResultReady) -> str:
         said = f"{result.error.category}: {brief(result.error.message)} {advice}".rstrip()
     else:
         said = brief(result.text) or "(nothing)"
-    return f"< {event.tool} ({', '.join(marks)}) {said}"
+    if result.report.attempts:
+        return f"< {event.tool} ({', '.join(marks)}) {said}"
+    # It never began, so no line has told its arguments.
+    return f"x {event.tool} {_arguments(event)} ({', '.join(marks)}) {said}"
 
 
 def _count(number: int, thing: str) -> str:

@@ -87,7 +87,7 @@ def test_common_options_stand_before_or_after_the_command(call: Call, user: User
     workspace, config = ("--workspace", str(tmp_path / "other")), ("--config", str(tmp_path / "some.toml"))
     reading = ("invoke", "io.read_file", "path=here.txt")
     for arguments in ((*workspace, *reading), (*reading, *workspace)):
-        assert call(*arguments) == Done(0, "found", "")
+        assert call(*arguments) == Done(0, "found\n", "")
     for arguments in (
         (*config, *workspace, *reading),
         (*reading, *config, *workspace),
@@ -153,7 +153,7 @@ def test_a_reader_that_leaves_is_no_error(user: User) -> None:
 def test_what_a_stream_cannot_write_is_escaped(user: User) -> None:
     (user.workspace / "a.txt").write_text("Grüße", encoding="utf-8")
     done = user.run("invoke", "io.read_file", "path=a.txt", PYTHONIOENCODING="ascii")
-    assert (done.returncode, done.stdout) == (0, "Gr\\xfc\\xdfe")
+    assert (done.returncode, done.stdout) == (0, "Gr\\xfc\\xdfe\n")
 
 
 PLUGIN = """

@@ -117,6 +117,14 @@ def test_named_files_are_checked_by_what_they_are(call: Call, user: User) -> Non
     assert "no such file" in call("check", "nowhere.toml").out
 
 
+def test_the_name_of_an_ensemble_gets_the_command_that_checks_it(call: Call, poor: pathlib.Path) -> None:
+    for named in ("poor", "poor.count"):
+        done = call("check", named)
+        assert done.code == exits.INPUT
+        assert f"'poor' is an ensemble. Did you mean: ripieno check {poor}" in done.out
+    assert "an ensemble" not in call("check", "poor.toml").out
+
+
 def test_good_files_pass_by_name(call: Call, user: User, poor: pathlib.Path) -> None:
     (user.workspace / "score.toml").write_text('[score]\nname = "x"\n[[turns]]\ntext = "y"\n')
     for place in (poor.parent, poor, poor.parent / "poor" / "rich_tool.toml", user.workspace / "score.toml"):

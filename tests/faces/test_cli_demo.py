@@ -1,15 +1,20 @@
 """``ripieno demo`` and ``ripieno rehearse``."""
 
+import os
 import pathlib
+import shlex
 import signal
 import socket
+import sys
 
 import anthropic
 import openai
 import pytest
 
 from ripieno.cli import exits
-from tests.faces.commanding import PATIENCE, User
+from ripieno.cli.scores import FOLDER
+from ripieno.scores import Score
+from tests.faces.commanding import PATIENCE, ROOT, User
 
 SCORE = '[score]\nname = "mine"\n[[turns]]\ntext = "Hello from the score."\n'
 
@@ -99,6 +104,43 @@ def test_the_environment_that_a_rehearsal_prints_is_enough(user: User, monkeypat
         assert asked.stdout == "Hello from the score.\n"
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
+
+
+def test_a_rehearsal_says_what_it_wants_and_warns_of_what_it_does_not_get(user: User) -> None:
+    with user.start("rehearse", "demo") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        text = ""
+        while "expects to be asked" not in text:
+            text += process.stdout.readline()
+        folder = ROOT / "sources" / "ripieno" / "data" / "demo" / "ensembles"
+        rows = [line.split() for line in text.splitlines() if line.endswith(".toml")]
+        assert [row[0] for row in rows] == ["io", "clock", "count"]
+        assert [row[-2:] for row in rows[1:]] == [
+            ["clock__tell_time", str(folder / "clock.toml")],
+            ["count_lines", str(folder / "count.toml")],
+        ]
+        question = Score.read(FOLDER / "demo.toml").prompt
+        assert f"Then: ripieno ask -m rehearsed/demo {shlex.quote(question)}\n" in text
+        # Somebody who asks something else, with other tools, is answered and told of.
+        configuration = text[text.index("  [providers.rehearsed]") : text.index("Then: ")]
+        user.configure(configuration.partition("  [ensembles]")[0])
+        other = user.run("ask", "-m", "rehearsed/demo", "Hello")
+        assert (other.returncode, "I look around first." in other.stdout) == (0, True)
+        warnings = [process.stderr.readline() for _ in range(2)]
+        assert "does not offer clock__tell_time, count_lines, which the score 'demo' calls" in warnings[0]
+        assert "begins with 'Hello'" in warnings[1]
+        assert question in warnings[1]
+        # Whoever does as it says is not warned of, and hears it to its end.
+        user.configure(configuration + '[confirmation]\napprove = ["io.write_file"]\n')
+        (user.workspace / "README.rst").write_text("A title\n")
+        path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+        asked = user.run("ask", "-m", "rehearsed/demo", question, PATH=path)
+        assert asked.returncode == 0, asked.stderr
+        assert 'README.rst begins with "A title"' in asked.stdout
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+        assert process.stderr.read() == ""
 
 
 def test_a_port_can_be_chosen_and_may_be_taken(user: User) -> None:

@@ -110,9 +110,13 @@ def test_reading_never_fails_whatever_the_schema_is(text: str, schema: Any) -> N
     assert types_of(schema if not isinstance(schema, dict) else {"x-odd": schema}, {}) >= {"string"}
 
 
-def test_the_text_of_a_result_is_printed_as_it_is(call: Call, user: User) -> None:
+def test_the_text_of_a_result_is_printed_on_lines_of_its_own(call: Call, user: User) -> None:
     (user.workspace / "a.txt").write_text("one\ntwo\n\x1b[31m")
-    assert call("invoke", "io.read_file", "path=a.txt") == Done(0, "one\ntwo\n\x1b[31m", "")
+    assert call("invoke", "io.read_file", "path=a.txt") == Done(0, "one\ntwo\n\x1b[31m\n", "")
+    (user.workspace / "b.txt").write_text("one\n")
+    assert call("invoke", "io.read_file", "path=b.txt") == Done(0, "one\n", "")
+    (user.workspace / "c.txt").write_text("")
+    assert call("invoke", "io.read_file", "path=c.txt").code == 0
     assert call("invoke", "io.read_file", "path=a.txt", "start_line=2", "end_line=2").out.strip() == "two"
 
 
@@ -130,8 +134,8 @@ def test_json_is_the_object_of_the_specification(call: Call, user: User) -> None
 def test_arguments_may_come_as_json(user: User) -> None:
     (user.workspace / "a.txt").write_text("one")
     given = json.dumps({"path": "a.txt"})
-    assert user.run("invoke", "io.read_file", "--arguments", given).stdout == "one"
-    assert user.run("invoke", "io.read_file", "--arguments", "-", text=given).stdout == "one"
+    assert user.run("invoke", "io.read_file", "--arguments", given).stdout == "one\n"
+    assert user.run("invoke", "io.read_file", "--arguments", "-", text=given).stdout == "one\n"
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,12 @@ def test_mistakes_in_an_ensemble(call: Call, user: User, name: str) -> None:
 CONFIGURATIONS = {
     "unknown key": ("[limts]\nturns = 3\n", ["tools"], exits.INPUT, ["config.toml:1", "limts", "'limits'"]),
     "unknown ensemble": ('[ensembles]\nenabled = ["oi"]\n', ["tools"], exits.INPUT, ["'oi'", "io"]),
+    "unknown ensembles": (
+        '[ensembles]\nenabled = ["oi", "nothing", "io"]\n',
+        ["tools"],
+        exits.INPUT,
+        ["'oi'", "'nothing'", "[ensembles] enabled"],
+    ),
     "unknown profile": ('[ensembles]\nprofile = "minmal"\n', ["tools"], exits.INPUT, ["'minmal'", "'minimal'"]),
     "no such folder": ('[ensembles]\npaths = ["nowhere"]\n', ["tools"], exits.INPUT, ["nowhere"]),
     "no such plugin": (
@@ -181,6 +187,8 @@ def test_a_function_that_is_not_there_is_found_before_it_is_called(call: Call, u
         assert "good.toml:" in done.out
         for word in words:
             assert word in done.out, module
+        # Where the module itself is wrong, its line is named too.
+        assert module is None or f"{file.parent}/tools.py" in done.out, module
         called = call("invoke", "good.count_words")
         assert called.code == exits.REFUSED, module
         assert "Traceback" not in called.err

@@ -22,12 +22,47 @@ def test_a_new_ensemble_works_and_has_nothing_to_warn_of(call: Call, user: User)
         user.configuration / "ensembles" / "mine" / "tools.py",
     )
     assert f"Wrote {file}\nWrote {module}\n" in done.out
-    assert 'ripieno invoke mine.count_words text="to be or not to be"' in done.out
+    assert "ripieno invoke mine.greet_person name=Ada" in done.out
     assert call("check", "--strict").code == 0
-    called = call("invoke", "mine.count_words", "text=to be or not to be", "top=1")
-    assert (called.code, json.loads(called.out)) == (0, {"words": 6, "frequent": {"to": 2}})
-    empty = call("invoke", "mine.count_words", "text=")
-    assert (empty.code, "no words" in empty.err) == (exits.REFUSED, True)
+    assert call("invoke", "mine.greet_person", "name=Ada") == Done(0, "Hello, Ada!\n", "")
+    assert call("invoke", "mine.greet_person", "name=Ada", "greeting=Ciao").out == "Ciao, Ada!\n"
+    empty = call("invoke", "mine.greet_person", "name= ")
+    assert (empty.code, "The name is empty" in empty.err) == (exits.REFUSED, True)
+
+
+def test_two_new_ensembles_play_together(call: Call) -> None:
+    long = "ensemble-" + "x" * 40
+    for name in ("mine", "yours", long):
+        assert call("new", "ensemble", name).code == 0
+    assert call("check", "--strict").code == 0
+    listed = json.loads(call("tools", "--format", "json").out)["tools"]
+    assert {one["name"] for one in listed} > {"mine__greet_person", "yours__greet_person"}
+    assert call("invoke", f"{long}.greet_person", "name=Ada").code == 0
+
+
+def test_a_bundled_name_is_refused_before_anything_is_written(call: Call, user: User) -> None:
+    done = call("new", "ensemble", "io")
+    assert done.code == exits.INPUT
+    assert "io.toml" in done.err
+    assert "ripieno new ensemble my-io" in done.err
+    assert not user.configuration.exists()
+    assert call("new", "ensemble", "io", "--folder", "tools").code == exits.INPUT
+    assert call("new", "ensemble", "my-io").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        (["greetings"], "ripieno new ensemble greetings"),
+        (["ensembl", "greetings"], "ripieno new ensemble greetings"),
+        (["greetings", "--folder", "my tools"], "ripieno new ensemble greetings --folder 'my tools'"),
+    ],
+)
+def test_a_kind_that_was_left_out_is_named(call: Call, user: User, arguments: list[str], command: str) -> None:
+    done = call("new", *arguments)
+    assert done.code == exits.INPUT
+    assert f"Did you mean: {command}\n" in done.err
+    assert not user.configuration.exists()
 
 
 def test_nothing_is_overwritten(call: Call, user: User) -> None:
@@ -45,7 +80,7 @@ def test_a_new_ensemble_elsewhere_says_how_it_comes_to_play(call: Call, user: Us
     assert f"ripieno check {user.workspace}/tools/mine.toml" in done.out
     assert call("check", str(user.workspace / "tools")).code == 0
     (user.workspace / "some.toml").write_text('[ensembles]\npaths = ["tools"]\n')
-    assert call("--config", "some.toml", "invoke", "mine.count_words", "text=a b").code == 0
+    assert call("--config", "some.toml", "invoke", "mine.greet_person", "name=Ada").code == 0
 
 
 def test_a_new_ensemble_that_the_configuration_does_not_name(call: Call, user: User) -> None:

@@ -156,3 +156,16 @@ def test_only_the_ensemble_that_is_asked_for_is_connected(call: Call, user: User
     done = call("tools", "--ensemble", "io")
     assert (done.code, done.err) == (0, "")
     assert "read_file" in done.out
+
+
+def test_long_descriptions_are_whole_in_a_pipe_and_brief_on_a_terminal(call: Call, user: User) -> None:
+    long = "Says it, " + "and says it again, " * 20 + "and ends."
+    user.ensemble(
+        "echo", echo().replace("Says \\u001b[31mred\\u001b[0m things again\\u202e.", f"{long}\\nSecond line.")
+    )
+    for arguments in (("tools",), ("tools", "--protocol", "anthropic")):
+        assert f"{long} Second line.\n" in call(*arguments).out
+    with Screen(user, "tools", "--ensemble", "echo", COLUMNS="300") as screen:
+        assert screen.end() == 0
+        assert "Says it, and says" in screen.text
+        assert "and ends." not in screen.text

@@ -63,7 +63,7 @@ def shown(*events: Event) -> str:
         (result(), "< io.read_file (12 ms) (nothing)\n"),
         (
             result(error=Fault(category="denied", message="No."), attempts=0),
-            "< io.read_file (not run) denied: No.\n",
+            'x io.read_file {"path":"a.txt"} (not run) denied: No.\n',
         ),
         (ExecutionProgress(invocation_id="call_1", tool="a.b", done=1, total=3, message="half"), ". a.b 1 of 3 half\n"),
         (ExecutionProgress(invocation_id="call_1", tool="a.b", done=0.5), ". a.b 0.5\n"),

@@ -96,8 +96,9 @@ def make_assembly(
     gathered: Gathered, *, confirmer: Confirmer | None = None, alert: Callable[[Alert], None] | None = None
 ) -> Assembly:
     """The assembly, to be entered; alerts are said on standard error unless somebody else wants them."""
-    return Assembly(gathered, confirmer=confirmer, alert=_say_alert if alert is None else alert)
+    return Assembly(gathered, confirmer=confirmer, alert=say_alert if alert is None else alert)
 
 
-def _say_alert(alert: Alert) -> None:
+def say_alert(alert: Alert) -> None:
+    """An alert, as a line on standard error."""
     say(f"! {f'{alert.tool}: ' if alert.tool else ''}{alert.message}")

@@ -2,13 +2,16 @@
 
 import dataclasses
 import pathlib
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
 from ripieno.cli import exits
 from ripieno.cli.assembling import gather_layers, left_out_lines, left_out_mappings, project_of, project_warnings
+from ripieno.cli.auditing import audit, find_replaced
 from ripieno.cli.linting import lint
+from ripieno.cli.programs import find_missing_programs
 from ripieno.cli.resolving import resolve_functions
 from ripieno.cli.running import say
 from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
@@ -51,8 +54,8 @@ class Findings:
 def check(settings: Settings, paths: tuple[pathlib.Path, ...], strict: bool, importing: bool, output: Format) -> None:
     """Check descriptors and configuration, and say everything that is wrong.
 
-    Without PATH all layers are checked as they would be loaded; with PATH those files and folders. Nothing is
-    connected and no process is started. The exit code is 2 when there are errors; warnings are allowed, unless
+    Without PATH all layers are checked as they would be loaded together; with PATH those files and folders. Nothing
+    is connected and no process is started. The exit code is 2 when there are errors; warnings are allowed, unless
     --strict.
 
     \b
@@ -84,16 +87,19 @@ def _count(number: int, thing: str) -> str:
 
 def _check_layers(settings: Settings, importing: bool) -> Findings:
     gathered = gather_layers(settings, quiet=True)
-    findings = _examine_gathered(gathered, importing)
+    project = project_of(settings)
+    own = () if project is None or project.part is None else (project.part.file,)
+    findings = _examine_gathered(gathered, importing, own)
     # What is wrong in files that do not count is no error, and good to know before they are trusted.
-    found = (*findings.problems, *project_warnings(project_of(settings)))
+    found = (*findings.problems, *project_warnings(project))
     return dataclasses.replace(findings, problems=_sorted(found), left_out=gathered)
 
 
-def _examine_gathered(gathered: Gathered, importing: bool) -> Findings:
+def _examine_gathered(gathered: Gathered, importing: bool, files: Iterable[str] = ()) -> Findings:
+    """Everything about a whole configuration. ``files`` are those that have a say in it, beside its own."""
     known = tuple(gathered.known.values())
     found = [*_problems_of(gathered.failures), *gathered.warnings]
-    found += _examine(known, gathered.registry, importing)
+    found += [*_examine(known, gathered.registry, importing), *audit(gathered, (*gathered.files, *files))]
     return Findings(problems=_sorted(found), ensembles=len(known))
 
 
@@ -117,6 +123,7 @@ def _examine(descriptors: Sequence[EnsembleDescriptor], registry: Registry, impo
                 yield from locate(origin.check(descriptor))
     if importing:
         yield from resolve_functions(descriptors)
+    yield from find_missing_programs(descriptors)
     yield from lint(descriptors)
 
 
@@ -125,11 +132,12 @@ def _check_paths(settings: Settings, paths: Sequence[pathlib.Path], *, importing
     found: list[Problem] = []
     ensembles: list[pathlib.Path] = []
     count = 0
+    beneath = gather(settings.config)
     for path in _files(paths, found):
         try:
             document = read_toml(path)
         except ConfigurationInvalidity as invalidity:
-            found.extend(invalidity.problems)
+            found.extend(invalidity.problems if path.exists() else _meant(path, beneath, invalidity.problems))
             continue
         kind = next((kind for kind in _KINDS if kind in document.mapping), "config")
         if kind == "ensemble":
@@ -142,8 +150,21 @@ def _check_paths(settings: Settings, paths: Sequence[pathlib.Path], *, importing
             found.extend(_check_document(kind, document))
     loaded = load_ensembles([Layer(name="caller", paths=tuple(ensembles))])
     known = tuple(loaded.ensembles.values())
-    found += [*loaded.problems, *_examine(known, gather(settings.config).registry, importing)]
+    found += [*loaded.problems, *_examine(known, beneath.registry, importing)]
+    found += locate(find_replaced(beneath, known))
     return Findings(problems=_sorted(found), ensembles=len(known) + count)
+
+
+def _meant(path: pathlib.Path, gathered: Gathered, problems: Sequence[Problem]) -> Iterator[Problem]:
+    """The problems of a file that is not there, with the command that checks the ensemble of its name."""
+    name, _, tool = path.name.partition(".")
+    descriptor = gathered.known.get(name)
+    if descriptor is None or tool == "toml":
+        yield from problems
+        return
+    where = "" if descriptor.file is None else f" {shlex.quote(descriptor.file)}"
+    hint = f"{name!r} is an ensemble. Did you mean: ripieno check{where}"
+    yield from (dataclasses.replace(problem, hint=hint) for problem in problems)
 
 
 def _files(paths: Iterable[pathlib.Path], found: list[Problem]) -> Iterator[pathlib.Path]:

@@ -1,26 +1,30 @@
 """``ripieno invoke``: one call of one tool, through the same pipeline as a model's calls."""
 
 import sys
+import traceback
 from collections.abc import Sequence
 
 import click
 
+from ripieno.calls import settle
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.cli import exits
 from ripieno.cli.arguments import read_object, read_pairs
-from ripieno.cli.assembling import gather_layers, make_assembly, only, require_ensembles
+from ripieno.cli.assembling import gather_layers, make_assembly, only, require_ensembles, say_alert
+from ripieno.cli.explaining import Called, explain, suggest_tool
 from ripieno.cli.running import run_async, say
 from ripieno.cli.settings import Settings, common, pass_settings
 from ripieno.cli.tables import print_json
 from ripieno.cli.terminal import Terminal, make_confirmer
 from ripieno.confirmation import Confirmer
 from ripieno.contents import TextualContent
-from ripieno.events import Event, ExecutionProgress
-from ripieno.exceptions import InputError
-from ripieno.execution import Circumstances
+from ripieno.ensembles import Invoker
+from ripieno.events import Alert, Event, ExecutionProgress
+from ripieno.execution import Circumstances, Execution, Prepared
 from ripieno.gathering import Gathered
 from ripieno.jsonvalues import freeze
 from ripieno.naming import split
+from ripieno.offers import Offer
 from ripieno.showing import Renderer, clean
 
 
@@ -37,7 +41,7 @@ from ripieno.showing import Renderer, clean
     type=click.Choice(("text", "json")),
     default="text",
     show_default=True,
-    help="The result as text, or the whole of it as JSON.",
+    help="The result as text, on lines of its own; or the whole of it as JSON.",
 )
 @common
 @pass_settings
@@ -54,23 +58,28 @@ def invoke(settings: Settings, *, tool: str, pairs: tuple[str, ...], text: str |
       ripieno invoke io.write_file --arguments '{"path": "a.txt", "content": "Hello"}' --yes
     """
     ensemble, name = split(tool)
-    if not name:
-        raise InputError(f"A tool is named ENSEMBLE.TOOL, such as io.read_file; not {tool!r}.")
     if text is not None and pairs:
         raise click.UsageError("Give arguments as KEY=VALUE or with --arguments, not both.")
     gathered = gather_layers(settings)
+    if not name:
+        raise suggest_tool(tool, pairs, gathered)
     if not gathered.failures:
         require_ensembles(gathered, [ensemble])
         gathered = only(gathered, [ensemble])
     given = None if text is None else read_object(sys.stdin.read() if text == "-" else text)
     with Terminal() as terminal:
         confirmer = make_confirmer(terminal, yes=yes)
-        result = run_async(_invoke(gathered, tool, pairs, given, confirmer), wake=terminal.interrupt)
+        called = run_async(_invoke(gathered, tool, pairs, given, confirmer), wake=terminal.interrupt)
+    if called.bug is not None and settings.debug:
+        traceback.print_exception(called.bug)
     if output == "json":
-        print_json(result.response_mapping())
-    else:
-        _print_text(result)
-    raise click.exceptions.Exit(exits.GOOD if result.error is None else exits.REFUSED)
+        print_json(called.result.response_mapping())
+    # A model would never read what the bug was, so neither does the JSON say it.
+    if called.result.error is not None and (output == "text" or called.bug is not None):
+        say(explain(called, gathered, confirmer, debug=settings.debug))
+    if output == "text":
+        _print_text(called.result)
+    raise click.exceptions.Exit(exits.GOOD if called.result.error is None else exits.REFUSED)
 
 
 async def _invoke(
@@ -79,8 +88,13 @@ async def _invoke(
     pairs: Sequence[str],
     given: dict[str, object] | None,
     confirmer: Confirmer,
-) -> ResultCanister:
-    async with make_assembly(gathered, confirmer=confirmer) as assembly:
+) -> Called:
+    held: dict[str | None, list[Alert]] = {}
+
+    def alert(one: Alert) -> None:
+        held[one.tool].append(one) if one.tool in held else say_alert(one)
+
+    async with make_assembly(gathered, confirmer=confirmer, alert=alert) as assembly:
         invoker = assembly.access_invoker(tool)
         arguments = read_pairs(pairs, invoker.arguments_schema) if given is None else given
         invocation = InvocationCanister(identifier="call_1", name=invoker.exposed, arguments=freeze(arguments))
@@ -91,19 +105,34 @@ async def _invoke(
                 renderer.show(event)
 
         around = Circumstances(conversation="command line", turn=1, notify=notify)
-        return await assembly.execution.execute(invocation, ensembles=(invoker.ensemble,), circumstances=around)
+        held[invoker.identity] = []
+        called = await _call(assembly.execution, invocation, invoker, around)
+    # The alert of a bug is left out: the bug itself is explained.
+    for one in held[invoker.identity] if called.bug is None else ():
+        say_alert(one)
+    return called
+
+
+async def _call(
+    execution: Execution, invocation: InvocationCanister, invoker: Invoker, around: Circumstances
+) -> Called:
+    """One call by the stages of the pipeline, because its result alone does not have what a tool raised."""
+    prepared = execution.prepare(invocation, Offer.of((invoker.ensemble,)), around)
+    if isinstance(prepared, Prepared):
+        prepared = await execution.confirm(prepared, around)
+    call = execution.launch(prepared, around) if isinstance(prepared, Prepared) else prepared
+    if isinstance(call, ResultCanister):
+        return Called(result=call, invoker=invoker)
+    await settle((call,))
+    return Called(result=call.result.result(), invoker=invoker, bug=call.bug)
 
 
 def _print_text(result: ResultCanister) -> None:
-    if result.error is not None:
-        say(result.error.text())
     terminal = sys.stdout.isatty()
     for content in result.content:
         if isinstance(content, TextualContent):
             written = clean(content.text) if terminal else content.text
-            sys.stdout.write(written)
-            # On a terminal the prompt must not stand behind the text; a file gets what the tool said.
-            if terminal and not written.endswith("\n"):
-                sys.stdout.write("\n")
+            # A prompt, or the next line of a script's output, must not stand behind the text.
+            sys.stdout.write(written if written.endswith("\n") or not written else f"{written}\n")
         else:
             say(f"[{type(content).__name__}: use --format json, or another program, for what is no text]")

@@ -2,13 +2,14 @@
 
 import pathlib
 import re
+import shlex
 
 import click
 
 from ripieno.cli.settings import Settings, common, pass_settings
 from ripieno.descriptors.ensembles import ENSEMBLE_NAME
-from ripieno.exceptions import InputError
-from ripieno.gathering import Places, gather
+from ripieno.exceptions import InputError, nearest
+from ripieno.gathering import Gathered, Places, gather
 from ripieno.showing import clean
 
 _DESCRIPTOR = """\
@@ -16,7 +17,8 @@ _DESCRIPTOR = """\
 
 [ensemble]
 name = "{name}"
-description = "Says things about texts"
+description = "Greets people"
+prefix = "{prefix}"
 module = "./{name}/tools.py"        # where the functions are; each has the name of its invoker
 
 [defaults]
@@ -24,43 +26,55 @@ effect = "none"                     # none, read, write or destructive: the last
 timeout = 10                        # seconds
 
 [[invokers]]
-name = "count_words"
-description = "Counts the words of a text, and how often the most frequent ones occur."
+name = "greet_person"               # you call it {name}.greet_person; a model sees {prefix}__greet_person
+description = "Greets a person by name."
 
 [invokers.arguments]
 type = "object"
-required = ["text"]
+required = ["name"]
 
-[invokers.arguments.properties.text]
+[invokers.arguments.properties.name]
 type = "string"
-description = "The text"
+description = "The person's name"
 
-[invokers.arguments.properties.top]
-type = "integer"
-description = "How many of the most frequent words to name"
-minimum = 0
-maximum = 100
-default = 3
+[invokers.arguments.properties.greeting]
+type = "string"
+description = "The word to greet with"
+default = "Hello"
 """
 _MODULE = '''\
 """The functions of the ensemble {name}. They are imported when they are first called."""
 
-import collections
-
 from ripieno.plugin import Context, ValidationFault
 
 
-def count_words(context: Context, arguments: dict) -> dict:
+def greet_person(context: Context, arguments: dict) -> str:
     """Arguments have been validated, and defaults filled in. What is returned may be a string or JSON."""
-    words = arguments["text"].lower().split()
-    if not words:
-        raise ValidationFault("The text has no words.", suggestion="Give it a text with words in it.")
-    frequent = collections.Counter(words).most_common(arguments["top"])
-    return {{"words": len(words), "frequent": dict(frequent)}}
+    name = arguments["name"].strip()
+    if not name:
+        # What a model should read, and can mend, is a fault; any other exception is a bug of this file.
+        raise ValidationFault("The name is empty.", suggestion="Give the name of a person.")
+    return f"{{arguments['greeting']}}, {{name}}!"
 '''
+#: Characters of a prefix, at most.
+_PREFIX = 32
 
 
-@click.group()
+class Kinds(click.Group):
+    """What can be made; a name that stands where its kind should gets the whole command."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            kinds = nearest(args[0], self.commands) or tuple(self.commands)
+            rest = args[1:] if nearest(args[0], self.commands) else args
+            commands = " or ".join(shlex.join(["ripieno", "new", kind, *rest]) for kind in kinds)
+            raise click.UsageError(f"{args[0]!r} is no kind of thing that can be made. Did you mean: {commands}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Kinds)
 @common
 def new() -> None:
     """Make something new that works already.
@@ -93,6 +107,8 @@ def ensemble(settings: Settings, name: str, folder: pathlib.Path | None) -> None
     """
     if not re.fullmatch(ENSEMBLE_NAME.pattern or "", name):
         raise InputError(f"{name!r} cannot name an ensemble: it must be {ENSEMBLE_NAME.shape}.{_proposal(name)}")
+    gathered = gather(settings.config)
+    _refuse_taken(gathered, name)
     place = (folder or Places.of_user().configuration / "ensembles").absolute()
     descriptor, module = place / f"{name}.toml", place / name / "tools.py"
     taken = [str(path) for path in (descriptor, module) if path.exists()]
@@ -101,7 +117,7 @@ def ensemble(settings: Settings, name: str, folder: pathlib.Path | None) -> None
     for path, text in ((descriptor, _DESCRIPTOR), (module, _MODULE)):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
-            file.write(text.format(name=name))
+            file.write(text.format(name=name, prefix=name[:_PREFIX]))
         click.echo(clean(f"Wrote {path}"))
     click.echo(clean(_next(settings, name, place, named=folder is not None)))
 
@@ -111,9 +127,20 @@ def _proposal(name: str) -> str:
     return f" {proposed!r} would do." if proposed else ""
 
 
+def _refuse_taken(gathered: Gathered, name: str) -> None:
+    """Errors: ``InputError`` for a name of somebody else's ensemble, which a file of that name would replace."""
+    holder = gathered.known.get(name)
+    if holder is not None and (holder.layer == "package" or holder.layer.startswith("plugin ")):
+        owner = "a bundled ensemble" if holder.layer == "package" else f"an ensemble of the {holder.layer}"
+        raise InputError(
+            f"{name!r} is the name of {owner} ({holder.file}), which a file of yours with this name would replace. "
+            f"Choose another name: ripieno new ensemble my-{name}"
+        )
+
+
 def _next(settings: Settings, name: str, place: pathlib.Path, *, named: bool) -> str:
     """What to do with it, which depends on where it is."""
-    call = f'ripieno invoke {name}.count_words text="to be or not to be"'
+    call = f"ripieno invoke {name}.greet_person name=Ada"
     if not named:
         gathered = gather(settings.config)
         if not gathered.failures and all(descriptor.name != name for descriptor in gathered.ensembles):

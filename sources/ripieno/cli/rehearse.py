@@ -1,12 +1,19 @@
 """``ripieno rehearse``: serves a score as a model over every wire format, for programs that talk to models."""
 
 import asyncio
+import json
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
 
 import click
 
-from ripieno.cli.running import Interrupted, run_async
-from ripieno.cli.scores import find_score
+from ripieno.cli.running import Interrupted, run_async, say
+from ripieno.cli.scores import WantedEnsemble, find_score, wanted_ensembles
 from ripieno.cli.settings import Settings, common, pass_settings
+from ripieno.cli.tables import print_table
 from ripieno.gathering import gather
 from ripieno.processors import Protocol
 from ripieno.rehearsal.server import base_url, create_application, serve
@@ -32,16 +39,18 @@ def rehearse(settings: Settings, score: str, port: int) -> None:
       ripieno rehearse demo --port 8001
     """
     played = find_score(score)
-    registry = gather(settings.config).registry
+    gathered = gather(settings.config)
+    registry = gathered.registry
     protocols: list[Protocol] = [registry.resolve("protocols", name) for name in sorted(registry.protocols)]
     try:
-        run_async(_serve(played, protocols, port))
+        run_async(_serve(played, protocols, port, wanted_ensembles(played, gathered)))
     except Interrupted:
         click.echo("The rehearsal is over.")
 
 
-async def _serve(score: Score, protocols: list[Protocol], port: int) -> None:
-    async with serve(create_application(score, protocols), port=port) as url:
+async def _serve(score: Score, protocols: list[Protocol], port: int, wanted: Sequence[WantedEnsemble]) -> None:
+    application = create_application(score, protocols, warn=lambda text: say(f"! {text}"))
+    async with serve(application, port=port) as url:
         click.echo(f"The score {score.name!r} plays at {url}, until Ctrl-C. The model is scripted.")
         for protocol in protocols:
             click.echo(f"  {protocol.name:<18} {base_url(url, protocol)}")
@@ -49,9 +58,23 @@ async def _serve(score: Score, protocols: list[Protocol], port: int) -> None:
         for protocol in {protocol.sdk: protocol for protocol in reversed(protocols)}.values():
             variable = protocol.sdk.upper()
             click.echo(f"  export {variable}_BASE_URL={base_url(url, protocol)} {variable}_API_KEY=none")
-        click.echo("or ripieno, in a configuration; then: ripieno ask -m rehearsed/" + score.name + " ...")
-        click.echo(f'  [providers.rehearsed]\n  protocol = "{protocols[-1].name}"')
+        click.echo(f'or ripieno, in a configuration:\n  [providers.rehearsed]\n  protocol = "{protocols[-1].name}"')
         click.echo(f'  base_url = "{base_url(url, protocols[-1])}"')
-        if score.prompt:
-            click.echo(clean(f"It expects to be asked: {score.prompt}"))
+        _print_wishes(score, wanted)
         await asyncio.Event().wait()
+
+
+def _print_wishes(score: Score, wanted: Sequence[WantedEnsemble]) -> None:
+    """What the score wants of whoever asks it: ensembles, and a first question."""
+    folders = list(dict.fromkeys(one.folder for one in wanted if one.folder is not None))
+    if folders:
+        click.echo(clean(f"  [ensembles]\n  paths = {json.dumps(folders, ensure_ascii=False)}"))
+    click.echo(clean(f"Then: ripieno ask -m rehearsed/{score.name} {shlex.quote(score.prompt or '...')}"))
+    if wanted:
+        click.echo("It calls these tools, so whoever asks must offer them:")
+        print_table((), [("", one.name, ", ".join(one.tools), one.file) for one in wanted])
+    own = os.path.dirname(sys.executable)
+    if folders and os.path.dirname(shutil.which("python") or "") != own:
+        click.echo(clean(f"One is a server that `python` runs, which must be this one: export PATH={own}:$PATH"))
+    if score.prompt:
+        click.echo(clean(f"It expects to be asked: {score.prompt}"))

@@ -2,24 +2,29 @@
 
 import contextlib
 import inspect
+import pathlib
 import sys
 from collections.abc import Iterable, Iterator
 
+from ripieno.cli.blaming import place_of_error, place_of_function
 from ripieno.descriptors import EnsembleDescriptor, Path, Problems, Source
 from ripieno.exceptions import InputError, Problem
 from ripieno.loading import locate
 from ripieno.origins.python import Reference, read_function
 
 
-def resolve_functions(descriptors: Iterable[EnsembleDescriptor]) -> tuple[Problem, ...]:
-    """What is wrong with the functions of these ensembles, with lines. What modules print goes to standard error."""
+def resolve_functions(descriptors: Iterable[EnsembleDescriptor], *, only: str | None = None) -> tuple[Problem, ...]:
+    """What is wrong with the functions of these ensembles, or of the invokers named ``only``, with lines.
+
+    What modules print goes to standard error.
+    """
     with contextlib.redirect_stdout(sys.stderr):
-        return locate(problem for descriptor in descriptors for problem in _resolve(descriptor))
+        return locate(problem for descriptor in descriptors for problem in _resolve(descriptor, only))
 
 
-def _resolve(descriptor: EnsembleDescriptor) -> Iterator[Problem]:
+def _resolve(descriptor: EnsembleDescriptor, only: str | None) -> Iterator[Problem]:
     for index, invoker in enumerate(descriptor.invokers):
-        if invoker.invocable.origin != "python" or not invoker.enabled:
+        if invoker.invocable.origin != "python" or not invoker.enabled or only not in (None, invoker.name):
             continue
         inline = invoker.file == descriptor.file
         path: Path = ("invokers", index, "invocable") if inline else ("invocable",)
@@ -30,7 +35,8 @@ def _resolve(descriptor: EnsembleDescriptor) -> Iterator[Problem]:
         if reason is not None:
             where = path if "function" in invoker.invocable.settings else path[:-1] or ("invoker",)
             problems = Problems(Source(file=invoker.file))
-            problems.add(where, f"the function of {invoker.name!r} cannot be used: {reason}")
+            message = f"the function of {invoker.name!r} cannot be used: {reason}"
+            problems.add(where, message, "This file says which function it is: mend what it says, or the function.")
             yield from problems.finished()
 
 
@@ -39,16 +45,26 @@ def _try(reference: Reference) -> str | None:
     try:
         function = reference.load()
     except InputError as error:
-        return str(error)
+        # Its own frames are ours alone: it is the reference that is wrong.
+        own = place_of_error(error)
+        return f"{error}{_file_of(reference) if own is None else f' It was raised at {own}.'}"
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        return f"importing {reference.place} raised {type(error).__name__}: {error}"
+        at = place_of_error(error)
+        return f"importing {reference.place} raised {type(error).__name__}: {error}{f', at {at}' if at else ''}"
     try:
         inspect.signature(function).bind(None, {})
     except TypeError:
-        return "it must take two arguments: (context, arguments)"
+        at = place_of_function(function)
+        return f"it must take two arguments: (context, arguments){f', at {at}' if at else ''}"
     except ValueError:
         # Some functions written in C tell nobody what they take.
         return None
     return None
+
+
+def _file_of(reference: Reference) -> str:
+    """Which file that is, for a reference to a file that is there."""
+    path = pathlib.Path(reference.folder or "", reference.place)
+    return f" The file is {path}." if reference.place.startswith("./") and path.is_file() else ""

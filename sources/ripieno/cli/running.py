@@ -12,7 +12,7 @@ import click
 
 from ripieno.cli import exits
 from ripieno.cli.settings import Settings
-from ripieno.exceptions import ProviderFailure, RipienoError, ToolExecutionFailure, ToolFault
+from ripieno.exceptions import AssemblyFailure, ProviderFailure, RipienoError, ToolExecutionFailure, ToolFault
 from ripieno.showing import clean
 
 Value = TypeVar("Value")
@@ -91,7 +91,7 @@ def judge(error: BaseException) -> tuple[int, str]:
     if isinstance(error, ToolFault | ToolExecutionFailure):
         return exits.REFUSED, f"Error: {error}"
     if isinstance(error, RipienoError):
-        text = str(error)
+        text = error.text if isinstance(error, AssemblyFailure) else str(error)
         # A list of problems says for each line that it is an error.
         return exits.INPUT, text if "error: " in text else f"Error: {text}"
     if isinstance(error, OSError):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ripieno.jsonvalues import thaw
-from ripieno.showing import DANGEROUS, clean
+from ripieno.showing import DANGEROUS, brief, clean
 
 
 def print_json(value: Any) -> None:
@@ -25,6 +25,11 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for row in lines:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def described(text: str) -> str:
+    """A description for a cell: its beginning on a terminal; all of it, on one line, for whatever reads a pipe."""
+    return brief(text) if sys.stdout.isatty() else " ".join(text.split())
 
 
 def _draw(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

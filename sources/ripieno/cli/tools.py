@@ -10,7 +10,7 @@ from ripieno.assembly import Assembly
 from ripieno.cli.assembling import absence, gather_layers, left_out_mappings, make_assembly, only, require_ensembles
 from ripieno.cli.running import run_async
 from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
-from ripieno.cli.tables import print_json, print_table
+from ripieno.cli.tables import described, print_json, print_table
 from ripieno.confirmation import judge
 from ripieno.controls import Rules
 from ripieno.descriptors import EnsembleDescriptor
@@ -20,7 +20,6 @@ from ripieno.gathering import Gathered
 from ripieno.jsonvalues import encode
 from ripieno.offers import Offer
 from ripieno.processors import Protocol
-from ripieno.showing import brief
 
 
 @click.command()
@@ -66,7 +65,7 @@ def _print_sent(wire: Protocol, offer: Offer, output: Format) -> None:
         return
     sent = [invoker for invoker in offer.invokers if invoker.hosted != "provider"]
     rows = [
-        (invoker.exposed, str(len(encode(native))), brief(invoker.description))
+        (invoker.exposed, str(len(encode(native))), described(invoker.description))
         for invoker, native in zip(sent, natives, strict=True)
     ]
     print_table(("NAME", "BYTES", "DESCRIPTION"), rows)
@@ -79,7 +78,7 @@ def _print_offer(offer: Offer, rules: Rules) -> None:
             invoker.identity,
             invoker.policy.effect,
             {"run": "no", "ask": "yes", "deny": "denied"}[judge(invoker.identity, invoker.policy, rules).action],
-            brief(invoker.description),
+            described(invoker.description),
         )
         for invoker in offer.invokers
     ]
@@ -145,7 +144,7 @@ def ensembles(settings: Settings, output: Format) -> None:
                 "yes" if descriptor.name in playing else "no",
                 _count(descriptor),
                 descriptor.layer,
-                brief(descriptor.description) if descriptor.name in playing else absence(gathered, descriptor.name),
+                described(descriptor.description) if descriptor.name in playing else absence(gathered, descriptor.name),
             )
             for descriptor in known
         ],

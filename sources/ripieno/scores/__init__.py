@@ -97,6 +97,11 @@ class Score:
             raise ConfigurationInvalidity(problems.finished())
         return cls(name=name, turns=tuple(turns), continues=continues)
 
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The tools that it calls, each once, by the names that models see."""
+        return tuple(dict.fromkeys(call.tool for turn in self.turns for call in turn.calls))
+
     def answer(self, canisters: Sequence[Canister], tools: Collection[str]) -> Answer:
         """What the model answers to these canisters, when tools of these names are offered."""
         heard = canisters if self.continues else since_prompt(canisters)

@@ -1,0 +1,126 @@
+"""What only the whole configuration can tell: tools of one name, rules that fit no tool, replaced ensembles."""
+
+import os
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor, Path, dotted
+from ripieno.descriptors.tables import is_list, is_table
+from ripieno.exceptions import ConfigurationInvalidity, Problem, nearest
+from ripieno.gathering import Gathered, prefix_of
+from ripieno.loading import load_ensembles, locate, read_toml
+from ripieno.naming import expose, matches
+
+
+def audit(gathered: Gathered, files: Iterable[str]) -> tuple[Problem, ...]:
+    """Errors and warnings, with lines. ``files`` are the configurations in which rules may stand."""
+    return locate(
+        [
+            *_clashes(gathered.ensembles),
+            # A rule may fit tools of a file that could not be read.
+            *(() if gathered.failures else _idle_rules(gathered, files)),
+            *find_replaced(gathered, gathered.known.values()),
+        ]
+    )
+
+
+def exposed_names(descriptor: EnsembleDescriptor) -> Iterator[tuple[int, InvokerDescriptor, str]]:
+    """The declared tools that play, each with its place and the name that a model sees."""
+    for index, invoker in enumerate(descriptor.invokers):
+        if invoker.enabled:
+            yield index, invoker, expose(invoker.name, prefix_of(descriptor))
+
+
+def _clashes(ensembles: Iterable[EnsembleDescriptor]) -> Iterator[Problem]:
+    """Tools that two ensembles would offer under one name. What a connection offers is known only when connected."""
+    holders: dict[str, str] = {}
+    for descriptor in ensembles:
+        for index, invoker, name in exposed_names(descriptor):
+            identity = f"{descriptor.name}.{invoker.name}"
+            holder = holders.setdefault(name, identity)
+            if holder != identity:
+                inline = invoker.file == descriptor.file
+                free = descriptor.name if prefix_of(descriptor) != descriptor.name else holder.partition(".")[0]
+                at: Path = (*(("invokers", index) if inline else ("invoker",)), "name")
+                yield Problem(
+                    message=f"{identity} and {holder} would both be offered as {name!r}",
+                    file=invoker.file,
+                    key=dotted(at),
+                    hint=f'Give one of the ensembles a prefix of its own: [ensemble] prefix = "{free}".',
+                )
+
+
+def _idle_rules(gathered: Gathered, files: Iterable[str]) -> Iterator[Problem]:
+    """Patterns under [confirmation] that fit no tool; those of ensembles that do not play now may still be meant."""
+    known = gathered.known.values()
+    identities = [f"{one.name}.{invoker.name}" for one in known for invoker in one.invokers]
+    # What a connection offers is known only when it is connected: any name may be one of its tools.
+    identities += [f"{one.name}.{name}" for one in known for name in one.overrides]
+    open_ended = [one.name for one in known if one.connection is not None]
+    likely = [*identities, *gathered.known, *(f"{name}.*" for name in gathered.known)]
+    tables = [(file, _confirmation(file)) for file in files]
+    rules = gathered.configuration.confirmation
+    for key, patterns in (("approve", rules.approve), ("ask", rules.ask), ("deny", rules.deny)):
+        for pattern in patterns:
+            half = pattern.partition(".")[0]
+            if any(matches(pattern, one) for one in identities) or any(matches(half, f"{one}.") for one in open_ended):
+                continue
+            near = nearest(pattern, likely)
+            yield _rule_problem(key, pattern, near, tables)
+
+
+def _rule_problem(
+    key: str, pattern: str, near: Sequence[str], tables: Iterable[tuple[str, Mapping[str, Any]]]
+) -> Problem:
+    file, at = next(
+        (
+            (file, ("confirmation", key, table[key].index(pattern)))
+            for file, table in tables
+            if _has(table, key, pattern)
+        ),
+        (None, ("confirmation", key)),
+    )
+    return Problem(
+        message=f"{pattern!r}, which [confirmation] {key} has, fits no tool",
+        file=file,
+        key=dotted(at),
+        hint=f"Did you mean {' or '.join(map(repr, near))}?" if near else "`ripieno tools` lists the tools that play.",
+        severity="warning",
+    )
+
+
+def _has(table: Mapping[str, Any], key: str, pattern: str) -> bool:
+    patterns: Any = table.get(key)
+    return is_list(patterns) and pattern in patterns
+
+
+def _confirmation(file: str) -> Mapping[str, Any]:
+    """The table [confirmation] of a file; empty where there is none to be read."""
+    try:
+        table = read_toml(pathlib.Path(file)).mapping.get("confirmation", {})
+    except ConfigurationInvalidity:
+        return {}
+    return table if is_table(table) else {}
+
+
+def find_replaced(gathered: Gathered, descriptors: Iterable[EnsembleDescriptor]) -> Iterator[Problem]:
+    """Warnings about ensembles that take the place of a bundled one; disabling one so is no accident."""
+    bundled = load_ensembles([layer for layer in gathered.layers if layer.name == "package"]).ensembles
+    for descriptor in descriptors:
+        earlier = bundled.get(descriptor.name)
+        if earlier is None or not descriptor.enabled or _is_same(earlier.file, descriptor.file):
+            continue
+        here = descriptor.file or "one in the configuration"
+        yield Problem(
+            message=f"the ensemble {descriptor.name!r} ({here}) replaces the bundled one ({earlier.file})",
+            file=descriptor.file,
+            key=dotted(("ensemble", "name")),
+            hint=f"Its tools are gone: {', '.join(one.name for one in earlier.invokers)}. "
+            "To have both, give yours another name.",
+            severity="warning",
+        )
+
+
+def _is_same(one: str | None, other: str | None) -> bool:
+    return one is not None and other is not None and os.path.realpath(one) == os.path.realpath(other)

@@ -1,0 +1,96 @@
+"""Why a call that a person made has no good result, said to that person: the pipeline's own words are for a model."""
+
+import dataclasses
+import shlex
+from collections.abc import Sequence
+
+from ripieno.canisters import ResultCanister
+from ripieno.cli.auditing import exposed_names
+from ripieno.cli.blaming import place_of_error
+from ripieno.cli.resolving import resolve_functions
+from ripieno.confirmation import Confirmer, RulesConfirmer, Verdict, judge
+from ripieno.controls import Rules
+from ripieno.ensembles import Invoker
+from ripieno.exceptions import InputError, nearest
+from ripieno.gathering import Gathered, Places, prefix_of
+from ripieno.owning import reason
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Called:
+    """What became of a call. ``bug`` is what the tool raised and did not mean to say."""
+
+    result: ResultCanister
+    invoker: Invoker
+    bug: BaseException | None = None
+
+
+def explain(called: Called, gathered: Gathered, confirmer: Confirmer, *, debug: bool) -> str:
+    """The message for a call whose result is an error."""
+    fault = called.result.error
+    if fault is None:
+        return ""
+    if called.bug is not None:
+        return _explain_bug(called.bug, called.invoker, gathered, debug=debug)
+    if fault.category == "denied":
+        return _explain_denial(called.invoker, gathered.configuration.confirmation, confirmer)
+    return fault.text()
+
+
+def _explain_bug(bug: BaseException, invoker: Invoker, gathered: Gathered, *, debug: bool) -> str:
+    place = place_of_error(bug)
+    if place is None:
+        # Nothing of the tool's own was running: perhaps its descriptor names what is not there.
+        descriptor = gathered.known[invoker.ensemble.name]
+        problems = resolve_functions([descriptor], only=invoker.name)
+        if problems:
+            return "\n".join(map(str, problems))
+    at = f", at {place}" if place is not None else ""
+    lines = [f"Error: {invoker.identity} failed with {reason(bug)}{at}", "This is a bug in the tool."]
+    return "\n".join(lines) if debug else f"{lines[0]}\n{lines[1]} Run it again with --debug for the traceback."
+
+
+def _explain_denial(invoker: Invoker, rules: Rules, confirmer: Confirmer) -> str:
+    identity = invoker.identity
+    verdict = judge(identity, invoker.policy, rules)
+    if verdict.action == "deny":
+        return (
+            f"Error: {identity} was denied, and not run: {verdict.reason}.\n"
+            "What is denied there stays denied, with --yes too: take it out of the list first."
+        )
+    if not isinstance(confirmer, RulesConfirmer):
+        return f"Error: {identity} was denied at the terminal, and not run."
+    lines = [
+        f"Error: {identity} was denied, and not run: a call of it asks first ({verdict.reason}), and nobody is there.",
+        "Add --yes to approve this one call.",
+    ]
+    if _can_be_approved(identity, invoker, rules):
+        file = Places.of_user().configuration / "config.toml"
+        lines.append(f'To approve every call of it: approve = ["{identity}"] under [confirmation], in {file}.')
+    return "\n".join(lines)
+
+
+def _can_be_approved(identity: str, invoker: Invoker, rules: Rules) -> bool:
+    """Whether approving it by name would be enough; what asks always is asked all the same."""
+    approving: Verdict = judge(identity, invoker.policy, dataclasses.replace(rules, approve=(identity,)))
+    return approving.action == "run"
+
+
+def suggest_tool(text: str, pairs: Sequence[str], gathered: Gathered) -> InputError:
+    """The error for a tool that was named without its ensemble, with the command that was probably meant."""
+    names: dict[str, str] = {}
+    for descriptor in gathered.ensembles:
+        prefix = f"{prefix_of(descriptor)}__"
+        if len(prefix) > 2 and text.startswith(prefix):
+            names[text] = f"{descriptor.name}.{text.removeprefix(prefix)}"
+        for _, invoker, exposed in exposed_names(descriptor):
+            names.setdefault(invoker.name, f"{descriptor.name}.{invoker.name}")
+            names.setdefault(exposed, f"{descriptor.name}.{invoker.name}")
+    if text in gathered.known:
+        advice = f"{text!r} is an ensemble; its tools: ripieno tools --ensemble {text}"
+    elif near := ([text] if text in names else nearest(text, names)):
+        commands = dict.fromkeys(shlex.join(["ripieno", "invoke", names[one], *pairs]) for one in near)
+        advice = f"Did you mean: {' or '.join(commands)}"
+    else:
+        advice = "Its full name stands under TOOL in: ripieno tools"
+    return InputError(f"A tool is named ENSEMBLE.TOOL, such as io.read_file; not {text!r}. {advice}")
