@@ -69,11 +69,12 @@ def server() -> Iterator[str]:
             process.stdin.close()
 
 
-def wall(command: list[str], *, runs: int = 5) -> float:
-    """Median seconds of a whole process, after a warm-up. Errors: ``CalledProcessError``."""
-    times: list[float] = []
+def wall(*commands: list[str], runs: int = 5) -> list[float]:
+    """Median seconds of whole processes, interleaved, after a warm-up. Errors: ``CalledProcessError``."""
+    times: list[list[float]] = [[] for _ in commands]
     for _ in range(runs + 1):
-        before = time.perf_counter()
-        subprocess.run(command, check=True, capture_output=True)
-        times.append(time.perf_counter() - before)
-    return statistics.median(times[1:])
+        for command, mine in zip(commands, times, strict=True):
+            before = time.perf_counter()
+            subprocess.run(command, check=True, capture_output=True)
+            mine.append(time.perf_counter() - before)
+    return [statistics.median(mine[1:]) for mine in times]

@@ -3,7 +3,7 @@
 import contextlib
 import importlib.util
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
 from typing import Any
 
 from benchmarks.tools import NAMES, TOOLS, read
@@ -11,19 +11,24 @@ from benchmarks.tools import NAMES, TOOLS, read
 Converse = Callable[[], Awaitable[object]]
 
 
-def installed(url: str, *, stream: bool) -> Iterator[tuple[str, Converse]]:
-    """Name and conversation of each peer that can be imported."""
+async def installed(url: str, *, stream: bool) -> AsyncGenerator[tuple[str, Converse], None]:
+    """Name and conversation of each peer that can be imported; its client is closed when the next one is asked for."""
     for name, module, make in (
         ("official SDK", "openai", _sdk),
         ("pydantic-ai", "pydantic_ai", _pydantic_ai),
         ("openai-agents", "agents", _agents),
     ):
         if importlib.util.find_spec(module) is not None:
-            with contextlib.suppress(ImportError):
-                yield name, make(url, stream)
+            async with contextlib.AsyncExitStack() as stack:
+                try:
+                    converse = await stack.enter_async_context(make(url, stream))
+                except ImportError:
+                    continue
+                yield name, converse
 
 
-def _sdk(url: str, stream: bool) -> Converse:
+@contextlib.asynccontextmanager
+async def _sdk(url: str, stream: bool) -> AsyncGenerator[Converse, None]:
     import asyncio
 
     import openai
@@ -47,10 +52,12 @@ def _sdk(url: str, stream: bool) -> Converse:
             for one, result in zip(message.tool_calls, results, strict=True):
                 messages.append({"role": "tool", "tool_call_id": one.id, "content": result})
 
-    return converse
+    async with client:
+        yield converse
 
 
-def _pydantic_ai(url: str, stream: bool) -> Converse:
+@contextlib.asynccontextmanager
+async def _pydantic_ai(url: str, stream: bool) -> AsyncGenerator[Converse, None]:
     from pydantic_ai import Agent
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
@@ -64,21 +71,24 @@ def _pydantic_ai(url: str, stream: bool) -> Converse:
     agent = Agent(OpenAIChatModel("m", provider=OpenAIProvider(base_url=url, api_key="k")), tools=tools)
     limits = UsageLimits(request_limit=None)
 
-    async def converse() -> None:
-        if stream:
-            async with agent.run_stream("Look at everything.", usage_limits=limits) as answer:
-                await answer.get_output()
-        else:
-            await agent.run("Look at everything.", usage_limits=limits)
+    async def hear(_: Any, events: AsyncIterable[Any]) -> None:
+        async for _event in events:
+            pass
 
-    return converse
+    async def converse() -> None:
+        # Its run_stream stops at the first text, with most calls not run (measured).
+        await agent.run("Look at everything.", usage_limits=limits, event_stream_handler=hear if stream else None)
+
+    async with agent:
+        yield converse
 
 
 async def _keywords(**arguments: Any) -> str:
     return await read(arguments)
 
 
-def _agents(url: str, stream: bool) -> Converse:
+@contextlib.asynccontextmanager
+async def _agents(url: str, stream: bool) -> AsyncGenerator[Converse, None]:
     import openai
     from agents import Agent, FunctionTool, OpenAIChatCompletionsModel, Runner, set_tracing_disabled
 
@@ -108,4 +118,5 @@ def _agents(url: str, stream: bool) -> Converse:
         else:
             await Runner.run(agent, "Look at everything.", max_turns=1000)
 
-    return converse
+    async with client:
+        yield converse

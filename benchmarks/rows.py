@@ -57,7 +57,7 @@ async def _against_floor(*, turns: int, stream: bool) -> list[Row]:
             mine, other, ratio = await pairs(lambda: ours.converse(model, playing, stream=stream), theirs, runs=RUNS)
             detail = f"{mine / turns * 1e3:.2f} ms against {other / turns * 1e3:.2f} ms a turn"
             rows.append(Row(what=f"CPU, {kind}", measured=ratio, budget=1.0, unit="times floor", detail=detail))
-            for name, converse in peers.installed(url, stream=stream):
+            async for name, converse in peers.installed(url, stream=stream):
                 _, _, ratio = await pairs(converse, theirs, runs=1)
                 rows.append(Row(what=f"  {name}, {kind}", measured=ratio, budget=None, unit="times floor"))
         await model.provider.transport.close()
@@ -118,27 +118,29 @@ async def streamed_event() -> list[Row]:
 
 async def importing() -> list[Row]:
     """``import ripieno``, and the start of the command line."""
-    bare = wall([sys.executable, "-c", "pass"])
-    face = wall([sys.executable, "-c", "import ripieno"])
-    used = wall([sys.executable, "-c", "import ripieno; ripieno.assemble, ripieno.conduct"])
+    python = sys.executable
+    bare, face, used = wall(
+        [python, "-c", "pass"],
+        [python, "-c", "import ripieno"],
+        [python, "-c", "import ripieno; ripieno.assemble, ripieno.conduct"],
+    )
     rows = [
         Row(what="import ripieno", measured=(face - bare) * 1e3, budget=150.0, unit="ms"),
         Row(what="  and its whole face", measured=(used - bare) * 1e3, budget=None, unit="ms"),
     ]
     command = shutil.which("ripieno", path=str(pathlib.Path(sys.executable).parent))
-    if command is not None:
-        tools = wall([command, "tools"])
-        peer = shutil.which("llm", path=str(pathlib.Path(sys.executable).parent))
-        if peer is None:
-            rows.append(
-                Row(what="ripieno tools", measured=tools * 1e3, budget=None, unit="ms", detail="llm is not installed")
-            )
-        else:
-            other = wall([peer, "tools"])
-            detail = f"{tools * 1e3:.0f} ms against {other * 1e3:.0f} ms"
-            rows.append(
-                Row(what="ripieno tools", measured=tools / other, budget=0.25, unit="times llm tools", detail=detail)
-            )
+    peer = shutil.which("llm", path=str(pathlib.Path(sys.executable).parent))
+    if command is not None and peer is not None:
+        tools, other = wall([command, "tools"], [peer, "tools"])
+        detail = f"{tools * 1e3:.0f} ms against {other * 1e3:.0f} ms"
+        rows.append(
+            Row(what="ripieno tools", measured=tools / other, budget=0.25, unit="times llm tools", detail=detail)
+        )
+    elif command is not None:
+        (tools,) = wall([command, "tools"])
+        rows.append(
+            Row(what="ripieno tools", measured=tools * 1e3, budget=None, unit="ms", detail="llm is not installed")
+        )
     return rows
 
 

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ripieno.assembly import assemble
+from ripieno.assembly import assemble, connected
 from ripieno.canisters import Canister
 from ripieno.confirmation import Confirmer
 from ripieno.controls import Controls
@@ -28,8 +28,8 @@ def run(
 ) -> Conversation:
     """Conducts a conversation from code that is not asynchronous. ``ensembles`` play beside those of the configuration.
 
-    Errors: ``UsageError`` where an event loop runs already (use ``assemble`` there); ``AssemblyFailure``;
-    ``ProviderFailure``; ``ToolExecutionFailure``.
+    Errors: ``UsageError`` where an event loop runs already (use ``assemble`` there); ``AssemblyFailure``, also for
+    ``ensembles``; ``InputError`` for names that fit nothing; ``ProviderFailure``; ``ToolExecutionFailure``.
     """
     try:
         asyncio.get_running_loop()
@@ -39,22 +39,15 @@ def run(
         raise UsageError("ripieno.run is for scripts; inside asynchronous code: async with ripieno.assemble() as …")
 
     async def conducted() -> Conversation:
-        async with assemble(configuration, confirmer=confirmer) as assembly:
-            playing = (*assembly.ensembles, *ensembles)
-            try:
-                for ensemble in ensembles:
-                    await ensemble.connect()
-                return await assembly.conduct(
-                    what,
-                    model=model,
-                    agent=agent,
-                    ensembles=playing,
-                    supervisor=supervisor,
-                    controls=controls,
-                    auxdata=auxdata,
-                )
-            finally:
-                for ensemble in ensembles:
-                    await ensemble.disconnect()
+        async with assemble(configuration, confirmer=confirmer) as assembly, connected(*ensembles) as own:
+            return await assembly.conduct(
+                what,
+                model=model,
+                agent=agent,
+                ensembles=(*assembly.ensembles, *own),
+                supervisor=supervisor,
+                controls=controls,
+                auxdata=auxdata,
+            )
 
     return asyncio.run(conducted())

@@ -1,9 +1,11 @@
 """From files to connected ensembles: everything at once, or nothing at all."""
 
 import asyncio
+import contextlib
 import os
 import pathlib
 import sys
+from collections.abc import AsyncGenerator
 
 import pytest
 from frozendict import frozendict
@@ -12,7 +14,7 @@ from ripieno.assembly import assemble, connected, prepare_ensembles
 from ripieno.canisters import InvocationCanister, ResultCanister, SupervisorCanister
 from ripieno.conducting import conduct
 from ripieno.controls import Rules
-from ripieno.ensembles import Ensemble
+from ripieno.ensembles import Ensemble, Opened
 from ripieno.exceptions import (
     AssemblyFailure,
     ConfigurationInvalidity,
@@ -93,7 +95,7 @@ async def test_one_that_fails_disconnects_the_others_and_every_failure_is_named(
         "second",
         "third",
     }
-    assert str(caught.value).count("the database is on holiday") == 2
+    assert caught.value.text.count("the database is on holiday") == 2
     assert events == ["opened", "closed"]
 
 
@@ -142,7 +144,7 @@ async def test_every_problem_of_a_start_comes_together(home: Home, greeting: str
     with pytest.raises(AssemblyFailure) as caught:
         async with assemble({"plugins": {"allow": ["not-installed"]}}, places=home.places):
             pytest.fail("It must not start.")
-    text = str(caught.value)
+    text = caught.value.text
     assert "not-installed" in text
     assert "'command'" in text
     assert "'name'" in text or "name" in text
@@ -154,7 +156,7 @@ async def test_two_tools_of_one_name_are_an_error_that_names_both(home: Home, gr
     with pytest.raises(AssemblyFailure) as caught:
         async with assemble(places=home.places):
             pytest.fail("It must not start.")
-    assert "second.say_hello and first.say_hello" in str(caught.value)
+    assert "second.say_hello and first.say_hello" in caught.value.text
     home.ensemble("second", greeting.replace('name = "greeting"', 'name = "second"\nprefix = "other"'))
     async with assemble(places=home.places) as assembly:
         assert assembly.access_invoker("second.say_hello").exposed == "other__say_hello"
@@ -234,6 +236,79 @@ async def test_own_ensembles_connect_together() -> None:
         run = conduct(model, "Add.", ensembles=ensembles, execution=Execution(rules=Rules(approve=("mine.add",))))
         assert (await run).text == "3"
     assert ensembles[0].state == "disconnected"
+
+
+def watched(name: str, events: list[str], fault: BaseException | None = None) -> Ensemble:
+    """An ensemble of the program's own, that tells of its connection, or fails to connect."""
+
+    @contextlib.asynccontextmanager
+    async def opener() -> AsyncGenerator[Opened, None]:
+        if fault is not None:
+            raise fault
+        events.append(f"{name} opened")
+        try:
+            yield Opened(connection=None, definitions=())
+        finally:
+            events.append(f"{name} closed")
+
+    return Ensemble(name, opener=opener)
+
+
+async def test_own_ensembles_fail_as_an_assembly_does() -> None:
+    events: list[str] = []
+    faults = {"second": OSError("on holiday"), "third": ValueError("out of tune")}
+    ensembles = [watched("first", events), *(watched(name, events, fault) for name, fault in faults.items())]
+    with pytest.raises(AssemblyFailure) as caught:
+        async with connected(*ensembles):
+            pytest.fail("They must not start.")
+    assert [type(failure) for failure in caught.value.exceptions] == [ConnectionFailure, ConnectionFailure]
+    assert [str(failure) for failure in caught.value.exceptions] == [
+        "Ensemble 'second': it could not connect: OSError: on holiday",
+        "Ensemble 'third': it could not connect: ValueError: out of tune",
+    ]
+    assert events == ["first opened", "first closed"]
+
+
+async def test_what_the_program_raises_among_its_own_ensembles_comes_as_it_is() -> None:
+    events: list[str] = []
+    ensemble = watched("first", events)
+    with pytest.raises(KeyError, match="mine"):
+        async with connected(ensemble):
+            raise KeyError("mine")
+    assert (events, ensemble.state) == (["first opened", "first closed"], "disconnected")
+
+
+async def test_what_is_no_failure_of_an_ensemble_is_not_gathered() -> None:
+    class Torn(BaseException):
+        """Such as a test framework's own end of a test."""
+
+    events: list[str] = []
+    with pytest.raises(Torn):
+        async with connected(watched("first", events), watched("second", events, Torn())):
+            pytest.fail("They must not start.")
+    assert events == ["first opened", "first closed"]
+
+
+async def test_own_ensembles_whose_start_is_cancelled_are_closed() -> None:
+    events: list[str] = []
+    waiting = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def never() -> AsyncGenerator[Opened, None]:
+        waiting.set()
+        await asyncio.Event().wait()
+        yield Opened(connection=None, definitions=())
+
+    async def start() -> None:
+        async with connected(watched("first", events), Ensemble("second", opener=never)):
+            pytest.fail("They must not start.")
+
+    task = asyncio.create_task(start())
+    await waiting.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert events == ["first opened", "first closed"]
 
 
 def test_workspace_is_absolute(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
