@@ -4,7 +4,7 @@ Whatever the tool does (raise, exit, hang, swallow its cancellation, return nons
 """
 
 import asyncio
-import time
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +13,7 @@ from frozendict import frozendict
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.contents import Content, legible
 from ripieno.ensembles import Context, Invoker, Outcome
+from ripieno.events import Event
 from ripieno.exceptions import ToolFault
 from ripieno.faults import Category, Fault, Report
 from ripieno.jsonvalues import thaw
@@ -40,6 +41,7 @@ class Call:
         "_limit",
         "_settled",
         "_task",
+        "_thread",
         "_timeout",
         "_timer",
         "bug",
@@ -74,10 +76,13 @@ class Call:
         self._alert = alert
         self._ending: Category | None = None
         self._entered = False
-        self._began = time.perf_counter()
+        self._thread = threading.get_ident()
         loop = asyncio.get_running_loop()
         self.result: asyncio.Future[ResultCanister] = loop.create_future()
-        self._timer: asyncio.TimerHandle | None = loop.call_later(timeout, self._expire)
+        timer = loop.call_later(timeout, self._expire)
+        self._timer: asyncio.TimerHandle | None = timer
+        context.deadline = timer.when()
+        self._began = timer.when() - timeout
         self._task = loop.create_task(self._run())
 
     async def _run(self) -> None:
@@ -105,6 +110,13 @@ class Call:
                 self._succeed(value)
             except Exception as nonsense:
                 self._fail(nonsense)
+
+    def tell(self, notify: Callable[[Event], None], event: Event) -> None:
+        """Tells an event of this call, from whichever thread; nothing is told of it after its result."""
+        if threading.get_ident() != self._thread:
+            self.result.get_loop().call_soon_threadsafe(self.tell, notify, event)
+        elif not self.result.done():
+            notify(event)
 
     def _succeed(self, value: object) -> None:
         outcome = value if isinstance(value, Outcome) else None
@@ -200,7 +212,7 @@ class Call:
         if self.result.done():
             return
         bounded, total, cut = bound(contents, self._limit)
-        duration = (time.perf_counter() - self._began) * 1000
+        duration = (self.result.get_loop().time() - self._began) * 1000
         if outcome is None:
             report = Report(duration_ms=duration, stdout_truncated=cut, total_bytes=total, attempts=1)
         else:
@@ -230,14 +242,13 @@ async def settle(calls: Sequence[Call]) -> None:
     A cancellation that comes meanwhile cancels all of them too, and is raised when they have their results.
     """
     cancelled: asyncio.CancelledError | None = None
-    for call in calls:
-        while not call.result.done():
-            try:
-                await asyncio.wait((call.result,))
-            except asyncio.CancelledError as error:
-                cancelled = error
-                for one in calls:
-                    one.cancel()
+    while waiting := [call.result for call in calls if not call.result.done()]:
+        try:
+            await asyncio.wait(waiting)
+        except asyncio.CancelledError as error:
+            cancelled = error
+            for call in calls:
+                call.cancel()
     if cancelled is not None:
         raise cancelled
 

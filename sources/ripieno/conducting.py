@@ -189,7 +189,7 @@ class Run:
             turn=self._budget.turns,
             auxdata=self._auxdata,
             namespaces=self.conversation.namespaces,
-            notify=self._channel.put,
+            notify=self._channel.put if self._channel.open else None,
             output=self._limits.output,
         )
         turn = Turn(
@@ -227,13 +227,16 @@ class Run:
         ended: TurnEnded | None = None
         channel, number = self._channel, self._budget.turns
         batches = self.model.batches(
-            self.conversation.canisters, ensembles=offer, controls=controls, memory=self._memory
+            self.conversation.canisters,
+            ensembles=offer,
+            controls=controls,
+            memory=self._memory,
+            deltas=channel.open,
         )
         async with contextlib.aclosing(batches):
             async for batch in batches:
                 for event in batch:
-                    kind = type(event)
-                    if kind is InvocationSealed or kind is ContentSealed:
+                    if isinstance(event, InvocationSealed | ContentSealed):
                         sealed.append(event)
                     elif isinstance(event, TurnBegan):
                         event = TurnBegan(model=self.model.identity, turn=number)  # noqa: PLW2901

@@ -17,7 +17,7 @@ from ripieno import calls
 from ripieno.controls import Rules
 from ripieno.jsonvalues import canonical
 from ripieno.naming import is_wildcard, matches
-from ripieno.policies import Effect, Policy
+from ripieno.policies import HARMLESS, Effect, Policy
 from ripieno.threads import run_in_thread
 
 
@@ -27,6 +27,9 @@ class Verdict:
 
     action: Literal["run", "ask", "deny"]
     reason: str
+
+
+_HARMLESS = {effect: Verdict(action="run", reason=f"its effect is {effect}") for effect in HARMLESS}
 
 
 def judge(identity: str, policy: Policy, rules: Rules) -> Verdict:
@@ -43,7 +46,7 @@ def judge(identity: str, policy: Policy, rules: Rules) -> Verdict:
         if matches(pattern, identity):
             return Verdict(action="ask", reason=f"[confirmation] ask has {pattern!r}")
     if policy.harmless:
-        return Verdict(action="run", reason=f"its effect is {policy.effect}")
+        return _HARMLESS[policy.effect]
     for pattern in rules.approve:
         if matches(pattern, identity) and not (policy.effect == "destructive" and is_wildcard(pattern)):
             return Verdict(action="run", reason=f"[confirmation] approve has {pattern!r}")

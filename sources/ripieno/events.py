@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from frozendict import frozendict
 
-from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, ResultCanister
+from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, InvocationKind, ResultCanister
 from ripieno.contents import Content
 from ripieno.controls import Finish
 from ripieno.conversations import NO_USAGE, Usage
@@ -65,11 +65,16 @@ class ContentSealed(_Streamed):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class InvocationBegan(_Streamed):
-    """The model begins a call. ``index`` tells the calls of a turn apart."""
+    """The model begins a call. ``index`` tells the calls of a turn apart.
+
+    ``kind`` and ``opaque`` are those of the sealed invocation, as far as they are known by now.
+    """
 
     index: int
     identifier: str
     name: str
+    kind: InvocationKind = "function"
+    opaque: frozendict[str, object] = frozendict()  # noqa: RUF009
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

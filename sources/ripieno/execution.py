@@ -6,7 +6,6 @@ the strict one: effects ``none`` and ``read`` only.
 
 import asyncio
 import dataclasses
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
@@ -55,13 +54,9 @@ class Recorder(Protocol):
         ...
 
 
-def _ignore(event: Event) -> None:
-    """Nobody listens."""
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """On whose behalf a call is made. ``notify`` is told what happens, and does not raise.
+    """On whose behalf a call is made. ``notify`` is told what happens, and does not raise; None: nobody listens.
 
     ``seconds`` and ``output`` (bytes) bound each call beside its own policy.
     """
@@ -70,12 +65,12 @@ class Circumstances:
     turn: int = 0
     auxdata: Any = None
     namespaces: dict[str, dict[str, object]] = dataclasses.field(default_factory=dict[str, dict[str, object]])
-    notify: Callable[[Event], None] = _ignore
+    notify: Callable[[Event], None] | None = None
     seconds: float | None = None
     output: int | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(slots=True, kw_only=True, eq=False)
 class Prepared:
     """A call that is known to be well-formed, and what the rules say of it."""
 
@@ -151,7 +146,7 @@ class Execution:
             return self.refuse(
                 invocation, _denied(invoker, f"It is not allowed here ({verdict.reason})."), around, invoker
             )
-        return Prepared(invocation=invocation, invoker=invoker, arguments=_thawed(arguments), verdict=verdict)
+        return Prepared(invocation=invocation, invoker=invoker, arguments=thaw(arguments), verdict=verdict)
 
     async def confirm(self, prepared: Prepared, around: Circumstances) -> Prepared | ResultCanister:
         """The call as it was approved or edited, or the result that says it was denied."""
@@ -166,14 +161,15 @@ class Execution:
             reason=prepared.verdict.reason,
             conversation=around.conversation,
         )
-        around.notify(
-            ConfirmationRequested(
-                invocation=prepared.invocation,
-                tool=invoker.identity,
-                effect=invoker.policy.effect,
-                reason=prepared.verdict.reason,
+        if around.notify is not None:
+            around.notify(
+                ConfirmationRequested(
+                    invocation=prepared.invocation,
+                    tool=invoker.identity,
+                    effect=invoker.policy.effect,
+                    reason=prepared.verdict.reason,
+                )
             )
-        )
         answer = await ask(self.confirmer, request)
         if isinstance(answer, Approve):
             return prepared
@@ -191,14 +187,21 @@ class Execution:
         problems = invoker.schema.validate(arguments)
         if problems:
             return self.refuse(invocation, _unfit(invoker, problems), around, invoker)
-        return dataclasses.replace(prepared, arguments=_thawed(arguments))
+        return dataclasses.replace(prepared, arguments=thaw(arguments))
 
     def launch(
-        self, prepared: Prepared, around: Circumstances, *, early: bool = False, seconds: float | None = None
+        self,
+        prepared: Prepared,
+        around: Circumstances,
+        *,
+        early: bool = False,
+        seconds: float | None = None,
+        settled: Callable[[Call], None] | None = None,
     ) -> Call | ResultCanister:
         """Starts a call; it counts as begun from here on, and will have its result. ``seconds`` is what is left for it.
 
-        A call that the recorder cannot take is not run: it has its result at once.
+        ``settled`` is told of the result as soon as it is recorded, and must not raise. A call that the recorder
+        cannot take is not run: it has its result at once.
         """
         invoker, invocation = prepared.invoker, prepared.invocation
         timeout = _timeout(prepared)
@@ -206,31 +209,31 @@ class Execution:
             timeout = min(timeout, max(seconds, 0.001))
         if not self._record("started", around, invoker.identity, invocation):
             return ResultCanister(invocation_id=invocation.identifier, error=_UNRECORDED, report=_NOT_RUN)
-        around.notify(ExecutionBegan(invocation=invocation, tool=invoker.identity, early=early))
+        notify = around.notify
+        if notify is not None:
+            notify(ExecutionBegan(invocation=invocation, tool=invoker.identity, early=early))
 
-        def tell(event: Event) -> None:
-            if not call.result.done():
-                around.notify(event)
+        def finished(call: Call) -> None:
+            self._record("finished", around, invoker.identity, invocation, call.result.result())
+            if settled is not None:
+                settled(call)
 
         def progress(done: float, total: float | None = None, message: str = "") -> None:
-            event = ExecutionProgress(
-                invocation_id=invocation.identifier, tool=invoker.identity, done=done, total=total, message=message
-            )
-            if threading.get_ident() == thread:
-                tell(event)
-            else:
-                loop.call_soon_threadsafe(tell, event)
+            if notify is not None:
+                event = ExecutionProgress(
+                    invocation_id=invocation.identifier, tool=invoker.identity, done=done, total=total, message=message
+                )
+                call.tell(notify, event)
 
-        thread, loop = threading.get_ident(), asyncio.get_running_loop()
         call = Call(
             invocation=invocation,
             invoker=invoker,
-            context=self._context(prepared, around, timeout, progress),
+            context=self._context(prepared, around, progress),
             arguments=prepared.arguments,
             timeout=timeout,
             limit=self._room(invoker, around),
             early=early,
-            settled=lambda call: self._finished(call, around),
+            settled=finished,
             alert=lambda message: self._alert(around, Alert(message=message, tool=invoker.identity)),
         )
         return call
@@ -242,12 +245,7 @@ class Execution:
                 room = limit
         return room
 
-    def _finished(self, call: Call, around: Circumstances) -> None:
-        self._record("finished", around, call.invoker.identity, call.invocation, call.result.result())
-
-    def _context(
-        self, prepared: Prepared, around: Circumstances, timeout: float, progress: Callable[..., None]
-    ) -> Context:
+    def _context(self, prepared: Prepared, around: Circumstances, progress: Callable[..., None]) -> Context:
         invoker = prepared.invoker
         ensemble = invoker.ensemble
         return Context(
@@ -260,7 +258,7 @@ class Execution:
             connection=ensemble.connection,
             configuration=invoker.configuration or ensemble.configuration,
             surroundings=ensemble.surroundings or self.surroundings,
-            deadline=asyncio.get_running_loop().time() + timeout,
+            deadline=None,
             progress=progress,
         )
 
@@ -304,7 +302,8 @@ class Execution:
 
     def _alert(self, around: Circumstances, alert: Alert) -> None:
         """Tells whoever follows this call, and the application, if it listens."""
-        around.notify(alert)
+        if around.notify is not None:
+            around.notify(alert)
         if self.surroundings is None:
             return
         try:
@@ -353,11 +352,6 @@ _UNRECORDED = Fault(
 )
 #: Seconds; no argument of a call can ask for more.
 _LONGEST = 86_400.0
-
-
-def _thawed(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of plain dicts and lists, which a tool may keep and change."""
-    return {name: thaw(value) for name, value in arguments.items()}
 
 
 def _timeout(prepared: Prepared) -> float:

@@ -46,13 +46,13 @@ class Budget:
         self.turns += 1
         return True
 
-    def refuse(self, invocation: InvocationCanister, invoker: Invoker) -> Fault | None:
-        """Why a call may not be dispatched, or None."""
+    def refuse(self, invocation: InvocationCanister, invoker: Invoker, seconds: float) -> Fault | None:
+        """Why a call may not be dispatched when ``seconds`` are left, or None."""
         repeats = self.limits.repeats if invoker.policy.repeats is None else invoker.policy.repeats
         reached: str | None = None
         if self.calls >= self.limits.calls:
             reached = f"{self.limits.calls} calls"
-        elif self.seconds <= 0:
+        elif seconds <= 0:
             reached = f"{self.limits.wall:g} s"
         elif self._repeats.get(_key(invocation), (None, 0))[1] >= repeats:
             reached = f"{repeats} times the same call with the same result"

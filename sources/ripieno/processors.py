@@ -6,7 +6,6 @@ is a provider with a name.
 """
 
 import abc
-import asyncio
 import contextlib
 import dataclasses
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -17,11 +16,11 @@ from typing import Protocol as Contract
 from ripieno.canisters import Canister, InvocationCanister, ResultCanister
 from ripieno.contents import OpaqueContent
 from ripieno.controls import Controls
-from ripieno.ensembles import Definition, Ensemble
+from ripieno.ensembles import Definition, Ensemble, Invoker
 from ripieno.events import Event, collect
-from ripieno.exceptions import ProviderFailure, WireInvalidity
-from ripieno.execution import Circumstances, Execution
+from ripieno.execution import Execution
 from ripieno.offers import Offer
+from ripieno.scheduling import schedule
 
 Native = Mapping[str, Any]
 Natives = Sequence[Native]
@@ -51,9 +50,17 @@ class InvocationsProcessor(abc.ABC):
     Vendors write three methods, without I/O.
     """
 
-    @abc.abstractmethod
     def prepare_tools(self, ensembles: Sequence[Ensemble] | Offer) -> Sequence[Native]:
-        """The definitions of all tools in the wire's own form, in an order that is always the same."""
+        """The definitions of all tools in the wire's own form, in an order that is always the same.
+
+        What a provider runs by itself is not among them.
+        """
+        offer = ensembles if isinstance(ensembles, Offer) else Offer.of(ensembles)
+        return [self.definition_of(invoker) for invoker in offer.invokers if invoker.hosted != "provider"]
+
+    @abc.abstractmethod
+    def definition_of(self, invoker: Invoker) -> Native:
+        """One tool as the wire defines it."""
 
     @abc.abstractmethod
     def normalize_invocations(self, native: Native) -> Sequence[InvocationCanister]:
@@ -69,18 +76,12 @@ class InvocationsProcessor(abc.ABC):
         ensembles: Sequence[Ensemble],
         execution: Execution | None = None,
     ) -> Sequence[ResultCanister]:
-        """One result for each invocation, in their order. Execution is no vendor matter: this is inherited."""
-        engine = execution or Execution()
-        around = Circumstances()
-        tasks = [
-            asyncio.ensure_future(engine.execute(one, ensembles=ensembles, circumstances=around)) for one in invocations
-        ]
-        try:
-            return [await task for task in tasks]
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        """One result for each invocation, in their order, scheduled as the calls of one turn.
+
+        Execution is no vendor matter: this is inherited. Errors: ``InputError`` when an invoker is not hosted here;
+        nothing has run then.
+        """
+        return await schedule(invocations, Offer.of(ensembles), execution or Execution())
 
 
 class ControlsProcessor(abc.ABC):
@@ -102,13 +103,15 @@ class Identifiers:
     place of the call in the conversation (measured: servers send each of these).
     """
 
-    __slots__ = ("_canisters", "_count", "_memory", "_taken")
+    __slots__ = ("_canisters", "_count", "_memory", "_own", "_taken")
 
     def __init__(self, canisters: Sequence[Canister] = (), memory: dict[object, Any] | None = None) -> None:
         self._canisters = canisters
         self._count = 0
         self._memory: dict[object, Any] = {} if memory is None else memory
+        #: Those of the conversation; and of this answer, which is no part of it before it has ended well.
         self._taken: set[str] | None = None
+        self._own: set[str] = set()
 
     def settle(self, identifier: object) -> str:
         """The identifier to use for the next call of the answer."""
@@ -119,18 +122,22 @@ class Identifiers:
             taken.update(one.identifier for one in self._canisters[seen:] if isinstance(one, InvocationCanister))
             self._memory[Identifiers] = (len(self._canisters), taken)
             self._taken = taken
+        own = self._own
         number, self._count = self._count, self._count + 1
         settled = identifier if isinstance(identifier, str) and identifier.strip() else ""
-        if not settled or settled in taken:
+        if not settled or settled in taken or settled in own:
             settled = f"call_{len(self._canisters)}_{number}"
-            while settled in taken:
+            while settled in taken or settled in own:
                 settled += "_"
-        taken.add(settled)
+        own.add(settled)
         return settled
 
 
 class Decoder(Contract):
     """Turns one answer, piece by piece, into events."""
+
+    #: Whether anybody looks at deltas; where nobody does, they may be left out.
+    deltas: bool
 
     def feed(self, native: Native) -> Iterable[Event]:
         """The events of one native event. Errors: ``ProviderRefusal`` for an error inside the stream."""
@@ -146,6 +153,10 @@ class Encoder(Contract):
 
     def feed(self, event: Event) -> bytes:
         """The bytes for one event; empty when the wire has no word for it."""
+        ...
+
+    def fail(self, message: str) -> bytes:
+        """The bytes that end an answer that cannot go on: its clients make an error of their own of it."""
         ...
 
 
@@ -263,11 +274,13 @@ class Model:
         ensembles: Sequence[Ensemble] | Offer = (),
         controls: Controls | None = None,
         memory: dict[object, Any] | None = None,
+        deltas: bool = True,
     ) -> AsyncGenerator[Iterable[Event], None]:
         """The events of one turn, as many at a time as came together. No tool is run.
 
         There is one path of events: an answer that is asked for whole is played through the same decoder. Whoever
-        asks turn after turn gives the same ``memory`` each time, so that what was encoded is not encoded again.
+        asks turn after turn gives the same ``memory`` each time, so that what was encoded is not encoded again; and
+        whoever does not look at ``deltas`` says so.
         Errors: ``ProviderFailure``; whatever was yielded before is no complete answer then.
         """
         protocol = self.provider.protocol
@@ -298,6 +311,7 @@ class Model:
                         yield protocol.decode(native, self.provider.name, identifiers)
                 return
             decoder = protocol.decoder(self.provider.name, identifiers)
+            decoder.deltas = deltas
             async for together in natives:
                 events: list[Event] = []
                 try:
@@ -342,17 +356,3 @@ def left_out(canisters: Iterable[Canister], protocol: Protocol) -> dict[str, int
                 kind = type(content).__name__
             counts[kind] = counts.get(kind, 0) + 1
     return counts
-
-
-def guard(provider: str, native: Native, function: Callable[[Native], Iterable[Event]]) -> list[Event]:
-    """What a decoder makes of one native event; a shape that its protocol does not allow becomes an error with a name.
-
-    Servers send anything. A decoder reads what it knows and this says the rest once, for all of them.
-    """
-    try:
-        return list(function(native))
-    except ProviderFailure:
-        raise
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        kind = native.get("type") or native.get("object") or "event"
-        raise WireInvalidity(provider, f"It sent a {kind!r} that cannot be read ({error!r}).") from error

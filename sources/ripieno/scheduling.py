@@ -7,12 +7,14 @@ everything before it, and runs alone.
 
 import asyncio
 import dataclasses
+from collections.abc import Sequence
 
 from ripieno.calls import Call, settle
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.controls import Finish
 from ripieno.ensembles import Invoker
 from ripieno.events import ResultReady
+from ripieno.exceptions import InputError
 from ripieno.execution import Circumstances, Execution, Prepared
 from ripieno.faults import Category, Fault
 from ripieno.limiting import Budget
@@ -119,9 +121,10 @@ class Turn:
             self._launch(entry, prepared)
             return
         await self._gather()
-        if self._is_refused(entry, prepared):
+        seconds = self._budget.seconds
+        if self._is_refused(entry, prepared, seconds):
             return
-        clock = asyncio.timeout(self._budget.seconds)
+        clock = asyncio.timeout(seconds)
         try:
             async with clock:
                 confirmed = await self._execution.confirm(prepared, self._around)
@@ -145,53 +148,53 @@ class Turn:
         entry.prepared = prepared
         return prepared
 
-    def _is_refused(self, entry: Entry, prepared: Prepared) -> bool:
-        """Whether a limit refuses the call, which has its result then."""
-        fault = self._budget.refuse(entry.invocation, prepared.invoker)
+    def _is_refused(self, entry: Entry, prepared: Prepared, seconds: float) -> bool:
+        """Whether a limit refuses the call, which has its result then. ``seconds`` are left of the run."""
+        fault = self._budget.refuse(entry.invocation, prepared.invoker, seconds)
         if fault is not None:
             self._show(entry, self._execution.refuse(entry.invocation, fault, self._around, prepared.invoker))
         return fault is not None
 
     def _launch(self, entry: Entry, prepared: Prepared, *, early: bool = False) -> None:
-        if self._is_refused(entry, prepared):
+        seconds = self._budget.seconds
+        if self._is_refused(entry, prepared, seconds):
             return
-        call = self._execution.launch(prepared, self._around, early=early, seconds=self._budget.seconds)
+        call = self._execution.launch(
+            prepared,
+            self._around,
+            early=early,
+            seconds=seconds,
+            settled=lambda call: self._show(entry, call.result.result()),
+        )
         if isinstance(call, ResultCanister):
             self._show(entry, call)
             return
         self._budget.calls += 1
         entry.call = call
-        call.result.add_done_callback(lambda result: self._show(entry, result.result()))
 
     def _refuse(self, entry: Entry, category: Category, message: str) -> None:
         fault = Fault(category=category, message=message, recoverable=False)
         self._show(entry, self._execution.refuse(entry.invocation, fault, self._around, entry.invoker))
 
     def _show(self, entry: Entry, result: ResultCanister) -> None:
-        if entry.result is not None:
-            return
         entry.result = result
         call = entry.call
         if call is not None:
             self._budget.note(entry.invocation, result)
-        self._around.notify(
-            ResultReady(
-                invocation=entry.invocation,
-                result=result,
-                tool=entry.tool,
-                early=call is not None and call.early,
-                discarded=self._dropped,
+        if self._around.notify is not None:
+            self._around.notify(
+                ResultReady(
+                    invocation=entry.invocation,
+                    result=result,
+                    tool=entry.tool,
+                    early=call is not None and call.early,
+                    discarded=self._dropped,
+                )
             )
-        )
 
     async def _gather(self) -> None:
         """Waits for every call under way. A cancellation is raised when all of them have their results."""
-        try:
-            await settle([entry.call for entry in self.entries if entry.call is not None and entry.result is None])
-        finally:
-            for entry in self.entries:
-                if entry.call is not None:
-                    self._show(entry, entry.call.result.result())
+        await settle([entry.call for entry in self.entries if entry.call is not None and entry.result is None])
 
     def _cancel(self) -> None:
         for entry in self.entries:
@@ -226,6 +229,25 @@ class Turn:
             for entry in self.entries:
                 if entry.call is not None:
                     self._execution.discard(entry.call, self._around)
+
+
+async def schedule(
+    invocations: Sequence[InvocationCanister], offer: Offer, execution: Execution
+) -> tuple[ResultCanister, ...]:
+    """One result for each of these calls, in their order: as if they were all that a model said.
+
+    Errors: ``InputError`` when one of them is hosted elsewhere; nothing has run then. Cancelling this cancels the
+    calls, and is raised when each has its result.
+    """
+    for invocation in invocations:
+        invoker = offer.named(invocation.name)
+        if invoker is not None and invoker.hosted != "here":
+            raise InputError(f"{invoker.identity} is run by the {invoker.hosted}, not here.")
+    turn = Turn(execution=execution, offer=offer, around=Circumstances(), budget=Budget(execution.limits))
+    for invocation in invocations:
+        turn.seal(invocation)
+    await turn.finish()
+    return tuple(entry.result for entry in turn.entries if entry.result is not None)
 
 
 def _starts_early(prepared: Prepared) -> bool:

@@ -70,6 +70,7 @@ class ScoredModel(Model):
         ensembles: Sequence[Ensemble] | Offer = (),
         controls: Controls | None = None,
         memory: dict[object, Any] | None = None,  # noqa: ARG002  nothing is encoded
+        deltas: bool = True,  # noqa: ARG002  they cost nothing
     ) -> AsyncGenerator[Iterable[Event], None]:
         """The events of the turn that is due, cut into pieces unless ``controls.stream`` is false."""
         wanted = controls or Controls()

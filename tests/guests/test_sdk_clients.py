@@ -73,12 +73,12 @@ def chat_client(url: str) -> openai.AsyncOpenAI:
 # The Messages wire.
 
 
-def blocks(canisters: Sequence[Canister], *, extras: bool) -> list[dict[str, Any]]:
+def blocks(canisters: Sequence[Canister]) -> list[dict[str, Any]]:
     """The blocks that a client should have of an answer."""
     found: list[dict[str, Any]] = []
     for canister in canisters:
         if isinstance(canister, InvocationCanister):
-            own = thaw(canister.opaque.get("anthropic", {})) if extras else {}
+            own = thaw(canister.opaque.get("anthropic", {}))
             block = {"type": "tool_use", "id": canister.identifier, "name": canister.name}
             found.append({**block, "input": thaw(canister.arguments), **own})
         elif isinstance(canister, AssistantCanister):
@@ -90,11 +90,11 @@ def blocks(canisters: Sequence[Canister], *, extras: bool) -> list[dict[str, Any
     return found
 
 
-def check_message(message: Any, scenario: Scenario, *, extras: bool) -> None:
+def check_message(message: Any, scenario: Scenario) -> None:
     """Compares a whole message of the client with what was said."""
     expected = scenario.expectation("served")
     usage = usage_in(expected)
-    assert [block.to_dict() for block in message.content] == blocks(revive(expected["canisters"]), extras=extras)
+    assert [block.to_dict() for block in message.content] == blocks(revive(expected["canisters"]))
     assert message.stop_reason == MESSAGES_STOPS[expected["finish"]]
     assert message.id.startswith("msg_")
     assert message.model in ("house/model", "m")
@@ -107,7 +107,7 @@ def check_message(message: Any, scenario: Scenario, *, extras: bool) -> None:
 @messages_scenarios
 async def test_messages_whole(scenario: Scenario) -> None:
     async with answering(scenario, slowly=False) as url, messages_client(url) as client:
-        check_message(await client.messages.create(**ASK), scenario, extras=True)
+        check_message(await client.messages.create(**ASK), scenario)
 
 
 @messages_scenarios
@@ -130,7 +130,7 @@ async def test_messages_raw_stream(scenario: Scenario, slowly: bool) -> None:
     assert kinds[0] == "message_start"
     assert kinds[-2:] == ["message_delta", "message_stop"]
     expected = revive(scenario.expectation("served")["canisters"])
-    assert began == list(range(len(blocks(expected, extras=True))))
+    assert began == list(range(len(blocks(expected))))
     assert sorted(ended) == began
 
 
@@ -150,10 +150,8 @@ async def test_messages_helper(scenario: Scenario, slowly: bool) -> None:
             assert message.stop_reason == "max_tokens"
             assert message.content[-1].to_dict()["input"] == {"path": "notes.txt"}
             return
-        check_message(message, scenario, extras=not slowly)
-    assert text == "".join(
-        block["text"] for block in blocks(revive(expected["canisters"]), extras=False) if block["type"] == "text"
-    )
+        check_message(message, scenario)
+    assert text == "".join(block["text"] for block in blocks(revive(expected["canisters"])) if block["type"] == "text")
     # What the client would send back is what our server half reads as the same canisters.
     returned = MESSAGES.parse(
         {"model": "m", "messages": [{"role": "assistant", "content": message.to_dict()["content"]}]}

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -150,7 +150,12 @@ def check_deltas(events: Sequence[Event]) -> None:
             arguments[event.index] = arguments.get(event.index, "") + event.text
         elif isinstance(event, InvocationSealed):
             begin, invocation = began.pop(event.index), event.invocation
-            assert (begin.identifier, begin.name) == (invocation.identifier, invocation.name)
+            assert (begin.identifier, begin.name, begin.kind) == (
+                invocation.identifier,
+                invocation.name,
+                invocation.kind,
+            )
+            assert known(begin.opaque) <= known(invocation.opaque)
             text = arguments.pop(event.index, "")
             if text and invocation.fault is None:
                 assert json.loads(text) == json.loads(json.dumps(invocation.arguments, default=list))
@@ -158,6 +163,11 @@ def check_deltas(events: Sequence[Event]) -> None:
                 assert text == invocation.raw
     assert not began
     assert not arguments
+
+
+def known(opaque: Mapping[str, Any]) -> set[tuple[str, str, Any]]:
+    """What stands beside a call, by protocol and key."""
+    return {(protocol, key, value) for protocol, extras in opaque.items() for key, value in extras.items()}
 
 
 @answers
@@ -210,7 +220,7 @@ def written(protocol: Protocol, events: Iterable[Event]) -> bytes:
 
 def failed(protocol: Protocol, message: str) -> bytes:
     """The event with which a server of ours ends a stream that it cannot finish."""
-    return b"event: error\ndata: " + protocol.refuse(500, message) + b"\n\n"
+    return protocol.encoder("house/model").fail(message)
 
 
 def paced(events: Iterable[Event]) -> list[Event]:
@@ -221,7 +231,15 @@ def paced(events: Iterable[Event]) -> list[Event]:
             slow.extend(map(TextDelta, event.content.text))
         elif isinstance(event, InvocationSealed):
             invocation = event.invocation
-            slow.append(InvocationBegan(index=event.index, identifier=invocation.identifier, name=invocation.name))
+            slow.append(
+                InvocationBegan(
+                    index=event.index,
+                    identifier=invocation.identifier,
+                    name=invocation.name,
+                    kind=invocation.kind,
+                    opaque=invocation.opaque,
+                )
+            )
             slow.extend(ArgumentsDelta(index=event.index, text=one) for one in invocation.raw or "")
         slow.append(event)
     return slow

@@ -100,21 +100,13 @@ def usage_in(expected: Mapping[str, Any]) -> Usage:
 
 
 def carried_by_anthropic(canisters: Sequence[Canister], *, whole: bool, deltas: bool) -> tuple[Canister, ...]:
-    """What is left of an answer that went over the Messages wire.
-
-    ``whole``: not streamed. ``deltas``: streamed in pieces, so that a call began before all of it was known.
-    """
+    """What is left of an answer that went over the Messages wire. ``whole``: not streamed."""
+    del deltas  # A call begins with all that stands beside it.
     carried: list[Canister] = []
     for canister in canisters:
         if isinstance(canister, InvocationCanister):
             keep_text = canister.fault is not None and not whole
-            carried.append(
-                dataclasses.replace(
-                    canister,
-                    raw=canister.raw if keep_text else None,
-                    opaque=frozendict() if deltas else canister.opaque,
-                )
-            )
+            carried.append(dataclasses.replace(canister, raw=canister.raw if keep_text else None))
         else:
             carried.append(canister)
     return tuple(carried)

@@ -38,6 +38,7 @@ class Scripted(Model):
         ensembles: Sequence[Ensemble] | Offer = (),
         controls: Controls | None = None,
         memory: dict[object, Any] | None = None,
+        deltas: bool = True,
     ) -> AsyncGenerator[Iterable[Event], None]:
         offer = ensembles if isinstance(ensembles, Offer) else Offer.of(ensembles)
         number = len(self.asked)

@@ -30,10 +30,10 @@ def test_turns_are_counted() -> None:
 
 def test_calls_are_counted_when_they_are_started() -> None:
     budget, look = Budget(Limits(calls=1)), invoker()
-    assert budget.refuse(invoke("look"), look) is None
-    assert budget.refuse(invoke("look"), look) is None
+    assert budget.refuse(invoke("look"), look, budget.seconds) is None
+    assert budget.refuse(invoke("look"), look, budget.seconds) is None
     budget.calls += 1
-    fault = budget.refuse(invoke("look"), look)
+    fault = budget.refuse(invoke("look"), look, budget.seconds)
     assert fault is not None
     assert fault.category == "limit"
     assert fault.message == "The call was not run: this run is limited to 1 calls."
@@ -46,7 +46,7 @@ def test_calls_are_counted_when_they_are_started() -> None:
 def test_the_time_is_limited() -> None:
     budget = Budget(Limits(wall=0.0))
     assert budget.seconds == 0.0
-    fault = budget.refuse(invoke("look"), invoker())
+    fault = budget.refuse(invoke("look"), invoker(), budget.seconds)
     assert fault is not None
     assert "limited to 0 s" in fault.message
     assert not budget.admits_turn()
@@ -68,11 +68,11 @@ def test_the_same_call_with_the_same_result_is_refused_at_last() -> None:
     budget, look = Budget(Limits(repeats=3)), invoker()
     call = invoke("look", path="x")
     for _ in range(3):
-        assert budget.refuse(call, look) is None
+        assert budget.refuse(call, look, budget.seconds) is None
         budget.note(call, said("nothing"))
-    assert budget.refuse(invoke("look", path="y"), look) is None
+    assert budget.refuse(invoke("look", path="y"), look, budget.seconds) is None
     for _ in range(2):
-        fault = budget.refuse(call, look)
+        fault = budget.refuse(call, look, budget.seconds)
         assert fault is not None
         assert fault.details == {"limit": "3 times the same call with the same result"}
 
@@ -81,31 +81,31 @@ def test_another_result_begins_the_count_again() -> None:
     budget, look = Budget(Limits(repeats=2)), invoker()
     call = invoke("look")
     for text in ("a", "b", "a", "a"):
-        assert budget.refuse(call, look) is None
+        assert budget.refuse(call, look, budget.seconds) is None
         budget.note(call, said(text))
-    assert budget.refuse(call, look) is not None
+    assert budget.refuse(call, look, budget.seconds) is not None
 
 
 def test_an_invoker_may_allow_more_repetitions() -> None:
     budget, poll = Budget(Limits(repeats=1)), invoker(repeats=3)
     for _ in range(3):
-        assert budget.refuse(invoke("look"), poll) is None
+        assert budget.refuse(invoke("look"), poll, budget.seconds) is None
         budget.note(invoke("look"), said("wait"))
-    assert budget.refuse(invoke("look"), poll) is not None
+    assert budget.refuse(invoke("look"), poll, budget.seconds) is not None
 
 
 def test_the_order_of_arguments_makes_no_other_call() -> None:
     budget, look = Budget(Limits(repeats=1)), invoker()
     budget.note(invoke("look", a=1, b=[2]), said("x"))
-    assert budget.refuse(invoke("look", b=[2], a=1), look) is not None
+    assert budget.refuse(invoke("look", b=[2], a=1), look, budget.seconds) is not None
 
 
 def test_arguments_made_by_hand_may_have_lists_in_them() -> None:
     budget, look = Budget(Limits(repeats=1)), invoker()
     call = dataclasses.replace(invoke("look"), arguments=frozendict({"paths": ["a"]}))
-    assert budget.refuse(call, look) is None
+    assert budget.refuse(call, look, budget.seconds) is None
     budget.note(call, said("x"))
-    assert budget.refuse(invoke("look", paths=["a"]), look) is not None
+    assert budget.refuse(invoke("look", paths=["a"]), look, budget.seconds) is not None
 
 
 @pytest.mark.parametrize("limits", [Limits(turns=0), Limits(wall=0), Limits(tokens=0)])

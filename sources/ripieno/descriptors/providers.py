@@ -7,7 +7,7 @@ from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.descriptors.keys import Key, Table
+from ripieno.descriptors.keys import UNSET, Key, Table
 from ripieno.descriptors.kinds import Flag, Kind, Named, Number, Several, Text
 from ripieno.descriptors.positions import Path
 from ripieno.descriptors.problems import Problems, Source
@@ -42,7 +42,9 @@ CAPABILITY_KEYS: tuple[Key, ...] = (
         "never",
         "turn",
     ),
-    _capability("sampling", Flag(), "Whether it takes temperature and top_p.", True, False),
+    _capability(
+        "sampling", Flag(), "Whether it takes temperature and top_p; left out, as its wire does.", UNSET, False
+    ),
     _capability("allowed_tools", Flag(), "Whether the wire has a word for the tools that may be called.", False, True),
     _capability("stream_usage", Flag(), "Whether it can be asked to count tokens in a stream.", True, False),
     _capability(
@@ -61,7 +63,10 @@ CAPABILITY_KEYS: tuple[Key, ...] = (
         8192,
     ),
 )
-CAPABILITIES: frozendict[str, Any] = frozendict({key.name: key.default for key in CAPABILITY_KEYS})
+#: What holds where nobody says anything else; the others are left to the protocol.
+CAPABILITIES: frozendict[str, Any] = frozendict(
+    {key.name: key.default for key in CAPABILITY_KEYS if key.default is not UNSET}
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ encodes anew. Immutability pays for it: a canister that was encoded never change
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from ripieno.canisters import Canister
 from ripieno.ensembles import Invoker
@@ -34,7 +34,54 @@ def piece(canister: Canister, key: object, make: Callable[[Any], bytes]) -> byte
     return data
 
 
-def recall(memory: Mapping[object, Any] | None, key: object, canisters: Sequence[Canister]) -> tuple[int, list[bytes]]:
+class Group(Protocol):
+    """Adjacent canisters that become messages together, while they are gathered."""
+
+    def add(self, canister: Canister, data: bytes) -> None:
+        """One more of them, encoded."""
+        ...
+
+    def close(self, messages: list[bytes]) -> None:
+        """Makes messages of them."""
+        ...
+
+
+def gather(
+    canisters: Sequence[Canister],
+    *,
+    groups: Mapping[type, Callable[[], Group]],
+    said: Callable[[Canister, int], bytes],
+    key: object,
+    memory: dict[object, Any] | None,
+) -> bytes:
+    """The messages of a conversation as a JSON array.
+
+    ``groups`` makes the group that a kind of canister belongs to: one that is made otherwise begins the next group.
+    ``said`` gives the piece of the canister at a place; where it is empty nothing is said, and nothing is parted.
+    ``key`` tells what else the messages depend on.
+    """
+    start, messages = _recall(memory, key, canisters)
+    group: Group | None = None
+    gathered: object = None
+    for place in range(start, len(canisters)):
+        canister = canisters[place]
+        data = said(canister, place)
+        if not data:
+            continue
+        make = groups[type(canister)]
+        if group is None or make is not gathered:
+            if group is not None:
+                group.close(messages)
+            start, gathered, group = place, make, make()
+        group.add(canister, data)
+    # Whatever comes next may still join the last of them.
+    _remember(memory, key, canisters[:start], messages)
+    if group is not None:
+        group.close(messages)
+    return b"[" + b",".join(messages) + b"]"
+
+
+def _recall(memory: Mapping[object, Any] | None, key: object, canisters: Sequence[Canister]) -> tuple[int, list[bytes]]:
     """How many of the canisters the last request of the same run has said already, and the messages they became.
 
     A conversation grows at its end, so that all but its last message can be joined as they were.
@@ -48,7 +95,7 @@ def recall(memory: Mapping[object, Any] | None, key: object, canisters: Sequence
     return 0, []
 
 
-def remember(
+def _remember(
     memory: dict[object, Any] | None,
     key: object,
     canisters: Sequence[Canister],

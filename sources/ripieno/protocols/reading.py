@@ -7,6 +7,7 @@ from frozendict import frozendict
 
 from ripieno.canisters import InvocationCanister, InvocationKind
 from ripieno.descriptors.tables import EMPTY, is_table
+from ripieno.events import InvocationBegan
 from ripieno.exceptions import JsonInvalidity
 from ripieno.faults import Fault
 from ripieno.jsonvalues import freeze, parse
@@ -43,10 +44,12 @@ def read_invocation(
     ``extras`` are what this protocol's providers want back on the call; they stand in ``opaque`` under its name.
     """
     text = sent if isinstance(sent, str) else None
-    arguments: frozendict[str, object] = frozendict({"input": text or ""})
+    arguments: frozendict[str, object] = EMPTY
     fault: Fault | None = None
     if kind == "function":
         arguments, fault = read_arguments(sent)
+    else:
+        arguments = freeze({"input": text or ""})
     if not name:
         fault = Fault(
             category="validation", message="The call has no name.", code="name_missing", suggestion="Name a tool."
@@ -58,13 +61,18 @@ def read_invocation(
         kind=kind,
         raw=text if keep_text or fault is not None else None,
         fault=fault,
-        opaque=frozendict({protocol: freeze(extras)}) if extras else EMPTY,
+        opaque=opaque_of(extras, protocol),
     )
 
 
-def extras_of(invocation: InvocationCanister, protocol: str) -> Mapping[str, Any]:
+def opaque_of(extras: Mapping[str, Any] | None, protocol: str) -> frozendict[str, object]:
+    """The opaque part of a call, of what this protocol wants back on it."""
+    return frozendict({protocol: freeze(extras)}) if extras else EMPTY
+
+
+def extras_of(call: InvocationCanister | InvocationBegan, protocol: str) -> Mapping[str, Any]:
     """What a protocol wants back on a call; nothing when another protocol's provider made it."""
-    extras = invocation.opaque.get(protocol)
+    extras = call.opaque.get(protocol)
     return extras if is_table(extras) else EMPTY
 
 

@@ -6,7 +6,8 @@ What it wants:
 * All results of a turn go into one user message, and stand first in it.
 * Thinking blocks return unchanged, in order, before the calls they led to. They are opaque contents.
 * ``max_tokens`` is required: the capability ``output_tokens`` is its default.
-* Sampling controls are refused at this version; asking for one is an error unless the capability ``sampling`` is true.
+* Sampling controls are refused at this version; asking for one is an error unless the capability ``sampling`` says
+  that the provider takes them all the same.
 * There is no word for allowed tools: execution enforces them.
 * Empty text blocks are refused, and left out; so is a canister that says nothing.
 
@@ -24,8 +25,8 @@ What it does:
 * An answer may come whole where a stream was asked for.
 
 What an answer cannot carry back: the text of arguments that could be read, in whole answers of any; that a call is
-free-form; what stands beside the call (``caller``), where its deltas were streamed before all of it was known;
-citations of a text; reasoning without its block; opaque contents of other protocols.
+free-form; what came to stand beside a call (``caller``) after it had begun; citations of a text; reasoning without its
+block; opaque contents of other protocols.
 
 What a request cannot carry back: the same, and the kind of a text; empty texts; the borders of adjacent canisters of
 one role, and where among the results of a turn the user spoke; audio; images of a supervisor, and those of a document

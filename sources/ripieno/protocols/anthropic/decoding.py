@@ -17,22 +17,21 @@ from ripieno.events import (
     TurnBegan,
     TurnEnded,
 )
-from ripieno.exceptions import ProviderRefusal, WireInvalidity
-from ripieno.processors import Identifiers, Native, guard
-from ripieno.protocols.anthropic.blocks import opaque
+from ripieno.exceptions import WireInvalidity
+from ripieno.processors import Identifiers, Native
+from ripieno.protocols.anthropic.blocks import NAME, opaque
 from ripieno.protocols.anthropic.endings import FINISHES, usage_of
 from ripieno.protocols.anthropic.growing import Block
-from ripieno.protocols.reading import cut_off
-from ripieno.protocols.refusals import message_of
-from ripieno.protocols.splitting import DONE
+from ripieno.protocols.anthropic.invocations import extras_in
+from ripieno.protocols.decoding import AnswerDecoder
+from ripieno.protocols.reading import cut_off, opaque_of
 
 
-class Decoder:
+class Decoder(AnswerDecoder):
     """Assembles blocks by their index, and seals them in the model's order."""
 
     def __init__(self, provider: str, identifiers: Identifiers) -> None:
-        self._provider = provider
-        self._identifiers = identifiers
+        super().__init__(provider, identifiers)
         #: Blocks that are still streamed, by the index that the server gives them.
         self._open: dict[object, Block] = {}
         self._last: Block | None = None
@@ -40,16 +39,7 @@ class Decoder:
         self._pending: deque[Block] = deque()
         self._calls = 0
         self._usage: dict[str, Any] = {}
-        self._reason: str | None = None
         self._ended = False
-        #: What one native event has become.
-        self._events: list[Event] = []
-
-    def feed(self, native: Native) -> Iterable[Event]:
-        return guard(self._provider, native, self._read)
-
-    def finish(self) -> Iterable[Event]:
-        return guard(self._provider, DONE, self._end)
 
     def _read(self, native: Native) -> list[Event]:
         events = self._events = []
@@ -68,7 +58,7 @@ class Decoder:
         elif kind == "message_stop":
             self._ended = True
         elif kind == "error" or native.get("error"):
-            raise ProviderRefusal(self._provider, message_of(native) or "It sent an error.", body=native)
+            raise self.refused(native)
         elif kind == "message":
             self._play(native)
         return events
@@ -110,8 +100,14 @@ class Decoder:
         if block.kind == "tool_use":
             block.identifier = self._identifiers.settle(start.get("id"))
             block.call, self._calls = self._calls, self._calls + 1
-            name = str(start.get("name") or "")
-            self._events.append(InvocationBegan(index=block.call, identifier=block.identifier, name=name))
+            self._events.append(
+                InvocationBegan(
+                    index=block.call,
+                    identifier=block.identifier,
+                    name=str(start.get("name") or ""),
+                    opaque=opaque_of(extras_in(start), NAME),
+                )
+            )
         elif block.kind == "text" and start.get("text"):
             block.fragments.append(start["text"])
             self._events.append(TextDelta(start["text"]))
@@ -121,19 +117,20 @@ class Decoder:
         if kind == "text_delta":
             text = delta["text"]
             block.fragments.append(text)
-            self._events.append(TextDelta(text))
+            if self.deltas:
+                self._events.append(TextDelta(text))
         elif kind == "input_json_delta":
             text = delta["partial_json"]
             if text:
                 block.fragments.append(text)
-                if block.kind == "tool_use":
+                if self.deltas and block.kind == "tool_use":
                     self._events.append(ArgumentsDelta(index=block.call, text=text))
         else:
             # Thinking, its signature, and what is not known: each grows the member of its name.
             for name, value in delta.items():
                 if name != "type" and isinstance(value, str):
                     block.grown.setdefault(name, []).append(value)
-            if kind == "thinking_delta":
+            if self.deltas and kind == "thinking_delta":
                 self._events.append(ReasoningDelta(delta["thinking"]))
 
     def _stop(self, native: Native) -> None:
@@ -172,7 +169,7 @@ class Decoder:
             word = "a stop reason" if self._ended else "its terminal event"
             raise WireInvalidity(self._provider, f"The answer ended without {word}.")
         finish = FINISHES.get(reason, "stop")
-        why = f"the answer ended with {reason!r}" if finish in ("length", "filter") else None
+        why = self._why_cut(finish)
         while self._pending:
             self._sealed(self._pending.popleft(), why)
         if reason == "tool_use" and not self._calls:
@@ -183,7 +180,7 @@ class Decoder:
 
 def decode(native: Native, provider: str, identifiers: Identifiers) -> Iterable[Event]:
     """A whole answer, played through the decoder. Errors: as in streams."""
-    if native.get("type") != "message":
-        raise ProviderRefusal(provider, message_of(native) or "It sent no message.", body=native)
     decoder = Decoder(provider, identifiers)
-    return [*decoder.feed(native), *decoder.finish()]
+    if native.get("type") != "message":
+        raise decoder.refused(native, "It sent no message.")
+    return decoder.play(native)

@@ -4,9 +4,9 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ripieno.canisters import InvocationCanister
 from ripieno.contents import OpaqueContent, TextualContent
 from ripieno.conversations import NO_USAGE, Usage
-from ripieno.descriptors.tables import EMPTY
 from ripieno.events import (
     ArgumentsDelta,
     ContentSealed,
@@ -20,7 +20,7 @@ from ripieno.events import (
 from ripieno.jsonvalues import encode as encode_json
 from ripieno.protocols.anthropic.blocks import block_of
 from ripieno.protocols.anthropic.endings import REASONS, usage_object
-from ripieno.protocols.anthropic.invocations import invocation_block
+from ripieno.protocols.anthropic.invocations import begun_block, invocation_block
 
 _ERRORS = {
     400: "invalid_request_error",
@@ -40,8 +40,9 @@ class Encoder:
         self._model = model
         self._index = 0
         self._text: int | None = None
-        #: The block of each call, by the call's own index, and the calls whose arguments were streamed.
+        #: The block of each call, by the call's own index; free-form calls, and those whose arguments were streamed.
         self._calls: dict[int, int] = {}
+        self._freeform: set[int] = set()
         self._argued: set[int] = set()
         self._writers: Mapping[type, Callable[[Any], bytes]] = {
             TextDelta: self._say,
@@ -56,6 +57,9 @@ class Encoder:
     def feed(self, event: Event) -> bytes:
         write = self._writers.get(type(event))
         return b"" if write is None else write(event)
+
+    def fail(self, message: str) -> bytes:
+        return b"event: error\ndata: %s\n\n" % refuse(500, message)
 
     def _begin(self, event: TurnBegan) -> bytes:
         return _event("message_start", message=_message(event.model or self._model, [], None, NO_USAGE))
@@ -96,29 +100,28 @@ class Encoder:
         return b"".join((closed, self._start(block), *deltas, _event("content_block_stop", index=index)))
 
     def _begin_call(self, event: InvocationBegan) -> bytes:
-        start = {"type": "tool_use", "id": event.identifier, "name": event.name, "input": EMPTY}
-        return self._start_call(event.index, start)
+        if event.kind == "freeform":
+            self._freeform.add(event.index)
+        return self._start_call(event.index, event)
 
-    def _start_call(self, number: int, start: Mapping[str, Any]) -> bytes:
+    def _start_call(self, number: int, call: InvocationBegan | InvocationCanister) -> bytes:
         closed = self._close_text()
         self._calls[number] = self._index
-        return closed + self._start(start)
+        return closed + self._start(begun_block(call))
 
     def _argue(self, event: ArgumentsDelta) -> bytes:
-        if event.index not in self._calls:
-            return b""
+        if event.index not in self._calls or event.index in self._freeform:
+            return b""  # The wire has no text for free-form input: it comes as an argument, whole.
         self._argued.add(event.index)
         return _delta(self._calls[event.index], {"type": "input_json_delta", "partial_json": event.text})
 
     def _seal_call(self, event: InvocationSealed) -> bytes:
-        block = invocation_block(event.invocation)
-        data = b""
-        if event.index not in self._calls:
-            data = self._start_call(event.index, {**block, "input": EMPTY})
+        invocation = event.invocation
+        data = b"" if event.index in self._calls else self._start_call(event.index, invocation)
         index = self._calls[event.index]
         if event.index not in self._argued:
-            raw = event.invocation.raw if event.invocation.kind == "function" else None
-            text = encode_json(block["input"]).decode() if raw is None else raw
+            raw = invocation.raw if invocation.kind == "function" else None
+            text = encode_json(invocation.arguments).decode() if raw is None else raw
             data += _delta(index, {"type": "input_json_delta", "partial_json": text})
         return data + _event("content_block_stop", index=index)
 

@@ -5,10 +5,11 @@ from typing import Any
 
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.contents import Content, OpaqueContent, TextualContent, text_of
-from ripieno.ensembles import Definition, Ensemble, Invoker
+from ripieno.descriptors.tables import EMPTY
+from ripieno.ensembles import Definition, Invoker
+from ripieno.events import InvocationBegan
 from ripieno.exceptions import InputError
 from ripieno.faults import Fault
-from ripieno.offers import Offer
 from ripieno.processors import Identifiers, InvocationsProcessor, Native
 from ripieno.protocols.anthropic.blocks import NAME, block_of, contents_of
 from ripieno.protocols.reading import extras_of, read_invocation
@@ -20,9 +21,12 @@ _CALL_KEYS = frozenset({"type", "id", "name", "input"})
 class Invocations(InvocationsProcessor):
     """Flat definitions; calls and results are blocks of messages."""
 
-    def prepare_tools(self, ensembles: Sequence[Ensemble] | Offer) -> Sequence[Native]:
-        offer = ensembles if isinstance(ensembles, Offer) else Offer.of(ensembles)
-        return [definition_of(invoker) for invoker in offer.invokers if invoker.hosted != "provider"]
+    def definition_of(self, invoker: Invoker) -> Native:
+        definition: dict[str, Any] = {"name": invoker.exposed}
+        if invoker.description:
+            definition["description"] = invoker.description
+        definition["input_schema"] = invoker.arguments_schema
+        return definition
 
     def normalize_invocations(self, native: Native) -> Sequence[InvocationCanister]:
         identifiers = Identifiers()
@@ -34,15 +38,6 @@ class Invocations(InvocationsProcessor):
 
 
 INVOCATIONS = Invocations()
-
-
-def definition_of(invoker: Invoker) -> Mapping[str, Any]:
-    """One tool as the wire defines it."""
-    definition: dict[str, Any] = {"name": invoker.exposed}
-    if invoker.description:
-        definition["description"] = invoker.description
-    definition["input_schema"] = invoker.arguments_schema
-    return definition
 
 
 def invocation_of(block: Native, identifier: str | None = None) -> InvocationCanister:
@@ -57,20 +52,21 @@ def invocation_of(block: Native, identifier: str | None = None) -> InvocationCan
     )
 
 
-def extras_in(block: Native) -> dict[str, Any]:
+def extras_in(block: Native) -> Mapping[str, Any]:
     """The keys of a call that are nobody's business but the provider's, such as ``caller``."""
+    if block.keys() <= _CALL_KEYS:
+        return EMPTY
     return {key: value for key, value in block.items() if key not in _CALL_KEYS and value is not None}
 
 
 def invocation_block(invocation: InvocationCanister) -> dict[str, Any]:
     """The block of a call."""
-    return {
-        "type": "tool_use",
-        "id": invocation.identifier,
-        "name": invocation.name,
-        "input": invocation.arguments,
-        **extras_of(invocation, NAME),
-    }
+    return {**begun_block(invocation), "input": invocation.arguments}
+
+
+def begun_block(call: InvocationCanister | InvocationBegan) -> dict[str, Any]:
+    """The block of a call as it begins, before its arguments."""
+    return {"type": "tool_use", "id": call.identifier, "name": call.name, "input": EMPTY, **extras_of(call, NAME)}
 
 
 def result_block(result: ResultCanister) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Canisters to messages of the Messages wire, and back."""
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,16 +21,7 @@ from ripieno.processors import Capabilities, MessagesProcessor, Native
 from ripieno.protocols.anthropic.blocks import NAME, block_of, blocks_of, content_of, contents_of, text_source
 from ripieno.protocols.anthropic.invocations import invocation_block, invocation_of, result_block, result_of
 from ripieno.protocols.asking import tables_in
-from ripieno.protocols.pieces import piece, recall, remember
-
-_ROLES: Mapping[type, bytes] = {
-    UserCanister: b"user",
-    DocumentCanister: b"user",
-    ResultCanister: b"user",
-    AssistantCanister: b"assistant",
-    InvocationCanister: b"assistant",
-    SupervisorCanister: b"system",
-}
+from ripieno.protocols.pieces import Group, gather, piece
 
 
 class Messages(MessagesProcessor):
@@ -39,25 +31,7 @@ class Messages(MessagesProcessor):
         self, canisters: Sequence[Canister], capabilities: Capabilities, memory: dict[object, Any] | None = None
     ) -> bytes:
         del capabilities  # None of them changes a message on this wire.
-        said, messages = recall(memory, NAME, canisters)
-        role = b""
-        results: list[bytes] = []
-        blocks: list[bytes] = []
-        last = said
-        for place, canister in enumerate(canisters[said:], said):
-            kind = type(canister)
-            data = piece(canister, NAME, _PIECES[kind])
-            if not data:
-                continue  # Nothing is said here: it parts no messages either.
-            if _ROLES[kind] != role:
-                _close(messages, role, results, blocks)
-                role, last = _ROLES[kind], place
-            # Results stand first in their message, whatever else the user says.
-            (results if kind is ResultCanister else blocks).append(data)
-        # Whatever comes next may still join the last of them.
-        remember(memory, NAME, canisters[:last], messages)
-        _close(messages, role, results, blocks)
-        return b"[" + b",".join(messages) + b"]"
+        return gather(canisters, groups=_GROUPS, said=_piece, key=NAME, memory=memory)
 
     def normalize(self, native: Native) -> tuple[Canister, ...]:
         canisters: list[Canister] = []
@@ -72,11 +46,32 @@ class Messages(MessagesProcessor):
 MESSAGES = Messages()
 
 
-def _close(messages: list[bytes], role: bytes, results: list[bytes], blocks: list[bytes]) -> None:
-    if results or blocks:
-        messages.append(b'{"role":"%s","content":[%s]}' % (role, b",".join(results + blocks)))
-        results.clear()
-        blocks.clear()
+class _Message:
+    """One message, while it is gathered: results stand first in it, whatever else the user says."""
+
+    __slots__ = ("_blocks", "_results", "_role")
+
+    def __init__(self, role: bytes) -> None:
+        self._role = role
+        self._results: list[bytes] = []
+        self._blocks: list[bytes] = []
+
+    def add(self, canister: Canister, data: bytes) -> None:
+        (self._results if isinstance(canister, ResultCanister) else self._blocks).append(data)
+
+    def close(self, messages: list[bytes]) -> None:
+        messages.append(b'{"role":"%s","content":[%s]}' % (self._role, b",".join(self._results + self._blocks)))
+
+
+_USER, _ASSISTANT, _SYSTEM = (functools.partial(_Message, role) for role in (b"user", b"assistant", b"system"))
+_GROUPS: Mapping[type, Callable[[], Group]] = {
+    UserCanister: _USER,
+    DocumentCanister: _USER,
+    ResultCanister: _USER,
+    AssistantCanister: _ASSISTANT,
+    InvocationCanister: _ASSISTANT,
+    SupervisorCanister: _SYSTEM,
+}
 
 
 def _said(canister: UserCanister | AssistantCanister) -> bytes:
@@ -119,6 +114,10 @@ _PIECES: Mapping[type, Callable[[Any], bytes]] = {
     InvocationCanister: _invocation,
     ResultCanister: _result,
 }
+
+
+def _piece(canister: Canister, _: int) -> bytes:
+    return piece(canister, NAME, _PIECES[type(canister)])
 
 
 def _canisters(message: Mapping[str, Any]) -> Sequence[Canister]:

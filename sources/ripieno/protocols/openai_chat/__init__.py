@@ -29,8 +29,7 @@ only ``{}``, waits for the end. More arguments for a sealed call are an error, s
 
 What an answer cannot carry back: where text stood among the calls of a message; several texts of one message as
 several; that arguments came as an object, or not at all (they come back as text); under which of its names reasoning
-was streamed; that a call is free-form, where its deltas were streamed before all of it was known; a refusal's own
-field (its text and the finish ``filter`` come back); opaque contents of other protocols.
+was streamed; a refusal's own field (its text and the finish ``filter`` come back); opaque contents of other protocols.
 
 What a request cannot carry back: the same, and the kind of a text; empty texts; arguments that cannot be read; where
 among the results of a turn the user spoke; a mark that a result failed, its fault, and which result the images that

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ripieno.canisters import InvocationCanister
 from ripieno.contents import TextualContent
 from ripieno.conversations import NO_USAGE
 from ripieno.events import (
@@ -17,39 +18,37 @@ from ripieno.events import (
     TurnEnded,
 )
 from ripieno.exceptions import ProviderRefusal, WireInvalidity
-from ripieno.processors import Identifiers, Native, guard
+from ripieno.processors import Identifiers, Native
+from ripieno.protocols.decoding import AnswerDecoder
 from ripieno.protocols.openai_chat.endings import FINISHES, usage_of
 from ripieno.protocols.openai_chat.invocations import NAME
 from ripieno.protocols.openai_chat.reasoning import ORDINARY, Collected, additions_in
 from ripieno.protocols.openai_chat.slots import Slot, Slots
-from ripieno.protocols.reading import cut_off, read_invocation
-from ripieno.protocols.refusals import message_of
+from ripieno.protocols.reading import cut_off, opaque_of
 from ripieno.protocols.splitting import DONE
 
 
-class Decoder:
+class Decoder(AnswerDecoder):
     """Assembles the one choice of an answer. The end is told by ``finish``: usage may come after the reason."""
 
     def __init__(self, provider: str, identifiers: Identifiers) -> None:
-        self._provider = provider
-        self._identifiers = identifiers
+        super().__init__(provider, identifiers)
         self._slots = Slots()
+        #: The call that was heard of last, where its arguments come as text and are shown as they come.
+        self._filled: Slot | None = None
         self._next = 0
         self._text: list[str] = []
         self._additions = Collected()
         self._usage = NO_USAGE
-        self._reason: str | None = None
         self._refused = False
         self._began = False
         self._done = False
-        #: What one native event has become.
-        self._events: list[Event] = []
 
     def feed(self, native: Native) -> Iterable[Event]:
-        event = self._continue(native)
-        return guard(self._provider, native, self._read) if event is None else (event,)
+        events = self._continue(native)
+        return super().feed(native) if events is None else events
 
-    def _continue(self, native: Native) -> Event | None:
+    def _continue(self, native: Native) -> Iterable[Event] | None:
         """What most events are, read without detours: more of a text that has begun, or of one call's arguments."""
         try:
             (choice,) = native["choices"]
@@ -63,20 +62,17 @@ class Decoder:
         if kind != "content" or not self._text or type(value) is not str or not value:
             return None
         self._text.append(value)
-        return TextDelta(value)
+        return (TextDelta(value),) if self.deltas else ()
 
-    def _continue_call(self, fragment: Mapping[str, Any]) -> Event | None:
-        function = fragment["function"]
-        sent = function["arguments"]
-        if len(fragment) != 2 or len(function) != 1 or type(sent) is not str or not sent:
+    def _continue_call(self, fragment: Mapping[str, Any]) -> Iterable[Event] | None:
+        slot, function = self._filled, fragment["function"]
+        text = function["arguments"]
+        if slot is None or slot.number != fragment["index"] or len(fragment) != 2 or len(function) != 1:
             return None
-        slot = self._slots.goes_on(fragment["index"])
-        if slot is None or slot.settled is None or slot.sealed or not slot.take(sent):
-            return None
-        return ArgumentsDelta(index=slot.index, text=sent)
-
-    def finish(self) -> Iterable[Event]:
-        return guard(self._provider, DONE, self._end)
+        if type(text) is not str or not text or (not slot.texts and text.strip() == "{}"):
+            return None  # It may be what some servers send first.
+        slot.texts.append(text)
+        return (ArgumentsDelta(index=slot.index, text=text),) if self.deltas else ()
 
     def _read(self, native: Native) -> list[Event]:
         events = self._events = []
@@ -84,7 +80,7 @@ class Decoder:
             self._done = True
             return events
         if native.get("error"):
-            raise ProviderRefusal(self._provider, message_of(native) or "It sent an error.", body=native)
+            raise self.refused(native)
         if not self._began:
             self._began = True
             events.append(TurnBegan(model=str(native.get("model") or "")))
@@ -131,6 +127,7 @@ class Decoder:
         self._events.append(TextDelta(text))
 
     def _call(self, fragment: Mapping[str, Any]) -> None:
+        self._filled = None
         found = self._slots.feed(fragment)
         if found is None:
             return
@@ -144,12 +141,19 @@ class Decoder:
             return  # Arguments that come before the name wait for it.
         if slot.settled is None:
             slot.settled = self._identifiers.settle(slot.identifier)
-            self._events.append(InvocationBegan(index=slot.index, identifier=slot.settled, name=slot.name))
-        sent = slot.sent
-        if isinstance(sent, list) and (slot.shown or not slot.provisional):
-            for text in sent[slot.shown :]:
-                self._events.append(ArgumentsDelta(index=slot.index, text=text))
-            slot.shown = len(sent)
+            self._events.append(
+                InvocationBegan(
+                    index=slot.index,
+                    identifier=slot.settled,
+                    name=slot.name,
+                    kind=slot.kind,
+                    opaque=opaque_of(slot.extras, NAME),
+                )
+            )
+        if slot.table is None and not slot.provisional:
+            self._filled = slot
+            self._events += [ArgumentsDelta(index=slot.index, text=text) for text in slot.unshown]
+            slot.unshown.clear()
 
     def _seal_contents(self) -> None:
         if self._additions:
@@ -162,23 +166,18 @@ class Decoder:
     def _seal_calls(self, before: int) -> None:
         """Seals, in order, what is complete before another block begins. Interleaved calls are not yet."""
         for slot in self._slots.all[self._next : before]:
-            if slot.settled is None or slot.provisional or not slot.whole():
+            if slot.settled is None or slot.provisional or not slot.closed:
                 return
-            self._seal(slot)
+            invocation = slot.read()
+            if invocation.fault is not None:
+                return
+            self._seal(slot, invocation)
 
-    def _seal(self, slot: Slot, why: str | None = None) -> None:
+    def _seal(self, slot: Slot, invocation: InvocationCanister) -> None:
         slot.sealed = True
         self._next = slot.index + 1
-        invocation = read_invocation(
-            identifier=slot.settled or self._identifiers.settle(slot.identifier),
-            name=slot.name or "",
-            sent=slot.arguments,
-            kind="freeform" if slot.freeform else "function",
-            protocol=NAME,
-            extras=slot.extras,
-        )
-        if why is not None and (invocation.fault is not None or not slot.whole()):
-            invocation = cut_off(invocation, why)
+        if slot is self._filled:
+            self._filled = None
         self._events.append(InvocationSealed(index=slot.index, invocation=invocation))
 
     def _end(self, _: Native) -> list[Event]:
@@ -189,10 +188,14 @@ class Decoder:
         if reason == "error":
             raise ProviderRefusal(self._provider, "It broke its answer off, and did not say why.")
         finish = FINISHES.get(reason or "stop", "stop")
-        why = f"the answer ended with {reason!r}" if finish in ("length", "filter") else None
+        why = self._why_cut(finish)
         # Whatever was said after the last call began stands after it.
         for slot in slots[self._next :]:
-            self._seal(slot, why)
+            slot.settled = slot.settled or self._identifiers.settle(slot.identifier)
+            invocation = slot.read()
+            if why is not None and (invocation.fault is not None or not slot.closed):
+                invocation = cut_off(invocation, why)
+            self._seal(slot, invocation)
         self._seal_contents()
         if finish == "stop" and slots and reason in ("stop", None):
             # Local servers, and a choice that was forced, end with this word and call all the same.
@@ -211,10 +214,10 @@ class Decoder:
 
 def decode(native: Native, provider: str, identifiers: Identifiers) -> Iterable[Event]:
     """A whole answer, played through the decoder as one chunk. Errors: as in streams."""
-    if not native.get("choices"):
-        raise ProviderRefusal(provider, message_of(native) or "It sent no choice.", body=native)
     decoder = Decoder(provider, identifiers)
-    return [*decoder.feed(native), *decoder.finish()]
+    if not native.get("choices"):
+        raise decoder.refused(native, "It sent no choice.")
+    return decoder.play(native)
 
 
 def _numbered(message: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from ripieno.canisters import InvocationCanister
 from ripieno.contents import OpaqueContent, TextualContent
 from ripieno.conversations import NO_USAGE
+from ripieno.descriptors.tables import EMPTY
 from ripieno.events import (
     ArgumentsDelta,
     ContentSealed,
@@ -21,7 +22,7 @@ from ripieno.events import (
 )
 from ripieno.jsonvalues import encode as encode_json
 from ripieno.protocols.openai_chat.endings import REASONS, usage_object
-from ripieno.protocols.openai_chat.invocations import NAME, call_object
+from ripieno.protocols.openai_chat.invocations import NAME, WORDS, begun_object, call_object, text_of_call
 from ripieno.protocols.openai_chat.reasoning import additions_of
 from ripieno.protocols.reading import extras_of
 
@@ -39,7 +40,8 @@ class Encoder:
         )
         self._texted = False
         self._reasoned = False
-        self._began: set[int] = set()
+        #: The calls that began, by their own index, and those whose arguments were streamed.
+        self._began: dict[int, InvocationBegan] = {}
         self._argued: set[int] = set()
         self._writers: Mapping[type, Callable[[Any], bytes]] = {
             TextDelta: self._say,
@@ -55,6 +57,9 @@ class Encoder:
     def feed(self, event: Event) -> bytes:
         write = self._writers.get(type(event))
         return b"" if write is None else write(event)
+
+    def fail(self, message: str) -> bytes:
+        return b"data: %s\n\n" % refuse(500, message)
 
     def _chunk(self, delta: Mapping[str, Any]) -> bytes:
         return b'%s%s,"finish_reason":null}]}\n\n' % (self._head, encode_json(delta))
@@ -82,32 +87,34 @@ class Encoder:
         return self._chunk(additions) if additions else b""
 
     def _begin_call(self, event: InvocationBegan) -> bytes:
-        self._began.add(event.index)
-        function = {"name": event.name, "arguments": ""}
-        return self._call(event.index, {"id": event.identifier, "type": "function", "function": function})
+        self._began[event.index] = event
+        return self._call(event.index, begun_object(event))
 
     def _argue(self, event: ArgumentsDelta) -> bytes:
-        if event.index not in self._began:
+        began = self._began.get(event.index)
+        if began is None:
             return b""
         self._argued.add(event.index)
-        return self._call(event.index, {"function": {"arguments": event.text}})
+        kind, key = WORDS[began.kind]
+        return self._call(event.index, {kind: {key: event.text}})
 
     def _seal_call(self, event: InvocationSealed) -> bytes:
-        if event.index not in self._began:
+        began = self._began.get(event.index)
+        if began is None:
             return self._call(event.index, call_object(event.invocation))
-        rest = self._rest(event.invocation, argued=event.index in self._argued)
+        rest = self._rest(event.invocation, began, argued=event.index in self._argued)
         return self._call(event.index, rest) if rest else b""
 
     @staticmethod
-    def _rest(invocation: InvocationCanister, *, argued: bool) -> dict[str, Any]:
+    def _rest(invocation: InvocationCanister, began: InvocationBegan, *, argued: bool) -> dict[str, Any]:
         """What of a call has not been sent since it began."""
-        rest = dict(extras_of(invocation, NAME))
+        sent = extras_of(began, NAME)
+        rest = {name: value for name, value in extras_of(invocation, NAME).items() if sent.get(name) != value}
+        kind, key = WORDS[invocation.kind]
+        inner = dict(rest.pop("function", EMPTY))
         if not argued:
-            whole = call_object(invocation)
-            function = whole.get("function") or whole["custom"]
-            text = function.get("arguments") or function.get("input")
-            rest["function"] = {**rest.get("function", {}), "arguments": text}
-        return rest
+            inner[key] = text_of_call(invocation)
+        return {**rest, kind: inner} if inner else rest
 
     def _call(self, index: int, members: Mapping[str, Any]) -> bytes:
         return self._chunk({"tool_calls": [{"index": index, **members}]})

@@ -4,13 +4,13 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.canisters import InvocationCanister, InvocationKind, ResultCanister
 from ripieno.contents import Content, ImageContent, OpaqueContent, TextualContent
 from ripieno.descriptors.tables import EMPTY, is_list, is_table
-from ripieno.ensembles import Definition, Ensemble, Invoker
+from ripieno.ensembles import Definition, Invoker
+from ripieno.events import InvocationBegan
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import encode
-from ripieno.offers import Offer
 from ripieno.processors import Identifiers, InvocationsProcessor, Native
 from ripieno.protocols.asking import table_in
 from ripieno.protocols.reading import extras_of, read_invocation
@@ -19,14 +19,22 @@ from ripieno.schemas import Schema
 NAME = "openai-chat"
 _CALL_KEYS = frozenset({"index", "id", "type", "function", "custom"})
 _FUNCTION_KEYS = frozenset({"name", "arguments", "input"})
+#: What the wire calls a kind of call, and the text that comes with it.
+WORDS: Mapping[InvocationKind, tuple[str, str]] = {
+    "function": ("function", "arguments"),
+    "freeform": ("custom", "input"),
+}
 
 
 class Invocations(InvocationsProcessor):
     """Nested definitions; calls are part of the assistant's message, results are messages of their own."""
 
-    def prepare_tools(self, ensembles: Sequence[Ensemble] | Offer) -> Sequence[Native]:
-        offer = ensembles if isinstance(ensembles, Offer) else Offer.of(ensembles)
-        return [definition_of(invoker) for invoker in offer.invokers if invoker.hosted != "provider"]
+    def definition_of(self, invoker: Invoker) -> Native:
+        function: dict[str, Any] = {"name": invoker.exposed}
+        if invoker.description:
+            function["description"] = invoker.description
+        function["parameters"] = invoker.arguments_schema
+        return {"type": "function", "function": function}
 
     def normalize_invocations(self, native: Native) -> Sequence[InvocationCanister]:
         identifiers = Identifiers()
@@ -43,15 +51,6 @@ class Invocations(InvocationsProcessor):
 
 
 INVOCATIONS = Invocations()
-
-
-def definition_of(invoker: Invoker) -> Mapping[str, Any]:
-    """One tool as the wire defines it."""
-    function: dict[str, Any] = {"name": invoker.exposed}
-    if invoker.description:
-        function["description"] = invoker.description
-    function["parameters"] = invoker.arguments_schema
-    return {"type": "function", "function": function}
 
 
 def function_in(call: Native) -> tuple[Mapping[str, Any], bool]:
@@ -90,21 +89,22 @@ def call_object(invocation: InvocationCanister, *, verbatim: bool = True) -> dic
     Not ``verbatim``: arguments that cannot be read are left out. Servers parse what returns to them, and refuse the
     whole conversation for one text that is no JSON.
     """
-    extras = dict(extras_of(invocation, NAME))
+    return begun_object(invocation, text_of_call(invocation, verbatim=verbatim))
+
+
+def begun_object(call: InvocationCanister | InvocationBegan, text: str = "") -> dict[str, Any]:
+    """A call with this text for its arguments or its input."""
+    extras = dict(extras_of(call, NAME))
     inner = extras.pop("function", EMPTY)
-    if invocation.kind == "freeform":
-        kind, key, text = "custom", "input", _input_text(invocation)
-    else:
-        kind, key, text = "function", "arguments", _arguments_text(invocation, verbatim)
-    return {"id": invocation.identifier, "type": kind, kind: {"name": invocation.name, key: text, **inner}, **extras}
+    kind, key = WORDS[call.kind]
+    return {"id": call.identifier, "type": kind, kind: {"name": call.name, key: text, **inner}, **extras}
 
 
-def _input_text(invocation: InvocationCanister) -> str:
-    return str(invocation.arguments.get("input") or "") if invocation.raw is None else invocation.raw
-
-
-def _arguments_text(invocation: InvocationCanister, verbatim: bool) -> str:
+def text_of_call(invocation: InvocationCanister, *, verbatim: bool = True) -> str:
+    """The arguments of a call as text, or its free-form input. ``verbatim``: also where they cannot be read."""
     arguments: Any = invocation.arguments
+    if invocation.kind == "freeform":
+        return str(arguments.get("input") or "") if invocation.raw is None else invocation.raw
     if invocation.raw is None:
         return encode(arguments).decode()
     unreadable = invocation.fault is not None and not arguments

@@ -30,7 +30,7 @@ from ripieno.protocols.openai_chat.invocations import (
 )
 from ripieno.protocols.openai_chat.parts import contents_of, parts_of
 from ripieno.protocols.openai_chat.reasoning import additions_in, additions_of, merge, opaque, replay_from
-from ripieno.protocols.pieces import piece, recall, remember
+from ripieno.protocols.pieces import Group, gather, piece
 
 #: The key of pieces with all reasoning in them.
 _REPLAYED = f"{NAME} with reasoning"
@@ -45,28 +45,14 @@ class Messages(MessagesProcessor):
         since = replay_from(canisters, capabilities)
         # What was said stays said, unless the reasoning in it returns no more.
         key = (NAME, capabilities.get("reasoning_replay"), since if since < len(canisters) else None)
-        start, messages = recall(memory, key, canisters)
-        gathered: _Assisted | _Answered | None = None
-        for place in range(start, len(canisters)):
-            canister = canisters[place]
+
+        def said(canister: Canister, place: int) -> bytes:
             kind = type(canister)
             if kind is AssistantCanister and place >= since:
-                data = piece(canister, _REPLAYED, _assistant_replaying)
-            else:
-                data = piece(canister, NAME, _PIECES[kind])
-            if not data:
-                continue  # Nothing is said here: it parts no messages either.
-            gathers = _Assisted if kind is AssistantCanister or kind is InvocationCanister else _Answered
-            if type(gathered) is not gathers:
-                if gathered is not None:
-                    gathered.close(messages)
-                start, gathered = place, gathers()
-            gathered.add(canister, data)
-        # Whatever comes next may still join the last of them.
-        remember(memory, key, canisters[:start], messages)
-        if gathered is not None:
-            gathered.close(messages)
-        return b"[" + b",".join(messages) + b"]"
+                return piece(canister, _REPLAYED, _assistant_replaying)
+            return piece(canister, NAME, _PIECES[kind])
+
+        return gather(canisters, groups=_GROUPS, said=said, key=key, memory=memory)
 
     def normalize(self, native: Native) -> tuple[Canister, ...]:
         return tuple(canister for message in tables_in(native, "messages") for canister in _canisters(message))
@@ -101,11 +87,9 @@ class _Assisted:
         self._calls: list[bytes] = []
 
     def add(self, canister: Canister, data: bytes) -> None:
-        """One more of its canisters, encoded."""
         (self._calls if isinstance(canister, InvocationCanister) else self._said).append(data)
 
     def close(self, messages: list[bytes]) -> None:
-        """Makes a message of them."""
         text = b""
         additions: list[bytes] = []
         for data in self._said:
@@ -133,7 +117,6 @@ class _Answered:
         self._others: list[bytes] = []
 
     def add(self, canister: Canister, data: bytes) -> None:
-        """One more of them, encoded."""
         if isinstance(canister, ResultCanister):
             self._results.append(data)
             self._images.extend(images_of(canister))
@@ -141,11 +124,20 @@ class _Answered:
             self._others.append(data)
 
     def close(self, messages: list[bytes]) -> None:
-        """Makes messages of them."""
         messages.extend(self._results)
         if self._images:
             messages.append(encode(images_message(self._images)))
         messages.extend(self._others)
+
+
+_GROUPS: Mapping[type, Callable[[], Group]] = {
+    UserCanister: _Answered,
+    SupervisorCanister: _Answered,
+    DocumentCanister: _Answered,
+    ResultCanister: _Answered,
+    AssistantCanister: _Assisted,
+    InvocationCanister: _Assisted,
+}
 
 
 def _merged(additions: Sequence[bytes]) -> bytes:

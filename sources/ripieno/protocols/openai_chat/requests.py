@@ -3,7 +3,7 @@
 from ripieno.processors import Asked, Native, Request
 from ripieno.protocols.asking import read_request
 from ripieno.protocols.openai_chat.controls import CONTROLS, tool_choice
-from ripieno.protocols.openai_chat.invocations import NAME, definition_from, definition_of
+from ripieno.protocols.openai_chat.invocations import INVOCATIONS, NAME, definition_from
 from ripieno.protocols.openai_chat.messages import MESSAGES
 from ripieno.protocols.pieces import definitions, join
 
@@ -12,7 +12,7 @@ def request(asked: Request) -> bytes:
     """The body of a request. Errors: ``InputError`` for a control that the model refuses."""
     rest = {"model": asked.model, **CONTROLS.nativize(asked.controls, asked.capabilities)}
     members = [("messages", MESSAGES.nativize(asked.canisters, asked.capabilities, asked.memory))]
-    tools = definitions(asked.offer, NAME, definition_of)
+    tools = definitions(asked.offer, NAME, INVOCATIONS.definition_of)
     if tools is not None:
         members.append(("tools", tools))
         rest.update(tool_choice(asked.controls, asked.offer, asked.capabilities))

@@ -7,75 +7,95 @@ opens a new slot when it contradicts the one it would belong to.
 from collections.abc import Mapping
 from typing import Any
 
+from ripieno.canisters import InvocationCanister, InvocationKind
 from ripieno.descriptors.tables import is_table
-from ripieno.exceptions import JsonInvalidity
-from ripieno.jsonvalues import parse
-from ripieno.protocols.openai_chat.invocations import extras_in, function_in
+from ripieno.protocols.openai_chat.invocations import NAME, extras_in, function_in
+from ripieno.protocols.reading import read_arguments, read_invocation
 
 
 class Slot:
     """One call, as far as it has come."""
 
-    __slots__ = ("extras", "freeform", "identifier", "index", "name", "sealed", "sent", "settled", "shown")
+    __slots__ = (
+        "extras",
+        "identifier",
+        "index",
+        "kind",
+        "name",
+        "number",
+        "sealed",
+        "settled",
+        "table",
+        "texts",
+        "unshown",
+    )
 
-    def __init__(self, index: int) -> None:
-        #: The place of the call in the answer, from 0.
+    def __init__(self, index: int, number: object) -> None:
+        #: The place of the call in the answer, from 0; and the index that the server gave it, if any.
         self.index = index
+        self.number = number
         self.identifier: str | None = None
         self.name: str | None = None
-        self.freeform = False
-        #: Fragments of text; or the whole, where a server sends an object.
-        self.sent: list[str] | Mapping[str, Any] = []
+        self.kind: InvocationKind = "function"
+        #: Fragments of the arguments; or the whole, where a server sends an object.
+        self.texts: list[str] = []
+        self.table: Mapping[str, Any] | None = None
+        #: Fragments that were not shown as deltas.
+        self.unshown: list[str] = []
         self.extras: dict[str, Any] = {}
         #: The identifier that the call has for us, from its beginning on.
         self.settled: str | None = None
-        #: How many of the fragments were shown as deltas.
-        self.shown = 0
         self.sealed = False
 
     @property
     def arguments(self) -> object:
         """What was sent of the arguments: text, an object, or None for nothing."""
-        return ("".join(self.sent) or None) if isinstance(self.sent, list) else self.sent
+        return ("".join(self.texts) or None) if self.table is None else self.table
 
     @property
     def provisional(self) -> bool:
         """Whether ``{}`` is all so far: some servers send it first, and what they mean after it (measured)."""
-        return isinstance(self.sent, list) and len(self.sent) == 1 and self.sent[0].strip() == "{}"
+        return self.table is None and len(self.texts) == 1 and self.texts[0].strip() == "{}"
+
+    @property
+    def closed(self) -> bool:
+        """Whether something was sent of the arguments, and it ends as an object does."""
+        if self.table is not None:
+            return True
+        return self.kind == "function" and bool(self.texts) and self.texts[-1].rstrip().endswith("}")
 
     def whole(self) -> bool:
         """Whether something was sent of the arguments, and it is a whole JSON object."""
-        if not isinstance(self.sent, list):
-            return True
-        if self.freeform or not self.sent or not self.sent[-1].rstrip().endswith("}"):
-            return False
-        try:
-            return is_table(parse("".join(self.sent)))
-        except JsonInvalidity:
-            return False
+        return self.closed and read_arguments(self.arguments)[1] is None
 
-    def take(self, text: str) -> bool:
-        """More of arguments that are all shown so far, as text and for good; whether it was so."""
-        sent = self.sent
-        if not isinstance(sent, list) or self.shown != len(sent) or self.provisional:
-            return False
-        if not sent and text.strip() == "{}":
-            return False  # It may be what some servers send first.
-        sent.append(text)
-        self.shown += 1
-        return True
+    def read(self) -> InvocationCanister:
+        """The call, as far as it has come."""
+        return read_invocation(
+            identifier=self.settled or "",
+            name=self.name or "",
+            sent=self.arguments,
+            kind=self.kind,
+            protocol=NAME,
+            extras=self.extras,
+        )
 
     def add(self, sent: object) -> None:
         """More of the arguments."""
         if isinstance(sent, str):
             if not sent:
                 return
-            if not isinstance(self.sent, list) or (self.provisional and sent.lstrip().startswith("{")):
-                self.sent = []
-                self.shown = 0
-            self.sent.append(sent)
+            if self.table is not None or (self.provisional and sent.lstrip().startswith("{")):
+                self._forget()
+            self.texts.append(sent)
+            self.unshown.append(sent)
         elif is_table(sent):
-            self.sent = sent
+            self._forget()
+            self.table = sent
+
+    def _forget(self) -> None:
+        self.table = None
+        self.texts.clear()
+        self.unshown.clear()
 
 
 class Slots:
@@ -87,11 +107,6 @@ class Slots:
         self.all: list[Slot] = []
         self._by_index: dict[object, Slot] = {}
         self._last: Slot | None = None
-
-    def goes_on(self, index: object) -> Slot | None:
-        """The slot that a fragment with this index and nothing but arguments belongs to: the one that is filled now."""
-        slot = self._by_index.get(index)
-        return slot if slot is self._last else None
 
     def feed(self, fragment: Mapping[str, Any]) -> tuple[Slot, bool] | None:
         """The slot that a fragment belongs to, with the fragment in it, and whether the slot is new.
@@ -107,7 +122,7 @@ class Slots:
             (name is not None or identifier is not None) and _contradicts(slot, identifier, name, sent)
         )
         if slot is None or new:
-            slot = Slot(len(self.all))
+            slot = Slot(len(self.all), index)
             self.all.append(slot)
             if index is not None:
                 self._by_index[index] = slot
@@ -118,7 +133,8 @@ class Slots:
         # Set once: some servers repeat both on every fragment.
         slot.identifier = slot.identifier or identifier
         slot.name = slot.name or name
-        slot.freeform = slot.freeform or freeform
+        if freeform:
+            slot.kind = "freeform"
         if extras := extras_in(fragment, function):
             slot.extras.update(extras)
         slot.add(sent)
