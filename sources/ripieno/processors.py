@@ -312,11 +312,12 @@ class Model:
                 return
             decoder = protocol.decoder(self.provider.name, identifiers)
             decoder.deltas = deltas
+            feed = decoder.feed
             async for together in natives:
                 events: list[Event] = []
                 try:
                     for native in together:
-                        events += decoder.feed(native)
+                        events += feed(native)
                 finally:
                     # What came before an error has happened all the same.
                     if events:

@@ -17,6 +17,7 @@ from ripieno.events import (
     Event,
     InvocationBegan,
     InvocationSealed,
+    ReasoningDelta,
     TextDelta,
     TurnBegan,
     TurnEnded,
@@ -65,9 +66,10 @@ def natives_of(chunks: Iterable[bytes]) -> list[Native]:
     return [*natives, *splitter.finish()]
 
 
-def read(protocol: Protocol, natives: Iterable[Native]) -> list[Event]:
+def read(protocol: Protocol, natives: Iterable[Native], *, deltas: bool = True) -> list[Event]:
     """The events of a streamed answer."""
     decoder = protocol.decoder("house", Identifiers())
+    decoder.deltas = deltas
     events = [event for native in natives for event in decoder.feed(native)]
     return [*events, *decoder.finish()]
 
@@ -183,6 +185,20 @@ def test_it_does_not_matter_where_chunks_are_cut(scenario: Scenario) -> None:
         assert len(whole) > 2
         for place in range(1, len(data), 1 if ATTACK else 37):
             assert natives_of([data[:place], data[place:]]) == whole
+
+
+@answers
+def test_whoever_does_not_look_at_deltas_misses_nothing_else(scenario: Scenario) -> None:
+    expected = scenario.expectation("stream")
+    if "impossible" in expected:
+        assert not scenario.has("sse")
+        return
+    natives = natives_of([scenario.data("sse")])
+    events = check(scenario.protocol, expected, lambda: read(scenario.protocol, natives, deltas=False))
+    if events is not None:
+        kinds = (TextDelta, ArgumentsDelta, ReasoningDelta)
+        seen = [event for event in read(scenario.protocol, natives) if not isinstance(event, kinds)]
+        assert [event for event in events if not isinstance(event, kinds)] == seen
 
 
 @answers

@@ -60,7 +60,8 @@ def gather(
     ``said`` gives the piece of the canister at a place; where it is empty nothing is said, and nothing is parted.
     ``key`` tells what else the messages depend on.
     """
-    start, messages = _recall(memory, key, canisters)
+    start, array = _recall(memory, key, canisters)
+    messages: list[bytes] = []
     group: Group | None = None
     gathered: object = None
     for place in range(start, len(canisters)):
@@ -74,36 +75,33 @@ def gather(
                 group.close(messages)
             start, gathered, group = place, make, make()
         group.add(canister, data)
+    for message in messages:
+        array += message
+        array += b","
     # Whatever comes next may still join the last of them.
-    _remember(memory, key, canisters[:start], messages)
+    if memory is not None:
+        memory[_SAID] = (key, tuple(canisters[:start]), array)
+    messages.clear()
     if group is not None:
         group.close(messages)
-    return b"[" + b",".join(messages) + b"]"
+    if messages:
+        return b"".join((array, b",".join(messages), b"]"))
+    return bytes(array[:-1]) + b"]" if len(array) > 1 else b"[]"
 
 
-def _recall(memory: Mapping[object, Any] | None, key: object, canisters: Sequence[Canister]) -> tuple[int, list[bytes]]:
-    """How many of the canisters the last request of the same run has said already, and the messages they became.
+def _recall(memory: Mapping[object, Any] | None, key: object, canisters: Sequence[Canister]) -> tuple[int, bytearray]:
+    """How many of the canisters the last request of the same run has said already, and the array as far as that.
 
-    A conversation grows at its end, so that all but its last message can be joined as they were.
+    A conversation grows at its end, so that all but its last message is one text that grows: copying that is what a
+    long conversation costs.
     """
     kept = memory.get(_SAID) if memory else None
     if kept is not None:
-        under, said, messages = kept
+        under, said, array = kept
         # Tuples compare the same objects without looking into them.
         if under == key and tuple(canisters[: len(said)]) == said:
-            return len(said), list(messages)
-    return 0, []
-
-
-def _remember(
-    memory: dict[object, Any] | None,
-    key: object,
-    canisters: Sequence[Canister],
-    messages: Sequence[bytes],
-) -> None:
-    """Leaves for the next request: what these canisters have become, to which no later one can be joined."""
-    if memory is not None:
-        memory[_SAID] = (key, tuple(canisters), tuple(messages))
+            return len(said), array
+    return 0, bytearray(b"[")
 
 
 def definitions(offer: Offer, key: object, make: Callable[[Invoker], Mapping[str, Any]]) -> bytes | None:

@@ -20,6 +20,8 @@ DONE: Mapping[str, Any] = {"type": "[DONE]"}
 EVENT_BYTES = 16 * 1024 * 1024
 #: Arguments that stand as an object, and are not empty.
 _OBJECT_OF_ARGUMENTS = re.compile(rb'"(?:arguments|input|args)"\s*:\s*\{\s*"')
+#: What stands between two events that are one line each.
+_BETWEEN = b"}\n\ndata: {"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -50,13 +52,14 @@ class Splitter:
             chunk = b"".join((*kept, chunk))
             kept.clear()
         self._size = 0
-        *blocks, rest = chunk.split(b"\n\n")
-        if rest:
-            self._keep(rest)
+        end = chunk.rfind(b"\n\n")
+        if end + 2 < len(chunk):
+            self._keep(chunk[end + 2 :])
+        blocks = chunk[:end]
         events = _together(blocks)
         if events is not None:
             return events
-        return [event for block in blocks if (event := self._read(block)) is not None]
+        return [event for block in blocks.split(b"\n\n") if (event := self._read(block)) is not None]
 
     def finish(self) -> list[Mapping[str, Any]]:
         """The event that stood without a blank line after it, if any. Errors: ``WireInvalidity`` when it was cut."""
@@ -99,23 +102,22 @@ class Splitter:
         return read_object(data, self._provider)
 
 
-def _together(blocks: Sequence[bytes]) -> Sequence[Mapping[str, Any]] | None:
+def _together(blocks: bytes) -> Sequence[Mapping[str, Any]] | None:
     """What most chunks are, parsed at once: blocks of one line of data, an object each, with no arguments as one.
 
     None for any other, which is read block by block.
     """
-    for block in blocks:
-        if block[:7] != b"data: {" or block[-1:] != b"}" or block.find(b"\n") >= 0:
-            return None
-    data = b"[%s]" % b",".join([block[6:] for block in blocks])
-    if _OBJECT_OF_ARGUMENTS.search(data):
+    if blocks[:7] != b"data: {" or blocks[-1:] != b"}":
+        return None
+    data = blocks[6:].replace(_BETWEEN, b"},{")
+    if data.find(b"\n") >= 0 or _OBJECT_OF_ARGUMENTS.search(data):
         return None
     try:
-        events: Sequence[Mapping[str, Any]] = orjson.loads(data)
+        events: Sequence[Mapping[str, Any]] = orjson.loads(b"[%s]" % data)
     except orjson.JSONDecodeError:
         return None
     # An object that was cut into two blocks is not mended here.
-    return events if len(events) == len(blocks) else None
+    return events if len(events) == blocks.count(_BETWEEN) + 1 else None
 
 
 def read_object(data: bytes, provider: str) -> Mapping[str, Any]:
