@@ -15,18 +15,20 @@ from typing import Any, Literal, Protocol, TypeAlias
 from frozendict import frozendict
 
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
+from ripieno.differences import difference
 from ripieno.events import Alert
 from ripieno.exceptions import ConnectionFailure, NameAbsence, Problem, RipienoError, ValidationFault
 from ripieno.faults import Change
 from ripieno.naming import expose
-from ripieno.owning import Owner, reason
+from ripieno.owning import Owner, Recovery, reason
 from ripieno.policies import Hosted, Policy
 from ripieno.processes import Spawner
 from ripieno.schemas import Schema
 from ripieno.threads import run_in_thread
 
 Invocable: TypeAlias = Callable[["Context", dict[str, Any]], Awaitable[Any] | Any]
-State = Literal["new", "connecting", "connected", "disconnected", "failed"]
+#: ``reconnecting``: it was lost, and is tried again; ``failed``: it never connected, or is lost for good.
+State = Literal["new", "connecting", "connected", "reconnecting", "disconnected", "failed"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,11 +184,13 @@ class Connected:
     """What an origin gives while it is open.
 
     ``definitions`` are those that it discovered; ``bind`` makes the invocable of a declared or discovered one.
+    ``subscribe`` takes a function that is told all definitions whenever they have changed, as long as it is open.
     """
 
     connection: Any = None
     definitions: tuple[InvokerDescriptor, ...] = ()
     bind: Callable[[InvokerDescriptor], Invocable | None]
+    subscribe: Callable[[Callable[[tuple[InvokerDescriptor, ...]], None]], None] | None = None
     hosted: Hosted = "here"
 
 
@@ -211,10 +215,11 @@ class Origin(Protocol):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """A connection and everything that can be invoked over it."""
+    """A connection and everything that can be invoked over it; ``subscribe`` as in ``Connected``."""
 
     connection: Any
     definitions: tuple[Definition, ...]
+    subscribe: Callable[[Callable[[tuple[Definition, ...]], None]], None] | None = None
 
 
 Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[Opened]]
@@ -236,6 +241,7 @@ class Ensemble:
         required: bool = True,
         description: str = "",
         surroundings: Surroundings | None = None,
+        recovery: Recovery | None = Recovery(),  # noqa: B008  a frozen value
     ) -> None:
         self.name = name
         self.prefix = prefix
@@ -248,6 +254,7 @@ class Ensemble:
         self.revision = 0
         self.invokers: Mapping[str, Invoker] = frozendict()
         self._opener = opener
+        self._recovery = recovery
         self._owner: Owner[Opened] | None = None
         #: Who connects while another one does waits for the same connection.
         self._turn = asyncio.Lock()
@@ -311,7 +318,7 @@ class Ensemble:
         await self.disconnect()
 
     async def connect(self) -> None:
-        """Connects, and takes what is offered. May be called twice.
+        """Connects, and takes what is offered. May be called twice; what is lost later is connected again by itself.
 
         Errors: ``ConnectionFailure`` with the reason; nothing is left open then.
         """
@@ -321,8 +328,12 @@ class Ensemble:
             if self._opener is None:
                 self.state = "connected"
                 return
+            if self._owner is not None:
+                await self._owner.close()  # It waits for its next attempt: this is one.
             self.state = "connecting"
-            self._owner = Owner(self.name, self._opener, lost=self._lose)
+            self._owner = Owner(
+                self.name, self._opener, recovery=self._recovery, lost=self._lose, regained=self._regain
+            )
             try:
                 opened = await self._owner.open()
             except BaseException as error:
@@ -342,15 +353,40 @@ class Ensemble:
         if owner is not None:
             await owner.close()
 
-    def _lose(self, error: BaseException) -> None:
-        self.state = "failed"
+    def _lose(self, error: BaseException, pause: float | None) -> None:
+        self.state = "failed" if pause is None else "reconnecting"
+        again = "" if pause is None else f" It is connected again in {pause:g} s."
+        self._alert(f"Ensemble {self.name!r} was lost: {reason(error)}.{again}")
+
+    def _regain(self, opened: Opened) -> None:
+        before = self._shown()
+        self._adopt(opened)
+        self._alert(f"Ensemble {self.name!r} is connected again. {difference(before, self._shown())}".rstrip())
+
+    def _change(self, definitions: Iterable[Definition]) -> None:
+        before = self._shown()
+        self._offer(definitions)
+        changes = difference(before, self._shown())
+        if changes:
+            self._alert(f"Ensemble {self.name!r} offers something else now. {changes}")
+
+    def _shown(self) -> dict[str, object]:
+        """What a model sees of each invoker."""
+        return {name: (one.description, one.schema.mapping) for name, one in self.invokers.items()}
+
+    def _alert(self, message: str) -> None:
         if self.surroundings is not None:
-            self.surroundings.alert(Alert(message=f"Ensemble {self.name!r} was lost: {reason(error)}"))
+            self.surroundings.alert(Alert(message=message))
 
     def _adopt(self, opened: Opened) -> None:
-        """Takes a new snapshot of what is offered, ordered by name so that it is the same byte for byte."""
-        invokers = (Invoker(definition, self) for definition in sorted(opened.definitions, key=lambda one: one.name))
         self.connection = opened.connection
+        self._offer(opened.definitions)
+        self.state = "connected"
+        if opened.subscribe is not None:
+            opened.subscribe(self._change)
+
+    def _offer(self, definitions: Iterable[Definition]) -> None:
+        """Takes a new snapshot of what is offered, ordered by name so that it is the same byte for byte."""
+        invokers = (Invoker(definition, self) for definition in sorted(definitions, key=lambda one: one.name))
         self.invokers = frozendict({invoker.name: invoker for invoker in invokers})
         self.revision += 1
-        self.state = "connected"

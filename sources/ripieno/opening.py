@@ -5,7 +5,7 @@ whichever task enters the opener.
 """
 
 import contextlib
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.ensembles import Connected, Definition, Opened, Opener, Origin, Surroundings
@@ -30,15 +30,23 @@ def opener(descriptor: EnsembleDescriptor, origins: Mapping[str, Origin], surrou
                     raise NameAbsence("origin", name, origins)
                 connected[name] = await stack.enter_async_context(origins[name].open(descriptor, surroundings))
             main = connected[descriptor.connection.origin] if descriptor.connection is not None else None
-            definitions = [
+            declared = tuple(
                 _define(invoker, connected[invoker.invocable.origin])
                 for invoker in descriptor.invokers
                 if invoker.enabled
-            ]
-            if main is not None:
-                declared = {invoker.name for invoker in descriptor.invokers}
-                definitions.extend(_define_discovered(descriptor, declared, main, surroundings))
-            yield Opened(connection=None if main is None else main.connection, definitions=tuple(definitions))
+            )
+            if main is None:
+                yield Opened(connection=None, definitions=declared)
+                return
+
+            def define(found: Iterable[InvokerDescriptor]) -> tuple[Definition, ...]:
+                return (*declared, *_define_discovered(descriptor, found, main, surroundings))
+
+            def subscribe(changed: Callable[[tuple[Definition, ...]], None]) -> None:
+                if main.subscribe is not None:
+                    main.subscribe(lambda found: changed(define(found)))
+
+            yield Opened(connection=main.connection, definitions=define(main.definitions), subscribe=subscribe)
 
     return open_origins
 
@@ -61,14 +69,18 @@ def _define(invoker: InvokerDescriptor, connected: Connected) -> Definition:
 
 
 def _define_discovered(
-    descriptor: EnsembleDescriptor, declared: set[str], connected: Connected, surroundings: Surroundings
+    descriptor: EnsembleDescriptor,
+    found: Iterable[InvokerDescriptor],
+    connected: Connected,
+    surroundings: Surroundings,
 ) -> Iterator[Definition]:
     """What a connection offers, as far as it can be used. Foreign schemas stay as they are."""
+    declared = {invoker.name for invoker in descriptor.invokers}
 
     def tell(name: str, what: str) -> None:
         surroundings.alert(Alert(message=what, tool=f"{descriptor.name}.{name}"))
 
-    for invoker in connected.definitions:
+    for invoker in found:
         if not invoker.enabled:
             continue
         if invoker.name in declared:

@@ -39,7 +39,7 @@ class Door:
 
 def owner_of(door: Any, **settings: Any) -> tuple[Owner[str], list[BaseException]]:
     lost: list[BaseException] = []
-    return Owner("door", door, lost=lost.append, **settings), lost
+    return Owner("door", door, lost=lambda error, pause: lost.append(error), **settings), lost
 
 
 async def forever() -> None:
