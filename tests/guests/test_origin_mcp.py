@@ -241,7 +241,7 @@ async def test_structured_results(surroundings: Surroundings) -> None:
 async def test_other_ways_to_go(tool: str, reason: str, surroundings: Surroundings, alive: Living) -> None:
     ensemble = make_ensemble(server("rude.py", alive=alive), surroundings)
     await ensemble.connect()
-    assert isinstance(ensemble.connection.pid, int)
+    assert isinstance(ensemble.connection.peer.pid, int)
     with pytest.raises(OutcomeUnknownFault, match=reason):
         await call(ensemble, tool)
     assert alive.all_gone(5) if tool == "kill" else True

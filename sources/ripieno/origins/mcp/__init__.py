@@ -1,6 +1,6 @@
-"""Invokers that a server of the Model Context Protocol offers, over the standard streams of its process.
+"""Invokers that a server of the Model Context Protocol offers: a process of its own, or somewhere behind a URL.
 
-The command runs as it is written, without a shell and without templates; ``./name`` is a file beneath the
+A command runs as it is written, without a shell and without templates; ``./name`` is a file beneath the
 descriptor's folder. One exception: ``python``, where ``PATH`` has none, is the Python that runs this program. The
 server gets PATH, LANG, TZ, TMPDIR, HOME and what ``environment`` says, nothing else of ours.
 
@@ -12,11 +12,13 @@ import contextlib
 import importlib
 import shutil
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor, Path, Problems, Source
 from ripieno.ensembles import Connected, Surroundings
 from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, Problem, ToolFault
+from ripieno.origins.mcp.peers import Peer
 from ripieno.origins.mcp.servers import Server, run_server
 from ripieno.origins.mcp.settings import ServerSettings, read_connection
 from ripieno.origins.settings import check_connection, check_invocables, locate_program, require_variables
@@ -47,7 +49,7 @@ class McpOrigin:
         settings = read_connection(descriptor, Problems(Source()))
         if settings is None or problems:
             raise ConfigurationInvalidity(problems)
-        async with _start(settings, descriptor, surroundings) as server, contextlib.AsyncExitStack() as stack:
+        async with _reach(settings, descriptor, surroundings) as peer, contextlib.AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(settings.timeout):
                     # In a thread, while the server starts: it takes most of a second.
@@ -56,22 +58,37 @@ class McpOrigin:
                     )
                     from ripieno.origins.mcp.sessions import open_session
 
-                    session = await stack.enter_async_context(open_session(server, descriptor, surroundings.alert))
+                    connected = await stack.enter_async_context(open_session(peer, descriptor, surroundings.alert))
             except Exception as error:
-                raise ConnectionFailure(descriptor.name, await _explain(server, error, settings)) from error
-            async with _kept(server):
-                yield Connected(connection=session, definitions=session.definitions, bind=session.bind)
+                raise ConnectionFailure(descriptor.name, await _explain(peer, error, settings)) from error
+            async with _kept(peer):
+                yield connected
+
+
+def _reach(
+    settings: ServerSettings, descriptor: EnsembleDescriptor, surroundings: Surroundings
+) -> AbstractAsyncContextManager[Peer]:
+    """The other side, as far as it can be there before it is talked to."""
+    variables = settings.headers if settings.command is None else settings.environment
+    require_variables(descriptor.name, variables.values(), surroundings.secrets)
+    values = {name: template.text({}, surroundings.secrets) for name, template in variables.items()}
+    if settings.command is None:
+        from ripieno.origins.mcp.remotes import reach
+
+        return reach(settings, values, ensemble=descriptor.name)
+    return _start(settings.command, settings.directory, values, descriptor, surroundings)
 
 
 @contextlib.asynccontextmanager
 async def _start(
-    settings: ServerSettings, descriptor: EnsembleDescriptor, surroundings: Surroundings
+    command: Sequence[str],
+    directory: str,
+    variables: Mapping[str, str],
+    descriptor: EnsembleDescriptor,
+    surroundings: Surroundings,
 ) -> AsyncGenerator[Server, None]:
-    require_variables(descriptor.name, settings.environment.values(), surroundings.secrets)
-    environment = clean_environment(
-        {name: template.text({}, surroundings.secrets) for name, template in settings.environment.items()}
-    )
-    program, *arguments = settings.command
+    environment = clean_environment(variables)
+    program, *arguments = command
     if program == "python" and shutil.which(program, path=environment["PATH"]) is None:
         program = sys.executable
     argv = [locate_program(program, descriptor.folder), *arguments]
@@ -79,7 +96,7 @@ async def _start(
         surroundings.spawner,
         argv,
         environment,
-        surroundings.workspace / settings.directory,
+        surroundings.workspace / directory,
         ensemble=descriptor.name,
         alert=surroundings.alert,
     )
@@ -92,24 +109,24 @@ async def _start(
         yield server
 
 
-async def _explain(server: Server, error: Exception, settings: ServerSettings) -> str:
+async def _explain(peer: Peer, error: Exception, settings: ServerSettings) -> str:
     if isinstance(error, TimeoutError):
-        return await server.explain(f"was not ready within {settings.timeout:g} s")
-    return await server.explain(None if server.ended.is_set() else f"could not be understood: {reason(error)}")
+        return await peer.explain(f"was not ready within {settings.timeout:g} s")
+    return await peer.explain(None if peer.ended.is_set() else f"could not be understood: {reason(error)}")
 
 
 @contextlib.asynccontextmanager
-async def _kept(server: Server) -> AsyncGenerator[None, None]:
-    """As long as the server lives. When it is lost, whoever waits inside is cancelled, and the failure is raised."""
+async def _kept(peer: Peer) -> AsyncGenerator[None, None]:
+    """As long as the server is there. When it is lost, whoever waits inside is cancelled, and the failure is raised."""
     try:
         async with asyncio.TaskGroup() as group:
-            watcher = group.create_task(server.lost())
+            watcher = group.create_task(peer.lost())
             try:
                 yield
             finally:
                 watcher.cancel()
                 # From here on, calls are told that the connection is gone.
-                server.ended.set()
+                peer.ended.set()
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
 

@@ -24,7 +24,7 @@ from ripieno.exceptions import (
 )
 from ripieno.jsonvalues import encode
 from ripieno.origins.mcp.cleaning import clean
-from ripieno.origins.mcp.servers import Server
+from ripieno.origins.mcp.peers import Peer
 from ripieno.results import shorten
 
 _RESULT: TypeAdapter[wire.CallToolResult | wire.InputRequiredResult] = TypeAdapter(
@@ -32,8 +32,8 @@ _RESULT: TypeAdapter[wire.CallToolResult | wire.InputRequiredResult] = TypeAdapt
 )
 
 
-def make_invocable(session: ClientSession, server: Server, tool: str) -> Invocable:
-    """The invocable of one tool. Cancelling a call tells the server."""
+def make_invocable(tool: str) -> Invocable:
+    """The invocable of one tool, over whatever its ensemble is connected to. Cancelling a call tells the server."""
 
     async def invoke(context: Context, arguments: dict[str, Any]) -> Any:
         async def tell(progress: float, total: float | None, message: str | None) -> None:
@@ -43,17 +43,16 @@ def make_invocable(session: ClientSession, server: Server, tool: str) -> Invocab
             encode(arguments)
         except JsonInvalidity as invalidity:
             raise ValidationFault(f"The arguments are no JSON: {invalidity}") from invalidity
-        if server.ended.is_set():
-            raise NetworkFault(
-                f"The server of {server.ensemble!r} is not connected any more; nothing was sent.", code="server_lost"
-            )
+        peer: Peer = context.connection.peer
+        session: ClientSession = context.connection.session
+        if peer.ended.is_set():
+            raise _unsent(peer)
         request = wire.CallToolRequest(params=wire.CallToolRequestParams(name=tool, arguments=arguments))
         try:
             # The SDK's own call checks results against their schema, and raises after the tool has run (measured).
             result = await session.send_request(request, _RESULT, progress_callback=tell)
         except MCPError as error:
-            fault = await _lost(context, server, tool) if server.ended.is_set() else _refused(context, error)
-            raise fault from error
+            raise await _failed(context, peer, tool, error) from error
         except ValidationError as error:
             raise ExecutionFault(
                 f"The server answered what its protocol does not allow: {_first(error)}", code="answer_invalid"
@@ -65,12 +64,27 @@ def make_invocable(session: ClientSession, server: Server, tool: str) -> Invocab
     return invoke
 
 
-async def _lost(context: Context, server: Server, tool: str) -> ToolFault:
-    message = f"The server of {server.ensemble!r} was lost while {tool!r} was running: it {await server.ending()}."
+async def _failed(context: Context, peer: Peer, tool: str, error: MCPError) -> ToolFault:
+    """What an error of the SDK means for the call."""
+    loss = peer.loss(error.code, error.message, error.error.data)
+    if loss is None:
+        return _refused(context, error)
+    if loss == "unsent":
+        return _unsent(peer)
+    why = f"it {await peer.ending()}." if peer.ended.is_set() else clean(error.message)[0]
+    message = f"The answer of {tool!r} was lost, at the server of {peer.ensemble!r}: {why}"
     if context.invoker.policy.harmless:
         return NetworkFault(message, code="server_lost")
     return OutcomeUnknownFault(
         message, code="server_lost", suggestion="It may have done part of its work: check before repeating it."
+    )
+
+
+def _unsent(peer: Peer) -> ToolFault:
+    return NetworkFault(
+        f"The server of {peer.ensemble!r} is not connected now; nothing was sent.",
+        code="server_lost",
+        suggestion="It is connected again by itself, if it can be: try again a little later.",
     )
 
 

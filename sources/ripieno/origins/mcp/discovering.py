@@ -25,6 +25,7 @@ class Catalogue:
     """The tools of one server. What is left out is told to the application, each tool with its reason."""
 
     def __init__(self, descriptor: EnsembleDescriptor, alert: Callable[[Alert], None]) -> None:
+        self.ensemble = descriptor.name
         self._descriptor = descriptor
         self._alert = alert
         self._version = ""

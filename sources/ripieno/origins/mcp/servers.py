@@ -6,12 +6,14 @@ import contextlib
 import pathlib
 import shlex
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 from ripieno.capturing import Capture
 from ripieno.events import Alert
-from ripieno.exceptions import ConnectionFailure
 from ripieno.origins.mcp.cleaning import clean
 from ripieno.origins.mcp.framing import LINE_LIMIT, Lines
+from ripieno.origins.mcp.peers import Loss, Peer
 from ripieno.processes import LINGER, Process, ProcessLimits, Spawner
 
 #: Lines that are no messages, after which a server is given up.
@@ -25,22 +27,17 @@ _SHOWN_LINES = 10
 _SHOWN_LENGTH = 400
 
 
-class Server:
-    """Lines in and out, for one reader. Made by ``run_server`` only.
-
-    ``ended`` is set when nothing more will be read, whatever the reason.
-    """
+class Server(Peer):
+    """Lines in and out, for one reader. Made by ``run_server`` only."""
 
     def __init__(self, process: Process, ensemble: str, argv: Sequence[str], alert: Callable[[Alert], None]) -> None:
-        self.ensemble = ensemble
-        self.ended = asyncio.Event()
+        super().__init__(ensemble)
         self._process = process
         self._argv = tuple(argv)
         self._alert = alert
         self._framing = Lines()
         self._lines: collections.deque[bytes | None] = collections.deque()
         self._refused = 0
-        self._reason: str | None = None
         self._exit_code: int | None = None
         self._complaints = Capture(COMPLAINTS)
         self._done = asyncio.Event()
@@ -50,6 +47,18 @@ class Server:
     def pid(self) -> int:
         """The number of the process, for messages."""
         return self._process.pid
+
+    @property
+    def place(self) -> str:
+        return f"Its command: {shlex.join(self._argv)}"
+
+    def transport(self) -> AbstractAsyncContextManager[Any]:
+        from ripieno.origins.mcp.transport import Transport
+
+        return Transport(self)
+
+    def loss(self, code: int, message: str, data: object) -> Loss | None:  # noqa: ARG002
+        return "unknown" if self.ended.is_set() else None
 
     @property
     def complaints(self) -> str:
@@ -81,7 +90,7 @@ class Server:
             self.give_up(f"wrote {REFUSALS} lines that are no messages to its standard output; the last was {what}")
 
     def give_up(self, reason: str) -> None:
-        """Reads nothing more. ``reason`` follows "the MCP server"."""
+        # What has come is still read to the end of the stream, which ends it.
         self._reason = self._reason or reason
         self._lines.clear()
         self._process.stdout.close()
@@ -95,17 +104,13 @@ class Server:
                 self._process.stdout.close()
 
     async def explain(self, reason: str | None = None) -> str:
-        """Why it failed, its command, and the last lines of its standard error."""
-        if reason is None:
-            reason = await self.ending()
+        text = await super().explain(reason)
         lines = [line.rstrip()[:_SHOWN_LENGTH] for line in self.complaints.splitlines() if line.strip()]
-        text = f"the MCP server {reason}.\nIts command: {shlex.join(self._argv)}"
         if lines:
             text += "\nThe last lines of its standard error:\n  " + "\n  ".join(lines[-_SHOWN_LINES:])
         return text
 
     async def ending(self) -> str:
-        """Why nothing more comes, to follow "the MCP server"."""
         if self._reason is not None:
             return self._reason
         # Its streams end a moment before the process does.
@@ -118,11 +123,6 @@ class Server:
         if self._exit_code < 0:
             return f"was ended by signal {-self._exit_code}"
         return f"ended with exit code {self._exit_code}"
-
-    async def lost(self) -> None:
-        """Waits until nothing more will come. Errors, always: ``ConnectionFailure`` that explains it."""
-        await self.ended.wait()
-        raise ConnectionFailure(self.ensemble, await self.explain())
 
     async def listen(self) -> None:
         """Keeps what it complains, until it ends."""

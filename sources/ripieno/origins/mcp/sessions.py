@@ -1,7 +1,7 @@
 """A session with a server, over the SDK's client. Importing this imports the SDK, which takes most of a second."""
 
+import asyncio
 import contextlib
-import dataclasses
 import importlib.metadata
 import logging
 from collections.abc import AsyncGenerator, Callable
@@ -9,60 +9,59 @@ from collections.abc import AsyncGenerator, Callable
 from mcp import Client
 from mcp_types import Implementation
 
-from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
-from ripieno.ensembles import Invocable
+from ripieno.descriptors import EnsembleDescriptor
+from ripieno.ensembles import Connected
 from ripieno.events import Alert
 from ripieno.origins.mcp.calling import make_invocable
 from ripieno.origins.mcp.cleaning import clean
 from ripieno.origins.mcp.discovering import Catalogue
-from ripieno.origins.mcp.servers import Server
-from ripieno.origins.mcp.transport import Transport
+from ripieno.origins.mcp.following import Changes, follow, listening
+from ripieno.origins.mcp.peers import Peer
+from ripieno.origins.mcp.screening import Screened
 
 # What a server does wrong is told in alerts and faults. Without a handler, Python would write it to standard error.
 logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
     """What an ensemble's ``connection`` is. ``protocol`` is the version that was negotiated."""
 
-    client: Client
-    server: Server
-    protocol: str
-    name: str
-    instructions: str
-    definitions: tuple[InvokerDescriptor, ...]
-
-    @property
-    def pid(self) -> int:
-        """The number of the server's process, for messages."""
-        return self.server.pid
-
-    def bind(self, invoker: InvokerDescriptor) -> Invocable:
-        """The invocable of a tool that the server offers."""
-        return make_invocable(self.client.session, self.server, invoker.name)
+    def __init__(self, client: Client, peer: Peer) -> None:
+        self.session = client.session
+        self.peer = peer
+        self.protocol = client.protocol_version
+        information = client.server_info
+        self.name = "" if information is None else clean(f"{information.name} {information.version}")[0]
+        self.instructions = clean(self.session.instructions or "")[0]
 
 
 @contextlib.asynccontextmanager
 async def open_session(
-    server: Server, descriptor: EnsembleDescriptor, alert: Callable[[Alert], None]
-) -> AsyncGenerator[Session, None]:
-    """Negotiates either era of the protocol, and lists the tools. Entered and left by one task.
+    peer: Peer, descriptor: EnsembleDescriptor, alert: Callable[[Alert], None]
+) -> AsyncGenerator[Connected, None]:
+    """Negotiates either era of the protocol, lists the tools, and follows their changes.
 
-    Errors: those of the SDK.
+    Entered and left by one task. Errors: those of the SDK.
     """
     catalogue = Catalogue(descriptor, alert)
-    transport = Transport(server, catalogue.screen)
-    async with Client(transport, mode="auto", cache=None, client_info=_implementation()) as client:
-        information = client.server_info
-        yield Session(
-            client=client,
-            server=server,
-            protocol=client.protocol_version,
-            name="" if information is None else clean(f"{information.name} {information.version}")[0],
-            instructions=clean(client.session.instructions or "")[0],
-            definitions=await catalogue.read(client.session),
-        )
+    transport = Screened(peer, catalogue.screen)
+    changes = Changes()
+    client = Client(
+        transport, mode="auto", cache=None, client_info=_implementation(), message_handler=changes.take_message
+    )
+    async with client, listening(client, changes):
+        definitions = await catalogue.read(client.session)
+        following = asyncio.create_task(follow(client, catalogue, changes, alert), name=f"changes of {peer.ensemble}")
+        try:
+            yield Connected(
+                connection=Session(client, peer),
+                definitions=definitions,
+                bind=lambda invoker: make_invocable(invoker.name),
+                subscribe=changes.subscribe,
+            )
+        finally:
+            following.cancel()
+            await asyncio.wait((following,))
 
 
 def _implementation() -> Implementation:

@@ -1,9 +1,8 @@
-"""Our transport for the SDK's client: messages as lines of a ``Server``. Imports the SDK."""
+"""Our transport for the SDK's client: messages as lines of a process. Imports the SDK."""
 
 import asyncio
-from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Protocol
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -11,21 +10,40 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
 from pydantic import ValidationError
 
-from ripieno.origins.mcp.servers import Server
-
 #: Requests of a server that may wait for their answers at the same time.
 OWED = 1000
-#: Looks at the result of a ``tools/list`` before the SDK does.
-Screen = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class Wire(Protocol):
+    """Lines in and out, as a server that is a process has them."""
+
+    ensemble: str
+
+    async def read_line(self) -> bytes | None:
+        """The next line; None when there will be no more."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Writes all of it."""
+        ...
+
+    def refuse(self, what: str) -> None:
+        """Counts a line that is no message."""
+        ...
+
+    def give_up(self, reason: str) -> None:
+        """Reads nothing more."""
+        ...
 
 
 class Incoming:
-    """The messages that a server writes, as the SDK reads them."""
+    """The messages that a server writes."""
 
     def __init__(self, transport: "Transport") -> None:
         self._transport = transport
 
-    async def receive(self) -> SessionMessage | Exception:
+    async def receive(self) -> SessionMessage:
+        """The next one. Errors: ``EndOfStream``."""
         message = await self._transport.receive()
         if message is None:
             raise anyio.EndOfStream
@@ -34,37 +52,12 @@ class Incoming:
     async def aclose(self) -> None:
         """Nothing to do: the server closes its streams."""
 
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
 
 class Transport:
-    """What ``mcp.Client`` enters. Entered and left by one task, once.
+    """What ``mcp.Client`` enters. Entered and left by one task, once."""
 
-    The SDK refuses a whole page of tools for one that is broken (measured); ``screen`` takes that one out before.
-    """
-
-    def __init__(self, server: Server, screen: Screen) -> None:
+    def __init__(self, server: Wire) -> None:
         self._server = server
-        self._screen = screen
-        self._listings: set[str] = set()
         self._owed = 0
         self._outgoing: MemoryObjectSendStream[SessionMessage]
         self._queue: MemoryObjectReceiveStream[SessionMessage]
@@ -91,10 +84,7 @@ class Transport:
         """A task of its own, so that a call which is cancelled never leaves half a line behind."""
         async for item in self._queue:
             message = item.message
-            if isinstance(message, JSONRPCRequest):
-                if message.method == "tools/list":
-                    self._listings.add(str(message.id))
-            elif isinstance(message, JSONRPCResponse | JSONRPCError):
+            if isinstance(message, JSONRPCResponse | JSONRPCError):
                 self._owed -= 1
             text = message.model_dump_json(by_alias=True, exclude_unset=True)
             await self._server.write(f"{text}\n".encode())
@@ -114,8 +104,5 @@ class Transport:
                 if self._owed > OWED:
                     self._server.give_up(f"sent {OWED} requests and read no answers")
                     continue
-            if isinstance(message, JSONRPCResponse) and str(message.id) in self._listings:
-                self._listings.discard(str(message.id))
-                message = message.model_copy(update={"result": self._screen(message.result)})
             return SessionMessage(message)
         return None

@@ -1,0 +1,236 @@
+"""A server behind a URL: streamable HTTP, or server-sent events as old servers have them. Imports the HTTP client.
+
+The SDK's transport ends as a whole when one request cannot be sent (measured). So its HTTP client is given a
+transport that answers such a request itself, with an error that says what is known of it.
+"""
+
+import asyncio
+import contextlib
+import json
+import urllib.parse
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import httpx2
+
+from ripieno.descriptors.tables import is_table
+from ripieno.origins.mcp.cleaning import clean
+from ripieno.origins.mcp.framing import LINE_LIMIT
+from ripieno.origins.mcp.peers import Loss, Peer
+from ripieno.origins.mcp.settings import ServerSettings
+
+#: Seconds to connect and to send; a call has a deadline of its own.
+CONNECT_TIMEOUT = 10.0
+SEND_TIMEOUT = 30.0
+#: Seconds in which calls under way may still end when the server is lost.
+DRAIN = 10.0
+#: What the SDK says where an answer can never arrive (JSON-RPC's implementation-defined errors).
+_CONNECTION_CLOSED = -32000
+_PARSE_ERROR = -32700
+_INTERNAL_ERROR = -32603
+_MARK = "ripieno"
+_UNAVAILABLE = frozenset({502, 503, 504})
+_MEANT = frozenset({401, 403, 404})
+_SESSION = "mcp-session-id"
+
+
+class Remote(Peer):
+    """What is known of the server behind a URL."""
+
+    def __init__(self, ensemble: str, settings: ServerSettings, headers: Mapping[str, str]) -> None:
+        super().__init__(ensemble)
+        self._url = settings.url or ""
+        self._sse = settings.transport == "sse"
+        self._secrets = [part for value in headers.values() for part in value.split() if len(part) >= 8]
+        self.client: httpx2.AsyncClient | None = None
+        #: The last answer that was a refusal, in words.
+        self.refusal: str | None = None
+        self._calls = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def place(self) -> str:
+        parts = urllib.parse.urlsplit(self._url)
+        return f"Its URL: {parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+    def transport(self) -> AbstractAsyncContextManager[Any]:
+        client = self.client
+        if client is None:
+            raise RuntimeError("There is no HTTP client yet.")
+        if self._sse:
+            from mcp.client.sse import sse_client
+
+            # It closes the client that it is given, so that it gets one of its own over the same transport.
+            return sse_client(self._url, httpx_client_factory=lambda **_: _SharedClient(client))  # type: ignore[arg-type]
+        from mcp.client.streamable_http import streamable_http_client
+
+        return streamable_http_client(self._url, http_client=client, max_sse_event_size=LINE_LIMIT)
+
+    def loss(self, code: int, message: str, data: object) -> Loss | None:
+        if is_table(data) and _MARK in data:
+            return "unsent" if data[_MARK] == "unsent" else "unknown"
+        cut = code == _PARSE_ERROR and message.startswith("Failed to parse")
+        return "unknown" if cut or code == _CONNECTION_CLOSED else None
+
+    async def ending(self) -> str:
+        return self._reason or "broke the connection"
+
+    async def explain(self, reason: str | None = None) -> str:
+        if reason is not None and self.refusal is not None:
+            reason = f"{self.refusal} ({reason})"
+        return await super().explain(reason)
+
+    async def settled(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN):
+                await self._idle.wait()
+
+    def hide(self, text: str) -> str:
+        """The text without the values of headers, and without what a terminal would obey."""
+        for secret in self._secrets:
+            text = text.replace(secret, "[hidden]")
+        return clean(text)[0]
+
+    def begin(self) -> None:
+        """A request is sent that has an answer."""
+        self._calls += 1
+        self._idle.clear()
+
+    def end(self) -> None:
+        """Its answer is complete, or will never be."""
+        self._calls -= 1
+        if not self._calls:
+            self._idle.set()
+
+
+class Ward(httpx2.AsyncBaseTransport):
+    """Carries requests, each with an answer of its own, and tells the remote what it learns."""
+
+    def __init__(self, remote: Remote) -> None:
+        self._remote = remote
+        self._inner = httpx2.AsyncHTTPTransport(limits=httpx2.Limits(max_connections=None))
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        remote = self._remote
+        if remote.ended.is_set() and request.method == "DELETE":
+            return httpx2.Response(503, request=request)  # There is nobody to say goodbye to.
+        counted = request.method == "POST" and request.headers.get("mcp-method") != "subscriptions/listen"
+        if counted:
+            remote.begin()
+        ended = remote.end if counted else _nothing
+        try:
+            response = await self._inner.handle_async_request(request)
+        except httpx2.TransportError as error:
+            ended()
+            return self._failed(request, error)
+        except BaseException:
+            ended()
+            raise
+        if (refused := self._refused(request, response)) is not None:
+            ended()
+            await response.aclose()
+            return refused
+        stream = response.stream
+        if isinstance(stream, httpx2.AsyncByteStream):
+            # An event stream may be endless; its events are bounded by whoever splits them.
+            events = _kind(response).startswith("text/event-stream")
+            response.stream = _Bounded(stream, ended, None if events else LINE_LIMIT)
+        else:
+            ended()
+        return response
+
+    def _failed(self, request: httpx2.Request, error: httpx2.TransportError) -> httpx2.Response:
+        """The answer to a request that has none."""
+        unsent = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
+        what = self._remote.hide(str(error)) or type(error).__name__
+        message = f"cannot be reached ({what})" if unsent else f"broke the connection ({what})"
+        if request.method != "POST":
+            raise error
+        if unsent:
+            self._remote.give_up(message)
+        return _answer(request, 503, f"The server {message}.", "unsent" if unsent else "unknown")
+
+    def _refused(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response | None:
+        """Notes what a status says of the server. Another answer, where this one would tell nothing."""
+        status = response.status_code
+        if status < 400 or request.method != "POST":
+            return None
+        refusal = self._remote.refusal = self._remote.hide(f"answered {status} {response.reason_phrase}".rstrip())
+        if status == 404 and _SESSION in request.headers:
+            self._remote.give_up("has ended its session")
+        elif status in _UNAVAILABLE:
+            self._remote.give_up(refusal)
+        # Those that mean something to the protocol, and what has an error of the protocol in it, stay as they are.
+        if status in _MEANT or _kind(response).startswith("application/json"):
+            return None
+        return _answer(request, status, f"The server {refusal}.", "unknown" if status >= 500 else None)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A body that ends where it becomes too large or breaks; whoever reads it finds it cut."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, ended: Callable[[], None], limit: int | None) -> None:
+        self._inner = inner
+        self._ended = ended
+        self._limit = limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        with contextlib.suppress(httpx2.TransportError):
+            async for chunk in self._inner:
+                size += len(chunk)
+                if self._limit is not None and size > self._limit:
+                    return
+                yield chunk
+
+    async def aclose(self) -> None:
+        ended, self._ended = self._ended, _nothing
+        ended()
+        await self._inner.aclose()
+
+
+class _SharedClient:
+    """A client that may be entered and left without being closed."""
+
+    def __init__(self, client: httpx2.AsyncClient) -> None:
+        self._client = client
+
+    async def __aenter__(self) -> httpx2.AsyncClient:
+        return self._client
+
+    async def __aexit__(self, *details: object) -> None:
+        return
+
+
+def _kind(response: httpx2.Response) -> str:
+    kind: str = response.headers.get("content-type", "")
+    return kind.lower()
+
+
+def _answer(request: httpx2.Request, status: int, message: str, loss: Loss | None) -> httpx2.Response:
+    """An error of the protocol, as the SDK reads it; the request gets its identifier there."""
+    error: dict[str, object] = {"code": _CONNECTION_CLOSED if loss else _INTERNAL_ERROR, "message": message}
+    if loss:
+        error["data"] = {_MARK: loss}
+    content = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
+    return httpx2.Response(status, headers={"content-type": "application/json"}, content=content, request=request)
+
+
+def _nothing() -> None:
+    return
+
+
+@contextlib.asynccontextmanager
+async def reach(settings: ServerSettings, headers: Mapping[str, str], *, ensemble: str) -> AsyncGenerator[Remote, None]:
+    """The server behind the URL of these settings, with its HTTP client. Nothing is sent yet."""
+    remote = Remote(ensemble, settings, headers)
+    timeout = httpx2.Timeout(SEND_TIMEOUT, connect=CONNECT_TIMEOUT, read=None)
+    client = httpx2.AsyncClient(transport=Ward(remote), headers=dict(headers), timeout=timeout, follow_redirects=False)
+    async with client:
+        remote.client = client
+        yield remote

@@ -1,0 +1,136 @@
+"""A server that grows tools, over HTTP or its standard streams, in either era: ``changing.py stdio|http [legacy]``.
+
+Over HTTP it prints its port first; ``legacy`` makes it one that has never heard of the newer era.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import warnings
+from typing import Any
+
+import anyio
+import uvicorn
+from mcp import MCPError
+from mcp.server import NotificationOptions, Server, ServerRequestContext
+from mcp.server.stdio import stdio_server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.types import (
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    Tool,
+)
+
+#: Tools whose answer is cut, over HTTP.
+KINDS = {"cut_json": b"application/json", "cut_events": b"text/event-stream"}
+TOOLS = ["grow", "echo", "wait", "die", "fail", "count", *KINDS]
+BUS = InMemorySubscriptionBus()
+
+
+async def list_tools(context: ServerRequestContext, parameters: PaginatedRequestParams | None) -> ListToolsResult:
+    """All tools that have grown so far."""
+    return ListToolsResult(tools=[Tool(name=name, description=name, input_schema={"type": "object"}) for name in TOOLS])
+
+
+async def call_tool(context: ServerRequestContext, parameters: CallToolRequestParams) -> CallToolResult:
+    """Every tool says its name and arguments when it has done what it is for."""
+    match parameters.name:
+        case "grow":
+            TOOLS.append(f"grown{len(TOOLS)}")
+            await BUS.publish(ToolsListChanged())
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                await context.session.send_tool_list_changed()
+        case "wait":
+            await anyio.sleep_forever()
+        case "die":
+            os._exit(3)
+        case "count":
+            for done in range(3):
+                await context.session.report_progress(done + 1, 3, f"step {done + 1}")
+        case name if name not in TOOLS:
+            raise MCPError(code=INVALID_PARAMS, message=f"Unknown tool: {name}")
+    said = f"{parameters.name} {json.dumps(parameters.arguments or {})}"
+    return CallToolResult(content=[TextContent(text=said)])
+
+
+server: Any = Server(
+    "changing",
+    version="1",
+    on_list_tools=list_tools,
+    on_call_tool=call_tool,
+    on_subscriptions_listen=ListenHandler(BUS),
+)
+
+
+class Middle:
+    """What stands before the application: it knows no discovery when told so, and cuts answers."""
+
+    def __init__(self, inner: Any, *, legacy: bool) -> None:
+        self.inner = inner
+        self.legacy = legacy
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self.inner(scope, receive, send)
+            return
+        body = b""
+        while True:
+            message = await receive()
+            body += message.get("body", b"")
+            if not message.get("more_body"):
+                break
+        asked = json.loads(body)
+        kind = KINDS.get(asked.get("params", {}).get("name"))
+        if kind is not None:
+            # Less than was promised: the connection is closed in the middle.
+            headers = [(b"content-type", kind), (b"content-length", b"1000")]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": b'data: {"jsonrpc":"2.0"', "more_body": True})
+            return
+        if asked.get("params", {}).get("name") == "fail":
+            await send({"type": "http.response.start", "status": 500, "headers": []})
+            await send({"type": "http.response.body", "body": b"a traceback"})
+            return
+        if self.legacy and asked.get("method") == "server/discover":
+            await send({"type": "http.response.start", "status": 404, "headers": []})
+            await send({"type": "http.response.body", "body": b"no such thing"})
+            return
+        once = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def replay() -> Any:
+            return once.pop() if once else await receive()
+
+        await self.inner(scope, replay, send)
+
+
+async def serve_http(port: int, legacy: bool) -> None:
+    """Serves until it is told to stop."""
+    app = Middle(server.streamable_http_app(), legacy=legacy)
+    running = uvicorn.Server(uvicorn.Config(app, port=port, log_level="critical", timeout_graceful_shutdown=0))
+    task = asyncio.create_task(running.serve())
+    while not running.started:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    print(running.servers[0].sockets[0].getsockname()[1], flush=True)
+    await task
+
+
+async def serve_stdio() -> None:
+    """Serves its standard streams."""
+    options = server.create_initialization_options(notification_options=NotificationOptions(tools_changed=True))
+    async with stdio_server() as (incoming, outgoing):
+        await server.run(incoming, outgoing, options)
+
+
+if __name__ == "__main__":
+    if "ALIVE" in os.environ:
+        os.open(os.environ["ALIVE"], os.O_WRONLY)
+    if sys.argv[1] == "stdio":
+        asyncio.run(serve_stdio())
+    else:
+        asyncio.run(serve_http(int(os.environ.get("PORT", "0")), "legacy" in sys.argv))
