@@ -17,12 +17,14 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "invoke": ("invoke:invoke", "Call one tool yourself."),
     "check": ("check:check", "Check descriptors and configuration, and say everything that is wrong."),
     "new": ("new:new", "Make something new that works already: an ensemble."),
+    "import": ("importing:import_", "Make ensembles of what other programs were configured with."),
     "trust": ("trust:trust", "Agree to the files that a folder brings along, as they are now."),
     "doctor": ("doctor:doctor", "Show what plays, what does not, and why."),
     "schema": ("schema:schema", "Print the JSON Schema of a kind of file, for editors."),
     "ask": ("ask:ask", "Ask a model, which may call the tools."),
     "chat": ("chat:chat", "Talk with a model, which may call the tools."),
     "rehearse": ("rehearse:rehearse", "Serve a score as a model, over real wire formats."),
+    "serve": ("serve:serve", "Serve ensembles to other programs."),
 }
 
 

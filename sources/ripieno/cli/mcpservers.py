@@ -1,0 +1,297 @@
+"""The servers in a file of some MCP client: finds them, whatever the client, and reads each one. Pure."""
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, TypeAlias
+
+from frozendict import frozendict
+
+from ripieno.descriptors.tables import is_list, is_table
+from ripieno.exceptions import InputError
+
+Transport: TypeAlias = Literal["stdio", "http", "sse"]
+
+_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_COMMA = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=\s*[}\]])', re.DOTALL)
+_TYPES: Mapping[str, Transport] = {"stdio": "stdio", "http": "http", "streamablehttp": "http", "sse": "sse"}
+_URLS = ("httpUrl", "serverUrl", "url")
+_ALL = "*"
+_LOOKED_FOR = 'mcpServers, servers, mcp.servers and projects.*.mcpServers, such as {"mcpServers": {"NAME": {...}}}'
+#: From here on a number is milliseconds: nobody waits a thousand seconds, or less than one.
+_MILLISECONDS = 1000
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A server as it stands in the file. ``inputs`` are the descriptions of what the client would ask for."""
+
+    name: str
+    place: str
+    table: Any
+    inputs: Mapping[str, str] = dataclasses.field(default_factory=frozendict[str, str])
+    disabled: bool = False
+    #: Whether a plain ``url`` is one of server-sent events: so it is for clients that have ``httpUrl`` beside it.
+    events: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A server that could be read. ``left_out`` says what was not taken over, without any value of it."""
+
+    name: str
+    transport: Transport
+    command: tuple[str, ...] = ()
+    url: str = ""
+    values: Mapping[str, str] = dataclasses.field(default_factory=frozendict[str, str])
+    directory: str | None = None
+    timeout: float | None = None
+    description: str = ""
+    enabled: bool = True
+    excluded: tuple[str, ...] = ()
+    included: tuple[str, ...] | None = None
+    approved: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+def parse(text: str) -> Any:
+    """The value of JSON that may have comments, and commas before a closing bracket.
+
+    Errors: ``InputError`` with line and column, and nothing of the text.
+    """
+    for pattern in (_COMMENT, _COMMA):
+        text = pattern.sub(_blank, text)
+    try:
+        return json.loads(text.removeprefix("\ufeff"))
+    except json.JSONDecodeError as error:
+        raise InputError(f"line {error.lineno}, column {error.colno}: it is not JSON: {error.msg}.") from None
+    except (ValueError, RecursionError):
+        raise InputError("it is JSON that cannot be read: a number is too long, or it is nested too deeply.") from None
+
+
+def _blank(found: re.Match[str]) -> str:
+    """A string as it is; anything else as blanks, so that places stay what they are."""
+    return found[0] if found[0].startswith('"') else re.sub(r"[^\n]", " ", found[0])
+
+
+def find_entries(document: Any) -> tuple[Entry, ...]:
+    """Every server in the file. Errors: ``InputError`` that says what was looked for."""
+    if not is_table(document):
+        raise InputError(f"it holds no object. Looked for: {_LOOKED_FOR}.")
+    found: list[Entry] = []
+    places: list[str] = []
+    for place, holder, servers in _containers(document):
+        places.append(place)
+        if not is_table(servers):
+            raise InputError(f"{place} must be an object that holds servers by name.")
+        events = any(is_table(one) and "httpUrl" in one for one in servers.values())
+        inputs = _inputs(holder.get("inputs"))
+        for name, table in servers.items():
+            disabled = _is_switched_off(name, holder)
+            found.append(Entry(name=name, place=place, table=table, inputs=inputs, disabled=disabled, events=events))
+    if not found:
+        what = f"{' and '.join(places)} {'are' if len(places) > 1 else 'is'} empty" if places else "there are none"
+        raise InputError(f"no servers: {what}. Looked for: {_LOOKED_FOR}.")
+    return tuple(found)
+
+
+def _containers(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
+    """Where servers can be: the place in words, the object around them, and what is there."""
+    for key in ("mcpServers", "servers", "mcp.servers"):
+        if key in document:
+            yield key, document, document[key]
+    inner = document.get("mcp")
+    if is_table(inner) and "servers" in inner:
+        yield "mcp.servers", inner, inner["servers"]
+    projects = document.get("projects")
+    for path, project in projects.items() if is_table(projects) else ():
+        if is_table(project) and project.get("mcpServers"):
+            yield f"projects.{path}.mcpServers", project, project["mcpServers"]
+
+
+def _inputs(inputs: Any) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for one in inputs if is_list(inputs) else ():
+        if is_table(one) and isinstance(one.get("id"), str):
+            found[one["id"]] = str(one.get("description") or "")
+    return found
+
+
+def _is_switched_off(name: str, holder: Mapping[str, Any]) -> bool:
+    """Whether a list beside the servers says that this one does not play."""
+    given = holder.get("mcp")
+    rules: Any = given if is_table(given) else {}
+    off = [*_names(rules.get("excluded")), *_names(holder.get("disabledMcpServers"))]
+    allowed = _names(rules.get("allowed"))
+    return name in off or (bool(allowed) and name not in allowed)
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    return tuple(one for one in value if isinstance(one, str)) if is_list(value) else ()
+
+
+def read_entry(entry: Entry) -> Server:
+    """The server. Errors: ``InputError`` that says what is wrong with it, and none of its values."""
+    if not is_table(entry.table):
+        raise InputError("it must be an object, with command or url.")
+    reader = _Reader(entry.table)
+    transport = _transport(reader, entry)
+    timeout = _timeout(reader)
+    switched = (reader.flag("disabled"), not reader.flag("enabled", default=True), entry.disabled)
+    excluded = (*reader.names("excludeTools"), *reader.names("disabledTools"))
+    included = (*reader.names("includeTools"), *reader.names("enabledTools"), *reader.names("tools"))
+    approved = (*reader.names("alwaysAllow"), *reader.names("autoApprove"))
+    description = reader.text("description")
+    if reader.flag("trust"):
+        approved = (_ALL,)
+    stdio = transport == "stdio"
+    server = Server(
+        name=entry.name,
+        transport=transport,
+        command=_command(reader) if stdio else (),
+        url="" if stdio else next(reader.text(key) for key in _URLS if reader.has(key)),
+        values=reader.values("env" if stdio else "headers"),
+        directory=(reader.text("cwd") or None) if stdio else None,
+        timeout=timeout,
+        description=description,
+        enabled=not any(switched),
+        excluded=tuple(dict.fromkeys(excluded)),
+        included=tuple(dict.fromkeys(included)) if included and _ALL not in included else None,
+        approved=tuple(dict.fromkeys(approved)),
+    )
+    return dataclasses.replace(server, left_out=(*reader.notes, *reader.rest()))
+
+
+def _transport(reader: "_Reader", entry: Entry) -> Transport:
+    """How the server is talked to. Errors: ``InputError`` when nothing says so, or two things do."""
+    kind = reader.text("type") or reader.text("transport") or reader.text("transportType")
+    url = next((key for key in _URLS if reader.has(key)), None)
+    command = reader.has("command")
+    if kind:
+        transport = _TYPES.get(re.sub(r"[-_ ]", "", kind.lower()))
+        if transport is None:
+            raise InputError('its type is none of "stdio", "http" and "sse".')
+        if not (command if transport == "stdio" else url):
+            raise InputError(f"its type is {transport}, and it has no {'command' if transport == 'stdio' else 'url'}.")
+        return transport
+    if command and url:
+        raise InputError(f'it has both command and {url}. Say which with type: "stdio", "http" or "sse".')
+    if command:
+        return "stdio"
+    if url is None:
+        raise InputError("it has neither command nor url (nor httpUrl, nor serverUrl).")
+    path = reader.text(url).partition("?")[0].rstrip("/")
+    events = url != "httpUrl" and (path.endswith("/sse") or (url == "url" and entry.events))
+    guess: Transport = "sse" if events else "http"
+    if url != "httpUrl":
+        reader.notes.append(f'nothing says how its url is talked to: transport = "{guess}" is a guess')
+    return guess
+
+
+def _timeout(reader: "_Reader") -> float | None:
+    """Seconds. Clients count in milliseconds, a few in seconds."""
+    value = reader.take("timeout")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+        if value is not None:
+            reader.notes.append("timeout: it is no number above 0")
+        return None
+    return value / 1000 if value >= _MILLISECONDS else value
+
+
+def _command(reader: "_Reader") -> tuple[str, ...]:
+    """A program and its arguments, without the shell that Windows needs around some programs."""
+    given = reader.take("args")
+    arguments: Any = () if given is None else given
+    if not is_list(arguments):
+        raise InputError("args must be a list of strings.")
+    command = (reader.text("command").strip(), *(_scalar(one, "args") for one in arguments))
+    if not arguments and re.match(r"[^\s/\\]+\s", command[0]):
+        reader.notes.append("command: it was one text, and is split at its spaces")
+        command = tuple(command[0].split())
+    if re.fullmatch(r"(?:.*\\)?cmd(?:\.exe)?", command[0], re.IGNORECASE):
+        inner = command[1:]
+        while inner and inner[0].startswith("/"):
+            inner = inner[1:]
+        if not inner or not inner[0].strip():
+            raise InputError("its command is the shell of Windows, and nothing follows it.")
+        reader.notes.append("command: the wrapper cmd /c, which only Windows needs")
+        command = inner
+    return command
+
+
+def _scalar(value: Any, where: str) -> str:
+    """A text. Numbers and switches are written as JSON writes them. Errors: ``InputError``."""
+    if isinstance(value, bool | int | float):
+        return json.dumps(value)
+    if not isinstance(value, str):
+        raise InputError(f"{where} must hold texts only.")
+    if "\0" in value or re.search("[\ud800-\udfff]", value):
+        raise InputError(f"{where} holds a character that no process could be given.")
+    return value
+
+
+class _Reader:
+    """Takes keys out of a server's table, and knows which ones nobody took."""
+
+    def __init__(self, table: Mapping[str, Any]) -> None:
+        self._table = table
+        self._taken: set[str] = set()
+        self.notes: list[str] = []
+
+    def take(self, key: str) -> Any:
+        """The value of a key, or None."""
+        self._taken.add(key)
+        return self._table.get(key)
+
+    def has(self, key: str) -> bool:
+        """Whether a key has something to say; that does not take it."""
+        return self._table.get(key) not in (None, "")
+
+    def text(self, key: str) -> str:
+        """A text; empty where there is none. Errors: ``InputError`` for anything else."""
+        value: Any = self.take(key)
+        if not isinstance(value, str | None):
+            raise InputError(f"{key} must be a text.")
+        return "" if value is None or not value.strip() else _scalar(value, key)
+
+    def flag(self, key: str, *, default: bool = False) -> bool:
+        """True or false; anything else is noted."""
+        value = self.take(key)
+        if not isinstance(value, bool | None):
+            self.notes.append(f"{key}: it is neither true nor false")
+        return value if isinstance(value, bool) else default
+
+    def names(self, key: str) -> tuple[str, ...]:
+        """Names of tools; anything else is noted."""
+        value = self.take(key)
+        names = _names(value)
+        if value is not None and not (is_list(value) and len(names) == len(value)):
+            self.notes.append(f"{key}: it is no list of names")
+        return tuple(name for name in names if name.strip() and not re.search("[\0\ud800-\udfff]", name))
+
+    def values(self, key: str) -> Mapping[str, str]:
+        """Texts by name; what is null is noted. Errors: ``InputError`` for anything else."""
+        given = self.take(key)
+        table: Any = {} if given is None else given
+        if not is_table(table):
+            raise InputError(f"{key} must be an object of texts.")
+        self.notes += [f"{key}.{name}: it is null" for name, value in table.items() if value is None]
+        return {name: _scalar(value, key) for name, value in table.items() if value is not None}
+
+    def rest(self) -> Iterator[str]:
+        """What to say of every key that nobody took."""
+        for key in self._table:
+            if key in self._taken:
+                continue
+            yield f"{key}: {_WHY.get(key, 'ripieno has nothing like it')}"
+
+
+_WHY: Mapping[str, str] = {
+    "envFile": "the file is not read; name the variables that the server needs under [connection.environment]",
+    "headers": "only a url has headers",
+    "env": "only a command has an environment",
+    "args": "only a command has arguments",
+    "cwd": "only a command has a folder",
+    "oauth": "ripieno signs in nowhere; set a header with a token under [connection.headers]",
+}

@@ -1,0 +1,95 @@
+"""Results of calls as answers of the protocol: contents, structured results, and errors that a model can mend."""
+
+import base64
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+from mcp_types import (
+    AudioContent,
+    BlobResourceContents,
+    CallToolResult,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
+
+from ripieno import contents
+from ripieno.canisters import ResultCanister
+from ripieno.ensembles import Invoker
+from ripieno.exceptions import JsonInvalidity
+from ripieno.jsonvalues import parse
+from ripieno.mcpserver.concealing import Concealer
+
+#: What a structured result may have that its schema allows, before it is read again.
+_BYTES = 64 * 1024 * 1024
+_DEPTH = 128
+_JSON = "application/json"
+
+
+def answer(result: ResultCanister, invoker: Invoker, conceal: Concealer, *, structured: bool) -> CallToolResult:
+    """The answer to a call. ``structured``: the client was told of a schema, and expects what fits it."""
+    blocks = list(_blocks(result))
+    if result.error is not None:
+        return _failure(conceal(result.error.text()), blocks)
+    if not structured or invoker.results is None:
+        return CallToolResult(content=blocks)
+    for value in _values(result):
+        if not invoker.results.validate(value):
+            return CallToolResult(content=blocks, structured_content=value)
+    # Clients take a good answer without what its schema promises for a broken one, and show none of it (measured).
+    if result.report.stdout_truncated:
+        return _failure("Error: The result is too large to be given whole; what follows is cut.", blocks)
+    return _failure("Error: The tool gave no result that fits its schema. What it gave follows.", blocks)
+
+
+def _failure(text: str, blocks: list[ContentBlock]) -> CallToolResult:
+    return CallToolResult(content=[TextContent(text=text), *blocks], is_error=True)
+
+
+def _values(result: ResultCanister) -> Iterator[Any]:
+    """What may be the structured result: the last JSON there is, or else the text itself."""
+    texts = [content for content in result.content if isinstance(content, contents.TextualContent)]
+    for content in reversed(texts):
+        if content.mime_type == _JSON:
+            try:
+                yield parse(content.text, max_bytes=_BYTES, max_depth=_DEPTH)
+            except JsonInvalidity:
+                continue  # It was cut.
+            return
+    if texts:
+        yield contents.text_of(result.content)
+
+
+def _blocks(result: ResultCanister) -> Iterator[ContentBlock]:
+    """The contents. What only one provider understands is left out, as over every other wire."""
+    for index, content in enumerate(result.content):
+        if isinstance(content, contents.TextualContent):
+            yield TextContent(text=content.text)
+        elif isinstance(content, contents.ImageContent):
+            yield ImageContent(data=_encoded(content.data), mime_type=content.mime_type)
+        elif isinstance(content, contents.AudioContent):
+            yield AudioContent(data=_encoded(content.data), mime_type=content.mime_type)
+        elif isinstance(content, contents.DocumentContent):
+            yield _document(content, f"ripieno:{result.invocation_id}/{index}")
+
+
+def _document(content: contents.DocumentContent, uri: str) -> ContentBlock:
+    if content.data is None:
+        url = content.url or ""
+        name = urlsplit(url).path.rpartition("/")[2] or "document"
+        return ResourceLink(name=name, uri=url, mime_type=content.mime_type)
+    if content.mime_type.startswith("text/"):
+        with contextlib.suppress(UnicodeDecodeError):
+            text = TextResourceContents(uri=uri, mime_type=content.mime_type, text=content.data.decode())
+            return EmbeddedResource(resource=text)
+    blob = BlobResourceContents(uri=uri, mime_type=content.mime_type, blob=_encoded(content.data))
+    return EmbeddedResource(resource=blob)
+
+
+def _encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")

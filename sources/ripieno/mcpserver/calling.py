@@ -1,0 +1,111 @@
+"""One call of a client through the pipeline: validated, confirmed, limited, run, bounded and recorded as everywhere."""
+
+import asyncio
+import collections
+import math
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+from mcp.server.session import ServerSession
+
+from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.contents import legible
+from ripieno.events import Event, ExecutionProgress
+from ripieno.exceptions import JsonInvalidity
+from ripieno.execution import Circumstances, Execution
+from ripieno.faults import Fault
+from ripieno.jsonvalues import encode, freeze
+from ripieno.limiting import Budget
+from ripieno.offers import Offer
+from ripieno.scheduling import Turn
+
+#: Reports of progress that may wait for a client that is slow to read; older ones are dropped.
+PENDING = 64
+
+
+async def perform(
+    execution: Execution, offer: Offer, name: str, arguments: Mapping[str, Any], session: ServerSession
+) -> ResultCanister:
+    """The one result of a call, whatever the tool does. Tells the client how far it is, where it wants to know.
+
+    Every call is a turn and a run of its own, with the limits of one. Cancelling this cancels the call, and is raised
+    when that has its result, some seconds later at most.
+    """
+    progress = _Progress(session)
+    around = Circumstances(conversation="mcp", turn=1, notify=progress.take)
+    turn = Turn(execution=execution, offer=offer, around=around, budget=Budget(execution.limits))
+    turn.seal(_invocation(name, arguments))
+    # A task of its own: the SDK's cancel scopes cancel what they hold again and again until it ends.
+    task = asyncio.create_task(turn.finish())
+    task.add_done_callback(lambda _: progress.wake())
+    try:
+        while await progress.tell(final=task.done()):
+            pass
+    finally:
+        if not task.done():
+            with anyio.CancelScope(shield=True):
+                task.cancel()
+                await asyncio.wait((task,))
+    task.result()
+    result = turn.entries[0].result
+    assert result is not None  # The turn's law: a call that is hosted here has its result.
+    return result
+
+
+def refuse(execution: Execution, offer: Offer, name: str) -> str:
+    """Records a call of a tool that is not there, and says what there is."""
+    fault = offer.absence(name[:100])
+    execution.refuse(_invocation(name[:100], {}), fault, Circumstances(conversation="mcp", turn=1))
+    return f"Unknown tool: {name[:100]}. {fault.suggestion}"
+
+
+def _invocation(name: str, arguments: Mapping[str, Any]) -> InvocationCanister:
+    # A client counts its requests, and others do too: their numbers name nothing here.
+    identifier = f"mcp_{uuid.uuid4().hex}"
+    try:
+        encode(arguments)
+        return InvocationCanister(identifier=identifier, name=name, arguments=freeze(arguments))
+    except JsonInvalidity as error:
+        fault = Fault(category="validation", message=f"The arguments are not strict JSON: {error}")
+        return InvocationCanister(identifier=identifier, name=name, fault=fault)
+
+
+class _Progress:
+    """Reports of one call on their way to its client: in order, growing, and only the latest of a flood."""
+
+    def __init__(self, session: ServerSession) -> None:
+        self._session = session
+        self._waiting: collections.deque[tuple[float, float | None, str | None]] = collections.deque(maxlen=PENDING)
+        self._last = -math.inf
+        self._woken = asyncio.Event()
+
+    def take(self, event: Event) -> None:
+        """Takes what happens to the call, whatever its tool made of it; never raises.
+
+        Progress must grow with each report (specification, ``basic/utilities/progress``).
+        """
+        if not isinstance(event, ExecutionProgress) or not _is_number(event.done) or event.done <= self._last:
+            return
+        self._last = event.done
+        total = event.total if _is_number(event.total) else None
+        self._waiting.append((event.done, total, legible(str(event.message)) or None))
+        self.wake()
+
+    def wake(self) -> None:
+        """Something is there to be told, or the call has ended."""
+        self._woken.set()
+
+    async def tell(self, *, final: bool) -> bool:
+        """Tells what there is, after waiting for it unless this is the last time; whether there may be more."""
+        if not final:
+            await self._woken.wait()
+            self._woken.clear()
+        while self._waiting:
+            await self._session.report_progress(*self._waiting.popleft())
+        return not final
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)

@@ -1,0 +1,70 @@
+"""Tells clients that the list of tools has changed: subscribers of 2026-07-28, and every peer of the handshake era."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from mcp.server import ServerRequestContext
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp_types import NotificationParams
+
+from ripieno.mcpserver.listing import Listing
+
+#: Seconds between two looks at the ensembles; each look compares a few numbers.
+INTERVAL = 0.5
+
+
+class Changes:
+    """Watches a listing while it is entered, and tells all who want to know. ``listen`` serves subscriptions."""
+
+    def __init__(self, listing: Listing) -> None:
+        self._listing = listing
+        self._bus = InMemorySubscriptionBus()
+        self.listen = ListenHandler(self._bus)
+        self._peers: set[int] = set()
+
+    async def look(self) -> None:
+        """Looks at the ensembles now, and tells what has changed."""
+        if self._listing.refresh():
+            await self._bus.publish(ToolsListChanged())
+
+    @contextlib.asynccontextmanager
+    async def watching(self) -> AsyncGenerator[None, None]:
+        """Looks again and again while it is entered, by however many connections."""
+        watcher = asyncio.create_task(self._watch(), name="watch for changed tools")
+        try:
+            yield
+        finally:
+            watcher.cancel()
+            await asyncio.wait((watcher,))
+
+    def close(self) -> None:
+        """Ends the subscriptions, each with its last message."""
+        self.listen.close()
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(INTERVAL)
+            await self.look()
+
+    async def follow(self, context: ServerRequestContext[Any], params: NotificationParams) -> None:
+        """Handles ``notifications/initialized``: tells this peer of changes, as long as its connection lasts.
+
+        The connection's task group ends this. A peer that says it again is not told twice.
+        """
+        del params
+        peer = context.session.client_params
+        if peer is None or id(peer) in self._peers:
+            return
+        changed = asyncio.Event()
+        leave = self._bus.subscribe(lambda _: changed.set())
+        self._peers.add(id(peer))
+        try:
+            while True:
+                await changed.wait()
+                changed.clear()
+                await context.session.send_tool_list_changed()
+        finally:
+            self._peers.discard(id(peer))
+            leave()
