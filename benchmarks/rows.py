@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 
 import httpx2
 
-from benchmarks import floor, ours, peers
+from benchmarks import connections, floor, ours, peers
 from benchmarks.measuring import Row, cpu, pairs, per_call, server, wall
 from benchmarks.tools import SCHEMA
 from ripieno.conducting import conduct
@@ -247,4 +247,6 @@ ROWS: tuple[Measure, ...] = (
     descriptors,
     early,
     concurrent,
+    connections.connecting,
+    connections.server_call,
 )

@@ -75,6 +75,7 @@ class Assembly:
             spawner=spawner or LocalSpawner(),
             secrets=variables,
             alert=self._note,
+            pins=gathered.pins,
         )
         self.execution = Execution(
             limits=self.configuration.limits,

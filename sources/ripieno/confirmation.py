@@ -15,6 +15,7 @@ from frozendict import frozendict
 
 from ripieno import calls
 from ripieno.controls import Rules
+from ripieno.fields import fields_of
 from ripieno.jsonvalues import canonical
 from ripieno.naming import is_wildcard, matches
 from ripieno.policies import HARMLESS, Effect, Policy
@@ -54,8 +55,23 @@ def judge(identity: str, policy: Policy, rules: Rules) -> Verdict:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a tool asks in the middle of a call. ``text`` is the tool's, or its server's, and nobody has checked it.
+
+    ``schema`` is a JSON Schema of the object of values that would answer it.
+    """
+
+    text: str
+    schema: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ConfirmationRequest:
-    """A call that somebody is asked about: the full arguments, nothing left out."""
+    """A call that somebody is asked about: the full arguments, nothing left out.
+
+    With a ``question`` it is the tool that asks: ``arguments`` are the defaults then, ``Edit`` gives other values,
+    ``Approve`` gives the defaults, and ``Deny`` none.
+    """
 
     invocation: str
     tool: str
@@ -63,6 +79,7 @@ class ConfirmationRequest:
     arguments: frozendict[str, object]
     reason: str
     conversation: str = ""
+    question: Question | None = None
 
     @property
     def text(self) -> str:
@@ -148,22 +165,43 @@ class TerminalConfirmer:
         self._turn = asyncio.Lock()
 
     async def confirm(self, request: ConfirmationRequest) -> Answer:
-        """What the person types: y, or n, with advice to the model after it if they like."""
+        """What the person types: y, or n, with advice to the model after it if they like; or values, one a line."""
+        if request.question is not None:
+            return await self._inquire(request, request.question)
         prompt = (
             f"\n{visible(request.tool)} wants to run ({visible(request.reason)}).\n  {request.text}\n"
             "Allow it? [y/N, or advice for the model] "
         )
         async with self._turn:
             try:
-                line = await run_in_thread(self._read, prompt, name="confirmation", patient=False)
+                answer = (await self._line(prompt)).strip()
             except (EOFError, OSError):
                 return Deny("Nobody is at the terminal to ask.")
-        answer = line.strip()
         if answer.casefold() in ("y", "yes"):
             return Approve()
         if answer.casefold() in ("", "n", "no"):
             return Deny("The user said no.")
         return Deny(f"The user said no, and adds: {answer}")
+
+    async def _inquire(self, request: ConfirmationRequest, question: Question) -> Answer:
+        """Values for the properties of a schema, one by one."""
+        prompt = f"\n{visible(request.tool)} asks, in words of its own:\n  {visible(question.text)}\n"
+        values: dict[str, Any] = {}
+        async with self._turn:
+            try:
+                answer = await self._line(f"{prompt}Answer it? [y/N] ")
+                if answer.strip().casefold() not in ("y", "yes"):
+                    return Deny("The user did not answer.")
+                for field in fields_of(question.schema):
+                    line = (await self._line(f"  {visible(field.label)}: ")).strip()
+                    if line:
+                        values[field.name] = field.read(line)
+            except (EOFError, OSError):
+                return Deny("Nobody is at the terminal to ask.")
+        return Edit(values)
+
+    async def _line(self, prompt: str) -> str:
+        return await run_in_thread(self._read, prompt, name="confirmation", patient=False)
 
 
 def _read_line(prompt: str) -> str:

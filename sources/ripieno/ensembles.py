@@ -21,6 +21,7 @@ from ripieno.exceptions import ConnectionFailure, NameAbsence, Problem, RipienoE
 from ripieno.faults import Change
 from ripieno.naming import expose
 from ripieno.owning import Owner, Recovery, reason
+from ripieno.pins import Pins
 from ripieno.policies import Hosted, Policy
 from ripieno.processes import Spawner
 from ripieno.schemas import Schema
@@ -51,13 +52,18 @@ class Surroundings:
     """What the application lends to origins and invocables.
 
     ``workspace`` is absolute; ``secrets`` are the variables that descriptors may name; ``alert`` tells the
-    application something, from any thread.
+    application something, from any thread. ``pins`` is what was approved of foreign tools.
     """
 
     workspace: pathlib.Path
     spawner: Spawner
     secrets: Mapping[str, str]
     alert: Callable[[Alert], None]
+    pins: Pins | None = None
+
+
+async def _nobody(text: str, schema: Mapping[str, Any]) -> None:
+    """Nobody is there to ask."""
 
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
@@ -65,7 +71,8 @@ class Context:
     """What an invocable learns of the call that it serves.
 
     ``namespace`` belongs to one conversation and one ensemble: whatever a tool keeps between calls. ``deadline``
-    is in the event loop's time. ``progress(done, total, message)`` may be called from any thread.
+    is in the event loop's time. ``progress(done, total, message)`` may be called from any thread. ``inquire(text,
+    schema)`` asks the person behind the call for an object of values; None when there is no answer that fits.
     """
 
     invoker: "Invoker"
@@ -79,6 +86,7 @@ class Context:
     surroundings: Surroundings | None
     deadline: float | None
     progress: Callable[..., None]
+    inquire: Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]] = _nobody
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

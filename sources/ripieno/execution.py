@@ -28,6 +28,7 @@ from ripieno.ensembles import Context, Ensemble, Invoker, Surroundings
 from ripieno.events import Alert, ConfirmationRequested, Event, ExecutionBegan, ExecutionProgress
 from ripieno.exceptions import InputError, ToolExecutionFailure
 from ripieno.faults import Fault, Report
+from ripieno.inquiring import Inquirer
 from ripieno.jsonvalues import freeze, thaw
 from ripieno.offers import Offer
 from ripieno.owning import reason
@@ -260,6 +261,7 @@ class Execution:
             surroundings=ensemble.surroundings or self.surroundings,
             deadline=None,
             progress=progress,
+            inquire=Inquirer(self.confirmer, prepared.invocation, invoker, around.conversation, around.notify),
         )
 
     def refuse(

@@ -5,6 +5,7 @@ only when the command line found them, and then only as far as they are trusted.
 """
 
 import dataclasses
+import hashlib
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -34,6 +35,7 @@ from ripieno.loading import (
     load_providers,
     read_configuration_part,
 )
+from ripieno.pins import PinRecord, Pins, PinStore, read_pins
 from ripieno.trust import Project, TrustStore, restrict
 
 #: What plays when nothing is selected.
@@ -72,6 +74,8 @@ class Gathered:
     left_out: tuple[LeftOut, ...] = ()
     shadowed: tuple[Shadowed, ...] = ()
     warnings: tuple[Problem, ...] = ()
+    #: What was approved of foreign tools: the user's own, and what a trusted project adds.
+    pins: Pins | None = None
     #: Everything that makes a start impossible.
     failures: tuple[RipienoError, ...] = ()
 
@@ -129,8 +133,25 @@ def gather(
         left_out=(*left_out, *ensembles.left_out, *providers.left_out, *profiles.left_out),
         shadowed=(*ensembles.shadowed, *providers.shadowed, *profiles.shadowed),
         warnings=tuple(warnings),
+        pins=Pins(PinStore(own.state), _shared_pins(project, failures) if trusted else {}),
         failures=tuple(failures),
     )
+
+
+def _shared_pins(project: Project | None, failures: list[RipienoError]) -> Mapping[str, PinRecord]:
+    """The pins of a trusted project. Those that cannot be read are a failure: nobody knows what they would forbid."""
+    if project is None or project.pins is None:
+        return {}
+    try:
+        data = project.pins.read_bytes()
+        if hashlib.sha256(data).hexdigest() != project.files.get(str(project.pins)):
+            raise InputError(f"{project.pins} was changed while it was read. Start again.")
+        return read_pins(data, str(project.pins), "Delete it, or write it again: ripieno lock --export")
+    except OSError as error:
+        failures.append(InputError(f"{project.pins} cannot be read: {error.strerror or error}."))
+    except InputError as error:
+        failures.append(error)
+    return {}
 
 
 def _own_parts(places: Places) -> list[ConfigurationPart]:

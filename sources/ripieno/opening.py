@@ -11,6 +11,7 @@ from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.ensembles import Connected, Definition, Opened, Opener, Origin, Surroundings
 from ripieno.events import Alert
 from ripieno.exceptions import NameAbsence, SchemaInvalidity
+from ripieno.pins import admit, check_command
 from ripieno.schemas import Schema
 
 
@@ -18,11 +19,13 @@ def opener(descriptor: EnsembleDescriptor, origins: Mapping[str, Origin], surrou
     """What opens an ensemble. Invokers that are not enabled are left out; nothing happens before it is entered.
 
     Errors, when it is entered: ``NameAbsence`` for an origin that is not among ``origins``; whatever an origin raises.
-    A tool that a connection offers and that cannot be used is left out, and an ``Alert`` says why.
+    ``ConnectionFailure`` for a command that is not the one that was approved. A tool that a connection offers and that
+    cannot be used, or is not pinned as it has to be, is left out, and an ``Alert`` says why.
     """
 
     @contextlib.asynccontextmanager
     async def open_origins() -> AsyncGenerator[Opened, None]:
+        check_command(descriptor, surroundings.pins, surroundings.alert)
         async with contextlib.AsyncExitStack() as stack:
             connected: dict[str, Connected] = {}
             for name in needed_origins(descriptor):
@@ -80,7 +83,7 @@ def _define_discovered(
     def tell(name: str, what: str) -> None:
         surroundings.alert(Alert(message=what, tool=f"{descriptor.name}.{name}"))
 
-    for invoker in found:
+    for invoker in admit(descriptor, found, surroundings.pins, surroundings.alert):
         if not invoker.enabled:
             continue
         if invoker.name in declared:

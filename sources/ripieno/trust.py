@@ -22,6 +22,7 @@ from ripieno.exceptions import InputError
 from ripieno.loading import ConfigurationPart, Layer, LeftOut, load_ensembles, read_configuration_part
 
 CONFIGURATION_NAME = "ripieno.toml"
+PINS_NAME = "ripieno.lock.toml"
 ENSEMBLES_NAME = "ensembles"
 _VERSION = 1
 #: Files and folders beneath a project that are looked at; one with more of them cannot be trusted.
@@ -30,13 +31,17 @@ _FILES = 5_000
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """The files that a folder brings along. ``digest`` covers all that they reach; empty when that is too much."""
+    """The files that a folder brings along. ``digest`` covers all that they reach; empty when that is too much.
+
+    ``pins`` is its file of pins, beside its configuration, where it has one.
+    """
 
     folder: pathlib.Path
     part: ConfigurationPart | None
     ensembles: pathlib.Path | None
     files: Mapping[str, str]
     digest: str
+    pins: pathlib.Path | None = None
 
 
 def find_project(folder: pathlib.Path) -> Project | None:
@@ -56,6 +61,10 @@ def find_project(folder: pathlib.Path) -> Project | None:
     files.update(load_ensembles([Layer(name="project", paths=tuple(paths), trusted=False)]).files)
     beside, complete = _beside([folder, *paths], home)
     files.update(beside)
+    pins = folder / PINS_NAME
+    has_pins = pins.is_file() and pins.resolve().is_relative_to(home)
+    if has_pins:
+        files[str(pins)] = _digest(pins)
     listing = json.dumps(sorted(files.items()), ensure_ascii=False).encode("utf-8", "surrogateescape")
     return Project(
         folder=folder,
@@ -63,6 +72,7 @@ def find_project(folder: pathlib.Path) -> Project | None:
         ensembles=ensembles if has_ensembles else None,
         files=files,
         digest=hashlib.sha256(listing).hexdigest() if complete else "",
+        pins=pins if has_pins else None,
     )
 
 
@@ -82,12 +92,16 @@ def _beside(places: list[pathlib.Path], home: pathlib.Path) -> tuple[dict[str, s
             for name in sorted(names):
                 path = pathlib.Path(directory, name)
                 if (number or name.endswith(".py")) and path.is_file() and path.resolve().is_relative_to(home):
-                    with path.open("rb") as stream:
-                        found[str(path)] = hashlib.file_digest(stream, "sha256").hexdigest()
+                    found[str(path)] = _digest(path)
             if number == 0 or root == home:
                 break
             folders[:] = [name for name in folders if name != "__pycache__"]
     return found, True
+
+
+def _digest(path: pathlib.Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 class TrustStore:

@@ -18,6 +18,7 @@ from ripieno.origins.client import ORIGIN as CLIENT
 from ripieno.origins.command import ORIGIN as COMMAND
 from ripieno.origins.mcp import ORIGIN as MCP
 from ripieno.origins.python import ORIGIN as PYTHON
+from ripieno.owning import Recovery
 from ripieno.processes import LocalSpawner
 from tests.mechanism.living import Living
 
@@ -94,7 +95,9 @@ def surround(
     return Surroundings(workspace=workspace, spawner=LocalSpawner(), secrets=secrets or {}, alert=kept.append)
 
 
-def make_ensemble(text: str, surroundings: Surroundings, folder: pathlib.Path | None = None) -> Ensemble:
+def make_ensemble(
+    text: str, surroundings: Surroundings, folder: pathlib.Path | None = None, *, recovery: Recovery | None = Recovery()
+) -> Ensemble:
     """An ensemble that is not connected yet."""
     descriptor = describe(text, folder)
     return Ensemble(
@@ -102,6 +105,7 @@ def make_ensemble(text: str, surroundings: Surroundings, folder: pathlib.Path | 
         opener=opener(descriptor, ORIGINS, surroundings),
         configuration=descriptor.configuration,
         surroundings=surroundings,
+        recovery=recovery,
     )
 
 

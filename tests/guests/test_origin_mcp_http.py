@@ -110,10 +110,10 @@ async def test_what_it_offers_later_is_offered(era: str, surroundings: Surroundi
     async with connected(era, surroundings) as (ensemble, _):
         revision = ensemble.revision
         assert await call(ensemble, "grow") == said("grow {}")
-        await alerts.wait_for("Ensemble 'it' offers something else now. New: grown8.")
+        await alerts.wait_for("Ensemble 'it' offers something else now. New: grown9.")
         assert ensemble.revision == revision + 1
         assert list(ensemble.invokers) == sorted(ensemble.invokers)
-        assert await call(ensemble, "grown8") == said("grown8 {}")
+        assert await call(ensemble, "grown9") == said("grown9 {}")
 
 
 @ERAS
@@ -140,7 +140,7 @@ async def test_a_server_that_dies_is_connected_again_twice_in_a_row(
 ) -> None:
     async with connected(era, surroundings) as (ensemble, server):
         await call(ensemble, "grow")
-        await alerts.wait_for("New: grown8.")
+        await alerts.wait_for("New: grown9.")
         for _ in range(2):
             waiting = asyncio.create_task(call(ensemble, "wait"))
             while not waiting.done():
@@ -158,7 +158,7 @@ async def test_a_server_that_dies_is_connected_again_twice_in_a_row(
             server.revive()
             await until(lambda: ensemble.state == "connected")
             assert await call(ensemble, "echo") == said("echo {}")
-        assert "grown8" not in ensemble.invokers
+        assert "grown9" not in ensemble.invokers
     assert [alert.message.partition(":")[0] for alert in alerts] == [
         "Ensemble 'it' offers something else now. New",
         "Ensemble 'it' was lost",
@@ -261,12 +261,12 @@ async def test_a_missing_variable_is_named_before_anything_is_sent(surroundings:
 async def test_a_tool_that_is_gone_is_refused_in_words(surroundings: Surroundings) -> None:
     async with connected("2026-07-28", surroundings) as (ensemble, server):
         await call(ensemble, "grow")
-        await until(lambda: "grown8" in ensemble.invokers)
-        grown = ensemble.access_invoker("grown8")
+        await until(lambda: "grown9" in ensemble.invokers)
+        grown = ensemble.access_invoker("grown9")
         server.revive()
         with contextlib.suppress(ToolFault):
             await call(ensemble, "echo")
         await until(lambda: ensemble.state == "connected")
-        ensemble.invokers = {**ensemble.invokers, "grown8": grown}
+        ensemble.invokers = {**ensemble.invokers, "grown9": grown}
         with pytest.raises((ValidationFault, NetworkFault)):
-            await call(ensemble, "grown8")
+            await call(ensemble, "grown9")

@@ -61,6 +61,7 @@ def _print(facts: Mapping[str, Any]) -> None:
     )
     _section("Ensembles")
     print_table(("NAME", "PLAYS", "TOOLS", "LAYER", "WHY"), [_ensemble(one) for one in facts["ensembles"]])
+    _print_connections(facts["ensembles"])
     if facts["plugins"]:
         _section("Plugins")
         plugins = [(one["name"], f"{one['distribution']} {one['version']}", one["state"]) for one in facts["plugins"]]
@@ -71,6 +72,23 @@ def _print(facts: Mapping[str, Any]) -> None:
     _list("A start would fail", facts["failures"])
     if not facts["failures"]:
         click.echo("\nAll of it can start.")
+
+
+def _print_connections(ensembles: Sequence[Mapping[str, Any]]) -> None:
+    """How each ensemble that has a connection is connected, and what its server complained about."""
+    connected = [(one, one["connection"]) for one in ensembles if one["connection"] is not None]
+    if not connected:
+        return
+    _section("Connections")
+    print_table(
+        ("NAME", "TRANSPORT", "PROTOCOL", "ERA", "SERVER", "SECONDS"),
+        [
+            (one["name"], facts["transport"], facts["protocol"], facts["era"], facts["server"], f"{one['seconds']:.2f}")
+            for one, facts in connected
+        ],
+    )
+    for one, facts in connected:
+        _list(f"Last lines of the standard error of {one['name']}", facts["complaints"])
 
 
 def _print_layers(facts: Mapping[str, Any]) -> None:

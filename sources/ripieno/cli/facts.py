@@ -145,4 +145,6 @@ def _ensemble(name: str, gathered: Gathered, trials: Mapping[str, Trial]) -> dic
         "reason": reason,
         "tools": None if trial is None else len(trial.names),
         "alerts": [] if trial is None else list(trial.alerts),
+        "seconds": None if trial is None or trial.seconds is None else round(trial.seconds, 3),
+        "connection": None if trial is None or not trial.facts else dict(trial.facts),
     }

@@ -19,6 +19,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "new": ("new:new", "Make something new that works already: an ensemble."),
     "import": ("importing:import_", "Make ensembles of what other programs were configured with."),
     "trust": ("trust:trust", "Agree to the files that a folder brings along, as they are now."),
+    "lock": ("lock:lock", "Record what foreign tools are, and see what has changed."),
     "doctor": ("doctor:doctor", "Show what plays, what does not, and why."),
     "schema": ("schema:schema", "Print the JSON Schema of a kind of file, for editors."),
     "ask": ("ask:ask", "Ask a model, which may call the tools."),

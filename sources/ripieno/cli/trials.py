@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import time
 from collections.abc import Mapping
 
 from ripieno.cli.assembling import make_assembly
@@ -23,6 +24,9 @@ class Trial:
     reason: str | None = None
     fatal: bool = False
     alerts: tuple[str, ...] = ()
+    #: Seconds that connecting took; and what a connection that has ``facts()`` tells of itself.
+    seconds: float | None = None
+    facts: Mapping[str, object] = EMPTY
 
 
 async def try_ensembles(gathered: Gathered) -> dict[str, Trial]:
@@ -44,11 +48,15 @@ async def try_ensembles(gathered: Gathered) -> dict[str, Trial]:
 async def _try(gathered: Gathered, descriptor: EnsembleDescriptor) -> Trial:
     alone = dataclasses.replace(gathered, ensembles=(dataclasses.replace(descriptor, required=True),), failures=())
     alerts: list[Alert] = []
+    began = time.perf_counter()
     try:
         async with make_assembly(alone, alert=alerts.append) as assembly:
+            seconds = time.perf_counter() - began
+            facts = [one.connection.facts() for one in assembly.ensembles if hasattr(one.connection, "facts")]
             names = {one.exposed: one.identity for ensemble in assembly.ensembles for one in ensemble.invokers.values()}
     except AssemblyFailure as failure:
         return Trial(reason="; ".join(str(reason) for reason in failure.exceptions), fatal=descriptor.required)
     except RipienoError as error:
         return Trial(reason=str(error), fatal=descriptor.required)
-    return Trial(names=names, alerts=tuple(alert.message for alert in alerts))
+    told = tuple(f"{alert.tool}: {alert.message}" if alert.tool else alert.message for alert in alerts)
+    return Trial(names=names, alerts=told, seconds=seconds, facts=facts[0] if facts else EMPTY)

@@ -53,7 +53,7 @@ class EnsembleDescriptor:
     module: str | None = None
     prefix: str | None = None
     scope: Scope = "application"
-    pin: Literal["required", "warn", "off"] | None = None
+    pin: Literal["required", "warn", "off"] = "warn"
     category: str | None = None
     connection: ConnectionDescriptor | None = None
     defaults: frozendict[str, Any] = EMPTY
@@ -72,8 +72,12 @@ class EnsembleDescriptor:
         arguments: Mapping[str, Any] = NO_ARGUMENTS,
         results: Mapping[str, Any] | None = None,
         settings: Mapping[str, Any] | None = None,
+        details: Mapping[str, Any] | None = None,
     ) -> InvokerDescriptor:
-        """The descriptor of a tool that the connection offers, with the ensemble's defaults and overrides."""
+        """The descriptor of a tool that the connection offers, with the ensemble's defaults and overrides.
+
+        ``details`` is what else its definition says, such as a title: JSON that pins cover, and nothing else reads.
+        """
         override = self.overrides.get(name, frozendict())
         return InvokerDescriptor(
             name=name,
@@ -85,6 +89,15 @@ class EnsembleDescriptor:
             configuration=self.configuration,
             invocable=InvocableDescriptor(
                 origin=self.connection.origin if self.connection else "python", settings=frozendict(settings or {})
+            ),
+            offered=frozendict(
+                {
+                    **(details or {}),
+                    "name": name,
+                    "description": description,
+                    "arguments": arguments,
+                    "results": results,
+                }
             ),
             file=self.file,
         )
@@ -157,8 +170,10 @@ HEADER_KEYS = (
     Key(
         name="pin",
         kind=Text(choices=("required", "warn", "off")),
-        documentation="What happens when it offers something else than what was first approved.",
-        example="warn",
+        documentation="What happens when it offers something else than what ripieno lock recorded: it is disabled "
+        "(required), told (warn), or not compared (off).",
+        default="warn",
+        example="required",
     ),
     Key(name="category", kind=Text(), documentation="A word to group it by in lists.", example="files"),
 )

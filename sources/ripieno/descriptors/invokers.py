@@ -31,7 +31,10 @@ class InvocableDescriptor:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class InvokerDescriptor:
-    """One invoker. ``arguments`` and ``results`` are JSON Schemas as written; ``file`` is where it stands."""
+    """One invoker. ``arguments`` and ``results`` are JSON Schemas as written; ``file`` is where it stands.
+
+    ``offered`` is the definition of a discovered one before the operator's overrides; None for a declared one.
+    """
 
     name: str
     description: str = ""
@@ -41,6 +44,7 @@ class InvokerDescriptor:
     results: frozendict[str, Any] | None = None
     configuration: frozendict[str, Any] = EMPTY
     invocable: InvocableDescriptor = InvocableDescriptor()
+    offered: frozendict[str, Any] | None = dataclasses.field(default=None, compare=False)
     file: str | None = dataclasses.field(default=None, compare=False)
 
     def mapping(self, base: Policy = Policy(), enabled: bool = True) -> dict[str, Any]:  # noqa: B008  frozen

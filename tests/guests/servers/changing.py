@@ -20,6 +20,9 @@ from mcp.types import (
     INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    InputRequiredResult,
     ListToolsResult,
     PaginatedRequestParams,
     TextContent,
@@ -28,7 +31,7 @@ from mcp.types import (
 
 #: Tools whose answer is cut, over HTTP.
 KINDS = {"cut_json": b"application/json", "cut_events": b"text/event-stream"}
-TOOLS = ["grow", "echo", "wait", "die", "fail", "count", *KINDS]
+TOOLS = ["grow", "echo", "wait", "die", "fail", "count", "ask", *KINDS]
 BUS = InMemorySubscriptionBus()
 
 
@@ -37,7 +40,30 @@ async def list_tools(context: ServerRequestContext, parameters: PaginatedRequest
     return ListToolsResult(tools=[Tool(name=name, description=name, input_schema={"type": "object"}) for name in TOOLS])
 
 
-async def call_tool(context: ServerRequestContext, parameters: CallToolRequestParams) -> CallToolResult:
+async def ask(context: ServerRequestContext, parameters: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
+    """Asks back as often as it is told to, and says what it was answered."""
+    times = int((parameters.arguments or {}).get("times", 1))
+    properties = {"region": {"type": "string"}, "sure": {"type": "boolean", "default": True}}
+    schema = {"type": "object", "properties": properties, "required": ["region"]}
+    asked = int(parameters.request_state or 0)
+    if context.protocol_version == "2026-07-28":
+        if asked < times:
+            form = ElicitRequestFormParams(message=f"Region?\u202e {asked}", requested_schema=schema)
+            return InputRequiredResult(
+                input_requests={"r": ElicitRequest(params=form)},
+                request_state=str(asked + 1),
+                result_type="input_required",
+            )
+        answer: Any = (parameters.input_responses or {}).get("r")
+    else:
+        answer = await context.session.elicit_form("Region?", requested_schema=schema)
+    said = f"{answer.action} {json.dumps(answer.content, sort_keys=True)}"
+    return CallToolResult(content=[TextContent(text=said)])
+
+
+async def call_tool(
+    context: ServerRequestContext, parameters: CallToolRequestParams
+) -> CallToolResult | InputRequiredResult:
     """Every tool says its name and arguments when it has done what it is for."""
     match parameters.name:
         case "grow":
@@ -48,6 +74,8 @@ async def call_tool(context: ServerRequestContext, parameters: CallToolRequestPa
                 await context.session.send_tool_list_changed()
         case "wait":
             await anyio.sleep_forever()
+        case "ask":
+            return await ask(context, parameters)
         case "die":
             os._exit(3)
         case "count":

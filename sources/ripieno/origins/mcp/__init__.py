@@ -18,6 +18,7 @@ from contextlib import AbstractAsyncContextManager
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor, Path, Problems, Source
 from ripieno.ensembles import Connected, Surroundings
 from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, Problem, ToolFault
+from ripieno.origins.mcp.cleaning import clean
 from ripieno.origins.mcp.peers import Peer
 from ripieno.origins.mcp.servers import Server, run_server
 from ripieno.origins.mcp.settings import ServerSettings, read_connection
@@ -25,6 +26,12 @@ from ripieno.origins.settings import check_connection, check_invocables, locate_
 from ripieno.owning import reason
 from ripieno.processes import clean_environment
 from ripieno.threads import run_in_thread
+
+#: The room that imports the SDK.
+_SESSIONS = "ripieno.origins.mcp.sessions"
+
+#: Characters that are shown of what a server said, or of what was wrong with it.
+_SHOWN = 500
 
 
 def _refuse_invocable(_: EnsembleDescriptor, invoker: InvokerDescriptor, path: Path, problems: Problems) -> None:
@@ -52,10 +59,9 @@ class McpOrigin:
         async with _reach(settings, descriptor, surroundings) as peer, contextlib.AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(settings.timeout):
-                    # In a thread, while the server starts: it takes most of a second.
-                    await run_in_thread(
-                        importlib.import_module, "ripieno.origins.mcp.sessions", patient=False, name="import of mcp"
-                    )
+                    if not hasattr(sys.modules.get(_SESSIONS), "open_session"):
+                        # In a thread, while the server starts: it takes most of a second.
+                        await run_in_thread(importlib.import_module, _SESSIONS, patient=False, name="import of mcp")
                     from ripieno.origins.mcp.sessions import open_session
 
                     connected = await stack.enter_async_context(open_session(peer, descriptor, surroundings.alert))
@@ -70,12 +76,14 @@ def _reach(
 ) -> AbstractAsyncContextManager[Peer]:
     """The other side, as far as it can be there before it is talked to."""
     variables = settings.headers if settings.command is None else settings.environment
-    require_variables(descriptor.name, variables.values(), surroundings.secrets)
+    secrets = [] if settings.oauth is None else [settings.oauth.client_secret]
+    require_variables(descriptor.name, (*variables.values(), *secrets), surroundings.secrets)
     values = {name: template.text({}, surroundings.secrets) for name, template in variables.items()}
     if settings.command is None:
         from ripieno.origins.mcp.remotes import reach
 
-        return reach(settings, values, ensemble=descriptor.name)
+        secret = secrets[0].text({}, surroundings.secrets) if secrets else ""
+        return reach(settings, values, secret, ensemble=descriptor.name)
     return _start(settings.command, settings.directory, values, descriptor, surroundings)
 
 
@@ -112,7 +120,9 @@ async def _start(
 async def _explain(peer: Peer, error: Exception, settings: ServerSettings) -> str:
     if isinstance(error, TimeoutError):
         return await peer.explain(f"was not ready within {settings.timeout:g} s")
-    return await peer.explain(None if peer.ended.is_set() else f"could not be understood: {reason(error)}")
+    # What pydantic says goes over lines, the last of which is an address.
+    what = " ".join(clean(reason(error))[0].partition("\n    For further information")[0].split())
+    return await peer.explain(None if peer.ended.is_set() else f"could not be understood: {what[:_SHOWN]}")
 
 
 @contextlib.asynccontextmanager

@@ -1,5 +1,6 @@
 """Calls of a server's tools: arguments out, contents back, and every failure as a fault that a model can read."""
 
+import asyncio
 import base64
 import binascii
 import json
@@ -24,9 +25,15 @@ from ripieno.exceptions import (
 )
 from ripieno.jsonvalues import encode
 from ripieno.origins.mcp.cleaning import clean
+from ripieno.origins.mcp.eliciting import Asking, respond
+from ripieno.origins.mcp.framing import PARSE_ERROR, UNUSABLE
 from ripieno.origins.mcp.peers import Peer
 from ripieno.results import shorten
 
+#: Rounds of asking back in one call.
+ROUNDS = 6
+#: Seconds before a call is repeated that was only put off.
+PAUSE = 0.25
 _RESULT: TypeAdapter[wire.CallToolResult | wire.InputRequiredResult] = TypeAdapter(
     wire.CallToolResult | wire.InputRequiredResult
 )
@@ -47,21 +54,44 @@ def make_invocable(tool: str) -> Invocable:
         session: ClientSession = context.connection.session
         if peer.ended.is_set():
             raise _unsent(peer)
-        request = wire.CallToolRequest(params=wire.CallToolRequestParams(name=tool, arguments=arguments))
+        asking: Asking = context.connection.asking
+        asking.begin(context)
+        parameters = wire.CallToolRequestParams(name=tool, arguments=arguments)
         try:
-            # The SDK's own call checks results against their schema, and raises after the tool has run (measured).
-            result = await session.send_request(request, _RESULT, progress_callback=tell)
+            for _ in range(ROUNDS):
+                request = wire.CallToolRequest(params=parameters)
+                # The SDK's own call checks results against their schema, and raises after the tool has run (measured).
+                result = await session.send_request(request, _RESULT, progress_callback=tell)
+                if not isinstance(result, wire.InputRequiredResult):
+                    return _value(context, result)
+                parameters = await _answered(context, parameters, result)
         except MCPError as error:
             raise await _failed(context, peer, tool, error) from error
         except ValidationError as error:
             raise ExecutionFault(
                 f"The server answered what its protocol does not allow: {_first(error)}", code="answer_invalid"
             ) from error
-        if isinstance(result, wire.InputRequiredResult):
-            raise ExecutionFault("The tool asks back for something that nobody here can give.", code="input_required")
-        return _value(context, result)
+        finally:
+            asking.end(context)
+        raise ExecutionFault(f"The tool asked back more than {ROUNDS} times.", code="input_required")
 
     return invoke
+
+
+async def _answered(
+    context: Context, parameters: wire.CallToolRequestParams, result: wire.InputRequiredResult
+) -> wire.CallToolRequestParams:
+    """The same call with answers to what was asked back. Errors: ``ExecutionFault`` where nobody can answer that."""
+    responses = None
+    if result.input_requests:
+        responses = await respond(context, result.input_requests)
+        if responses is None:
+            raise ExecutionFault("The tool asks back for something that nobody here can give.", code="input_required")
+    elif result.request_state is None:
+        raise ExecutionFault("The tool asks back, and does not say for what.", code="input_required")
+    else:
+        await asyncio.sleep(PAUSE)  # It only wants to be asked again.
+    return parameters.model_copy(update={"input_responses": responses, "request_state": result.request_state})
 
 
 async def _failed(context: Context, peer: Peer, tool: str, error: MCPError) -> ToolFault:
@@ -71,7 +101,9 @@ async def _failed(context: Context, peer: Peer, tool: str, error: MCPError) -> T
         return _refused(context, error)
     if loss == "unsent":
         return _unsent(peer)
-    why = f"it {await peer.ending()}." if peer.ended.is_set() else clean(error.message)[0]
+    why = UNUSABLE if error.code == PARSE_ERROR else clean(error.message)[0]
+    if peer.ended.is_set():
+        why = f"it {await peer.ending()}."
     message = f"The answer of {tool!r} was lost, at the server of {peer.ensemble!r}: {why}"
     if context.invoker.policy.harmless:
         return NetworkFault(message, code="server_lost")

@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mcp.client.session import ClientSession
-from mcp_types import ListToolsRequest, ListToolsResult, PaginatedRequestParams, Tool, methods
+from mcp.shared.inbound import find_invalid_x_mcp_header
+from mcp_types import ListToolsResult, PaginatedRequestParams, Tool, methods
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
@@ -17,6 +19,9 @@ from ripieno.origins.mcp.cleaning import clean, clean_schema
 
 PAGES = 20
 TOOLS = 512
+#: Alerts of one listing.
+ALERTS = 100
+_MANY = f"The server offers more than {TOOLS} tools; the others are left out."
 #: The names that the protocol allows (specification 2025-11-25, "Tool Names").
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}\Z")
 
@@ -29,23 +34,28 @@ class Catalogue:
         self._descriptor = descriptor
         self._alert = alert
         self._version = ""
+        self._told = 0
 
     async def read(self, session: ClientSession) -> tuple[InvokerDescriptor, ...]:
         """All usable tools. Errors: those of the SDK, when the server does not answer as the protocol says."""
         self._version = session.protocol_version or ""
+        self._told = 0
         found: dict[str, InvokerDescriptor] = {}
         cursor: str | None = None
+        many = False
         for _ in range(PAGES):
             parameters = None if cursor is None else PaginatedRequestParams(cursor=cursor)
-            page = await session.send_request(ListToolsRequest(params=parameters), ListToolsResult)
+            page = await session.list_tools(params=parameters)
             for tool in page.tools:
                 if len(found) == TOOLS:
-                    self._tell(f"The server offers more than {TOOLS} tools; the others are left out.")
+                    many = True
                     break
                 definition = self._define(tool, found)
                 if definition is not None:
                     found[tool.name] = definition
             cursor = page.next_cursor
+            if len(found) == TOOLS and (cursor or many):
+                self._tell(_MANY)
             if not cursor or len(found) == TOOLS:
                 break
         else:
@@ -59,7 +69,9 @@ class Catalogue:
         if not is_list(tools):
             return result
         kept: list[Any] = []
-        for tool in tools:
+        if len(tools) > TOOLS:
+            self._tell(_MANY)
+        for tool in tools[:TOOLS]:
             reason = self._invalid(result, tool)
             if reason is not None and is_table(tool) and tool.get("outputSchema") is not None:
                 without = {name: value for name, value in tool.items() if name != "outputSchema"}
@@ -82,6 +94,9 @@ class Catalogue:
             first = next((one for one in error.errors(include_url=False) if one["loc"][:1] == ("tools",)), None)
             # What is wrong with the page itself is the SDK's to say.
             return None if first is None else f"{'.'.join(map(str, first['loc'][2:]))}: {first['msg']}"
+        if self._version in MODERN_PROTOCOL_VERSIONS and is_table(tool):
+            # The SDK would leave it out without a word.
+            return find_invalid_x_mcp_header(tool.get("inputSchema"))
         return None
 
     def _define(self, tool: Tool, found: Mapping[str, InvokerDescriptor]) -> InvokerDescriptor | None:
@@ -112,6 +127,7 @@ class Catalogue:
             description=description,
             arguments=freeze(arguments),
             results=None if tool.output_schema is None else freeze(tool.output_schema),
+            details=freeze(_details(tool)),
         )
 
     def _check_overrides(self, found: Mapping[str, InvokerDescriptor]) -> None:
@@ -123,8 +139,21 @@ class Catalogue:
                 self._tell(f"[overrides.{name}] is of no use: the server offers no such tool.{hint}")
 
     def _tell(self, message: str, tool: object = None) -> None:
+        self._told += 1
+        if self._told > ALERTS:
+            return
+        if self._told == ALERTS:
+            message, tool = "More is wrong with the tools of the server than is told here.", None
         name = tool.get("name") if is_table(tool) else None
         shown = None
         if isinstance(name, str):
             shown = f"{self._descriptor.name}.{clean(name)[0][:128]}"
         self._alert(Alert(message=message, tool=shown or self._descriptor.name))
+
+
+def _details(tool: Tool) -> dict[str, Any]:
+    """What a definition says beside what a model sees."""
+    details: dict[str, Any] = {} if tool.title is None else {"title": clean(tool.title)[0]}
+    if tool.annotations is not None:
+        details["annotations"] = tool.annotations.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return details

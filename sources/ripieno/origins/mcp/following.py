@@ -12,6 +12,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ripieno.descriptors import InvokerDescriptor
 from ripieno.events import Alert
+from ripieno.origins.mcp.cleaning import clean
 from ripieno.origins.mcp.discovering import Catalogue
 from ripieno.owning import Recovery, reason
 
@@ -86,7 +87,9 @@ async def follow(client: Client, catalogue: Catalogue, changes: Changes, alert: 
             async with asyncio.timeout(DEADLINE):
                 found = await catalogue.read(client.session)
         except Exception as error:
-            what = f"The tools of {catalogue.ensemble!r} have changed, and could not be listed: {reason(error)}"
+            what = (
+                f"The tools of {catalogue.ensemble!r} have changed, and could not be listed: {clean(reason(error))[0]}"
+            )
             alert(Alert(message=what))
         else:
             changes.tell(found)

@@ -3,10 +3,20 @@
 The reader of the SDK is quadratic and has no bound (measured).
 """
 
+import json
+import re
 from collections.abc import Iterator
 
 #: Bytes of the longest line that is read.
 LINE_LIMIT = 16 * 1024 * 1024
+#: What is said to whoever waits for an answer that came and cannot be used, and its code.
+UNUSABLE = "what came is no message of the protocol, or is too large"
+PARSE_ERROR = -32700
+#: Bytes of a line's beginning and end that tell which request it answers.
+_ENDS = 100
+_BEGINNING = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,\s*"(?:result|error)"')
+_END = re.compile(rb'.*[\]}"\d]\s*,\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*\}\s*\Z', re.DOTALL)
+_RESULT = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"(?:result|error)"')
 
 
 class Lines:
@@ -16,6 +26,8 @@ class Lines:
         self._limit = limit
         self._begun = bytearray()
         self._dropping = False
+        #: The beginning and the end of the line that was dropped last.
+        self.dropped = b""
 
     def feed(self, data: bytes) -> Iterator[bytes | None]:
         """The lines that this piece completes, without their ends. What remains is kept."""
@@ -27,7 +39,10 @@ class Lines:
 
     def _add(self, piece: bytes) -> None:
         if self._dropping or len(self._begun) + len(piece) > self._limit:
-            self._dropping = True
+            if not self._dropping:
+                self._dropping = True
+                self.dropped = (bytes(self._begun[:_ENDS]) + piece[:_ENDS])[:_ENDS]
+            self.dropped = self.dropped[:_ENDS] + (self.dropped[_ENDS:] + piece[-_ENDS:])[-_ENDS:]
             self._begun.clear()
         else:
             self._begun += piece
@@ -39,3 +54,17 @@ class Lines:
         line = bytes(self._begun)
         self._begun.clear()
         return line
+
+
+def answered(line: bytes) -> int | None:
+    """The request that a line seems to answer, when nothing more of it can be understood."""
+    found = _BEGINNING.match(line[:_ENDS])
+    if found is None and _RESULT.match(line[:_ENDS]):
+        found = _END.match(line[-_ENDS:])
+    return None if found is None else int(found[1])
+
+
+def unusable(identifier: int) -> bytes:
+    """A message that stands for an answer that cannot be used, so that nobody waits for it."""
+    error = {"code": PARSE_ERROR, "message": UNUSABLE}
+    return json.dumps({"jsonrpc": "2.0", "id": identifier, "error": error}).encode()

@@ -21,6 +21,11 @@ class Peer(abc.ABC):
 
     @property
     @abc.abstractmethod
+    def carrier(self) -> str:
+        """What carries the messages: ``stdio``, ``http`` or ``sse``."""
+
+    @property
+    @abc.abstractmethod
     def place(self) -> str:
         """Where it is, for messages: ``Its command: …``."""
 

@@ -6,9 +6,11 @@ transport that answers such a request itself, with an error that says what is kn
 
 import asyncio
 import contextlib
+import importlib
 import json
+import secrets
 import urllib.parse
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -16,9 +18,11 @@ import httpx2
 
 from ripieno.descriptors.tables import is_table
 from ripieno.origins.mcp.cleaning import clean
-from ripieno.origins.mcp.framing import LINE_LIMIT
+from ripieno.origins.mcp.framing import LINE_LIMIT, PARSE_ERROR
+from ripieno.origins.mcp.measuring import VALUES, Values
 from ripieno.origins.mcp.peers import Loss, Peer
 from ripieno.origins.mcp.settings import ServerSettings
+from ripieno.threads import run_in_thread
 
 #: Seconds to connect and to send; a call has a deadline of its own.
 CONNECT_TIMEOUT = 10.0
@@ -27,28 +31,33 @@ SEND_TIMEOUT = 30.0
 DRAIN = 10.0
 #: What the SDK says where an answer can never arrive (JSON-RPC's implementation-defined errors).
 _CONNECTION_CLOSED = -32000
-_PARSE_ERROR = -32700
 _INTERNAL_ERROR = -32603
-_MARK = "ripieno"
+#: What a server cannot know, and so not claim.
+_MARK = f"ripieno-{secrets.token_hex(8)}"
 _UNAVAILABLE = frozenset({502, 503, 504})
-_MEANT = frozenset({401, 403, 404})
 _SESSION = "mcp-session-id"
 
 
 class Remote(Peer):
     """What is known of the server behind a URL."""
 
-    def __init__(self, ensemble: str, settings: ServerSettings, headers: Mapping[str, str]) -> None:
+    def __init__(self, ensemble: str, settings: ServerSettings, hidden: Iterable[str]) -> None:
         super().__init__(ensemble)
         self._url = settings.url or ""
         self._sse = settings.transport == "sse"
-        self._secrets = [part for value in headers.values() for part in value.split() if len(part) >= 8]
+        #: Statuses that mean something to whoever sees the answer next.
+        self.meant = frozenset({404}) if settings.oauth is None else frozenset({401, 403, 404})
+        self._secrets = [part for value in hidden for part in value.split() if len(part) >= 8]
         self.client: httpx2.AsyncClient | None = None
         #: The last answer that was a refusal, in words.
         self.refusal: str | None = None
         self._calls = 0
         self._idle = asyncio.Event()
         self._idle.set()
+
+    @property
+    def carrier(self) -> str:
+        return "sse" if self._sse else "http"
 
     @property
     def place(self) -> str:
@@ -71,7 +80,7 @@ class Remote(Peer):
     def loss(self, code: int, message: str, data: object) -> Loss | None:
         if is_table(data) and _MARK in data:
             return "unsent" if data[_MARK] == "unsent" else "unknown"
-        cut = code == _PARSE_ERROR and message.startswith("Failed to parse")
+        cut = code == PARSE_ERROR and message.startswith("Failed to parse")
         return "unknown" if cut or code == _CONNECTION_CLOSED else None
 
     async def ending(self) -> str:
@@ -128,7 +137,8 @@ class Ward(httpx2.AsyncBaseTransport):
         except BaseException:
             ended()
             raise
-        if (refused := self._refused(request, response)) is not None:
+        refused = self._compressed(request, response) or self._refused(request, response)
+        if refused is not None:
             ended()
             await response.aclose()
             return refused
@@ -136,7 +146,7 @@ class Ward(httpx2.AsyncBaseTransport):
         if isinstance(stream, httpx2.AsyncByteStream):
             # An event stream may be endless; its events are bounded by whoever splits them.
             events = _kind(response).startswith("text/event-stream")
-            response.stream = _Bounded(stream, ended, None if events else LINE_LIMIT)
+            response.stream = _Bounded(stream, ended, events=events)
         else:
             ended()
         return response
@@ -152,6 +162,14 @@ class Ward(httpx2.AsyncBaseTransport):
             self._remote.give_up(message)
         return _answer(request, 503, f"The server {message}.", "unsent" if unsent else "unknown")
 
+    def _compressed(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response | None:
+        """Another answer for one that would have to be unpacked: a MiB may become a GiB (measured)."""
+        encoding = response.headers.get("content-encoding", "identity").lower()
+        if encoding == "identity":
+            return None
+        message = self._remote.hide(f"The server answered compressed ({encoding[:20]}), which nobody had asked for.")
+        return _answer(request, 502, message, "unknown")
+
     def _refused(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response | None:
         """Notes what a status says of the server. Another answer, where this one would tell nothing."""
         status = response.status_code
@@ -162,8 +180,8 @@ class Ward(httpx2.AsyncBaseTransport):
             self._remote.give_up("has ended its session")
         elif status in _UNAVAILABLE:
             self._remote.give_up(refusal)
-        # Those that mean something to the protocol, and what has an error of the protocol in it, stay as they are.
-        if status in _MEANT or _kind(response).startswith("application/json"):
+        # What means something to the protocol, and what has an error of the protocol in it, stay as they are.
+        if status in self._remote.meant or _kind(response).startswith("application/json"):
             return None
         return _answer(request, status, f"The server {refusal}.", "unknown" if status >= 500 else None)
 
@@ -174,17 +192,18 @@ class Ward(httpx2.AsyncBaseTransport):
 class _Bounded(httpx2.AsyncByteStream):
     """A body that ends where it becomes too large or breaks; whoever reads it finds it cut."""
 
-    def __init__(self, inner: httpx2.AsyncByteStream, ended: Callable[[], None], limit: int | None) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, ended: Callable[[], None], *, events: bool) -> None:
         self._inner = inner
         self._ended = ended
-        self._limit = limit
+        self._limit = None if events else LINE_LIMIT
+        self._values = Values(events=events)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
         with contextlib.suppress(httpx2.TransportError):
             async for chunk in self._inner:
                 size += len(chunk)
-                if self._limit is not None and size > self._limit:
+                if (self._limit is not None and size > self._limit) or self._values.feed(chunk) > VALUES:
                     return
                 yield chunk
 
@@ -226,11 +245,26 @@ def _nothing() -> None:
 
 
 @contextlib.asynccontextmanager
-async def reach(settings: ServerSettings, headers: Mapping[str, str], *, ensemble: str) -> AsyncGenerator[Remote, None]:
-    """The server behind the URL of these settings, with its HTTP client. Nothing is sent yet."""
-    remote = Remote(ensemble, settings, headers)
+async def reach(
+    settings: ServerSettings, headers: Mapping[str, str], secret: str, *, ensemble: str
+) -> AsyncGenerator[Remote, None]:
+    """The server behind the URL of these settings, with its HTTP client. Nothing is sent yet.
+
+    ``secret`` is that of its OAuth client, where it has one.
+    """
+    remote = Remote(ensemble, settings, [*headers.values(), secret])
     timeout = httpx2.Timeout(SEND_TIMEOUT, connect=CONNECT_TIMEOUT, read=None)
-    client = httpx2.AsyncClient(transport=Ward(remote), headers=dict(headers), timeout=timeout, follow_redirects=False)
+    sent = httpx2.Headers(dict(headers))
+    sent["accept-encoding"] = "identity"
+    client = httpx2.AsyncClient(transport=Ward(remote), headers=sent, timeout=timeout, follow_redirects=False)
+    if settings.oauth is not None:
+        # In a thread: it imports the SDK.
+        await run_in_thread(
+            importlib.import_module, "ripieno.origins.mcp.authorizing", patient=False, name="import of mcp"
+        )
+        from ripieno.origins.mcp.authorizing import authorize
+
+        client.auth = authorize(settings.url or "", settings.oauth, secret)
     async with client:
         remote.client = client
         yield remote

@@ -7,10 +7,15 @@ from typing import Any, Self
 
 import anyio
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCRequest, JSONRPCResponse
+from mcp_types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
+from ripieno.descriptors.tables import is_list
 from ripieno.origins.mcp.peers import Peer
 
+#: Contents of a result that are read; the SDK takes 30 us to check each of them (measured).
+CONTENTS = 1000
+#: Bits of the largest integers that are floats, too.
+_BITS = 1000
 #: Makes a page of tools into one that the SDK takes.
 Screen = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -47,13 +52,33 @@ class Screened:
     def _receive(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
         if isinstance(item, SessionMessage):
             message = item.message
-            if isinstance(message, JSONRPCResponse) and str(message.id) in self._listings:
-                self._listings.discard(str(message.id))
-                item.message = message.model_copy(update={"result": self._screen(message.result)})
+            if isinstance(message, JSONRPCResponse):
+                result = _bounded(message.result)
+                if str(message.id) in self._listings:
+                    self._listings.discard(str(message.id))
+                    result = self._screen(result)
+                item.message = message.model_copy(update={"result": result})
+            elif isinstance(message, JSONRPCNotification) and _enormous(message.params):
+                item.message = message.model_copy(update={"params": {}})
         return item
 
     def _end(self) -> None:
         self._peer.ended.set()
+
+
+def _enormous(parameters: dict[str, Any] | None) -> bool:
+    """Whether a progress is a number that no float can be: the SDK's session would end by it (measured)."""
+    numbers = [] if parameters is None else [parameters.get("progress"), parameters.get("total")]
+    return any(isinstance(number, int) and number.bit_length() > _BITS for number in numbers)
+
+
+def _bounded(result: dict[str, Any]) -> dict[str, Any]:
+    """A result whose contents are not too many; a text says how many were left out."""
+    contents = result.get("content")
+    if not is_list(contents) or len(contents) <= CONTENTS:
+        return result
+    text = f"[{len(contents) - CONTENTS} further contents were left out]"
+    return {**result, "content": [*contents[:CONTENTS], {"type": "text", "text": text}]}
 
 
 class Outgoing:

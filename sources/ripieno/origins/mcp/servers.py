@@ -12,7 +12,7 @@ from typing import Any
 from ripieno.capturing import Capture
 from ripieno.events import Alert
 from ripieno.origins.mcp.cleaning import clean
-from ripieno.origins.mcp.framing import LINE_LIMIT, Lines
+from ripieno.origins.mcp.framing import LINE_LIMIT, PARSE_ERROR, UNUSABLE, Lines, answered, unusable
 from ripieno.origins.mcp.peers import Loss, Peer
 from ripieno.processes import LINGER, Process, ProcessLimits, Spawner
 
@@ -24,6 +24,9 @@ COMPLAINTS = 64 * 1024
 CLOSING = 1.0
 _LIMITS = ProcessLimits(grace=1.0)
 _SHOWN_LINES = 10
+#: Errors that no server sent: this package's own, and that of the SDK's session when it has ended.
+_UNUSABLE = (PARSE_ERROR, UNUSABLE)
+_CLOSED = (-32000, "Connection closed")
 _SHOWN_LENGTH = 400
 
 
@@ -49,6 +52,10 @@ class Server(Peer):
         return self._process.pid
 
     @property
+    def carrier(self) -> str:
+        return "stdio"
+
+    @property
     def place(self) -> str:
         return f"Its command: {shlex.join(self._argv)}"
 
@@ -58,7 +65,8 @@ class Server(Peer):
         return Transport(self)
 
     def loss(self, code: int, message: str, data: object) -> Loss | None:  # noqa: ARG002
-        return "unknown" if self.ended.is_set() else None
+        lost = self.ended.is_set() or (code, message) in (_UNUSABLE, _CLOSED)
+        return "unknown" if lost else None
 
     @property
     def complaints(self) -> str:
@@ -72,6 +80,9 @@ class Server(Peer):
                 line = self._lines.popleft()
                 if line is None:
                     self.refuse(f"a line of more than {LINE_LIMIT // 2**20} MiB")
+                    identifier = answered(self._framing.dropped)
+                    if identifier is not None:
+                        return unusable(identifier)
                 elif line.strip():
                     return line
             data = await self._process.stdout.read()

@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import functools
 import importlib.metadata
 import logging
 from collections.abc import AsyncGenerator, Callable
 
 from mcp import Client
 from mcp_types import Implementation
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.ensembles import Connected
@@ -15,24 +17,42 @@ from ripieno.events import Alert
 from ripieno.origins.mcp.calling import make_invocable
 from ripieno.origins.mcp.cleaning import clean
 from ripieno.origins.mcp.discovering import Catalogue
+from ripieno.origins.mcp.eliciting import Asking
 from ripieno.origins.mcp.following import Changes, follow, listening
 from ripieno.origins.mcp.peers import Peer
 from ripieno.origins.mcp.screening import Screened
 
 # What a server does wrong is told in alerts and faults. Without a handler, Python would write it to standard error.
-logging.getLogger("mcp").addHandler(logging.NullHandler())
+for _name in ("mcp", "client"):
+    logging.getLogger(_name).addHandler(logging.NullHandler())
+
+
+#: Last lines of what a server complained about that are shown.
+_SHOWN = 5
 
 
 class Session:
     """What an ensemble's ``connection`` is. ``protocol`` is the version that was negotiated."""
 
-    def __init__(self, client: Client, peer: Peer) -> None:
+    def __init__(self, client: Client, peer: Peer, asking: Asking) -> None:
         self.session = client.session
         self.peer = peer
+        self.asking = asking
         self.protocol = client.protocol_version
         information = client.server_info
         self.name = "" if information is None else clean(f"{information.name} {information.version}")[0]
         self.instructions = clean(self.session.instructions or "")[0]
+
+    def facts(self) -> dict[str, object]:
+        """What ``ripieno doctor`` shows of it."""
+        era = "modern" if self.protocol in MODERN_PROTOCOL_VERSIONS else "handshake"
+        return {
+            "transport": self.peer.carrier,
+            "protocol": self.protocol,
+            "era": era,
+            "server": self.name,
+            "complaints": [line for line in self.peer.complaints.splitlines() if line.strip()][-_SHOWN:],
+        }
 
 
 @contextlib.asynccontextmanager
@@ -46,15 +66,21 @@ async def open_session(
     catalogue = Catalogue(descriptor, alert)
     transport = Screened(peer, catalogue.screen)
     changes = Changes()
+    asking = Asking()
     client = Client(
-        transport, mode="auto", cache=None, client_info=_implementation(), message_handler=changes.take_message
+        transport,
+        mode="auto",
+        cache=None,
+        client_info=_implementation(),
+        message_handler=changes.take_message,
+        elicitation_callback=asking.elicit,
     )
     async with client, listening(client, changes):
         definitions = await catalogue.read(client.session)
         following = asyncio.create_task(follow(client, catalogue, changes, alert), name=f"changes of {peer.ensemble}")
         try:
             yield Connected(
-                connection=Session(client, peer),
+                connection=Session(client, peer, asking),
                 definitions=definitions,
                 bind=lambda invoker: make_invocable(invoker.name),
                 subscribe=changes.subscribe,
@@ -64,6 +90,7 @@ async def open_session(
             await asyncio.wait((following,))
 
 
+@functools.cache
 def _implementation() -> Implementation:
     try:
         version = importlib.metadata.version("ripieno")

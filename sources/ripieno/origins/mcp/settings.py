@@ -66,6 +66,28 @@ class Variable:
         return {"type": "string"}
 
 
+OAUTH = Table(
+    title="[connection.oauth]",
+    documentation="Credentials of this program itself, which it exchanges for a token (grant client_credentials).",
+    keys=(
+        Key(name="client_id", kind=Text(), documentation="Who we are there.", required=True, example="ripieno"),
+        Key(
+            name="client_secret",
+            kind=Variable(),
+            documentation="What only we know.",
+            required=True,
+            example="{env:CLIENT_SECRET}",
+        ),
+        Key(
+            name="issuer",
+            kind=Url(),
+            documentation="The authorization server that gave them, the only one that ever sees them.",
+            required=True,
+            example="https://login.example.org",
+        ),
+        Key(name="scope", kind=Text(), documentation="What to ask for, in words parted by spaces.", example="read"),
+    ),
+)
 CONNECTION = Table(
     title="[connection]",
     documentation="A server of the Model Context Protocol.",
@@ -106,6 +128,7 @@ CONNECTION = Table(
             documentation="Headers of every request.",
             example={"Authorization": "Bearer {env:TIME_TOKEN}"},
         ),
+        Key(name="oauth", kind=OAUTH, documentation="How a token for the URL is had, where it wants one."),
         Key(
             name="timeout",
             kind=Number(above=0, maximum=_LONGEST, unit="seconds"),
@@ -119,7 +142,17 @@ CONNECTION = Table(
 
 #: Keys that only one way of talking has.
 _OF_STDIO = ("command", "environment", "directory")
-_OF_HTTP = ("url", "headers")
+_OF_HTTP = ("url", "headers", "oauth")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """What is exchanged for a token, and with whom."""
+
+    client_id: str
+    client_secret: Template
+    issuer: str
+    scope: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +165,7 @@ class ServerSettings:
     directory: str = "."
     url: str | None = None
     headers: frozendict[str, Template] = frozendict()  # noqa: RUF009
+    oauth: Credentials | None = None
     timeout: float = 25.0
 
 
@@ -154,7 +188,11 @@ def read_connection(descriptor: EnsembleDescriptor, problems: Problems) -> Serve
         problems.add(("connection",), f"[connection] lacks {needed}", f"For instance: {example}")
     elif transport == "stdio":
         _check_command(settings["command"], descriptor, problems)
-    return ServerSettings(**settings) if len(problems) == before else None
+    if len(problems) > before:
+        return None
+    if "oauth" in settings:
+        settings["oauth"] = Credentials(**settings["oauth"])
+    return ServerSettings(**settings)
 
 
 def _check_command(command: Sequence[str], descriptor: EnsembleDescriptor, problems: Problems) -> None:

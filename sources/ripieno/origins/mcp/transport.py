@@ -1,14 +1,18 @@
 """Our transport for the SDK's client: messages as lines of a process. Imports the SDK."""
 
 import asyncio
+import contextlib
 from types import TracebackType
 from typing import Protocol
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
+from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
 from pydantic import ValidationError
+
+from ripieno.origins.mcp.framing import answered, unusable
+from ripieno.origins.mcp.measuring import too_many
 
 #: Requests of a server that may wait for their answers at the same time.
 OWED = 1000
@@ -94,10 +98,8 @@ class Transport:
         # The SDK starts a task for most messages, and does not wait between them.
         await asyncio.sleep(0)
         while (line := await self._server.read_line()) is not None:
-            try:
-                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-            except ValidationError:
-                self._server.refuse(ascii(line[:100].decode(errors="replace")))
+            message = self._read(line)
+            if message is None:
                 continue
             if isinstance(message, JSONRPCRequest):
                 self._owed += 1
@@ -106,3 +108,12 @@ class Transport:
                     continue
             return SessionMessage(message)
         return None
+
+    def _read(self, line: bytes) -> JSONRPCMessage | None:
+        """The message of a line; what stands for an answer that cannot be used; None for everything else."""
+        if not too_many(line):
+            with contextlib.suppress(ValidationError):
+                return jsonrpc_message_adapter.validate_json(line, by_name=False)
+        self._server.refuse(ascii(line[:100].decode(errors="replace")))
+        identifier = answered(line)
+        return None if identifier is None else jsonrpc_message_adapter.validate_json(unusable(identifier))

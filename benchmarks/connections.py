@@ -1,0 +1,101 @@
+"""What connections cost: many servers at once, and one call beside the bare SDK."""
+
+import os
+import pathlib
+import statistics
+import sys
+import tempfile
+import time
+import tomllib
+from typing import Any
+
+from benchmarks.measuring import Row
+from ripieno.assembly import connected
+from ripieno.canisters import InvocationCanister
+from ripieno.controls import Limits, Rules
+from ripieno.descriptors import Source, read_ensemble
+from ripieno.ensembles import Ensemble, Surroundings
+from ripieno.execution import Execution
+from ripieno.opening import opener
+from ripieno.origins.mcp import ORIGIN
+from ripieno.processes import LocalSpawner
+
+SERVER = str(pathlib.Path(__file__).parent / "waiting_server.py")
+SERVERS = 50
+CALLS = 500
+RUNS = 3
+
+
+def ensemble(number: int, seconds: float, folder: pathlib.Path) -> Ensemble:
+    """An ensemble of a server whose start waits this long."""
+    text = f"""
+    [ensemble]
+    name = "waiting{number}"
+    prefix = "w{number}"
+    [connection]
+    origin = "mcp"
+    command = ["{sys.executable}", "-I", "-S", "{SERVER}", "{seconds}"]
+    """
+    descriptor, problems = read_ensemble(tomllib.loads(text), Source(file=None, text=text), folder=str(folder))
+    if descriptor is None:
+        raise RuntimeError("\n".join(map(str, problems)))
+    surroundings = Surroundings(workspace=folder, spawner=LocalSpawner(), secrets={}, alert=lambda _: None)
+    return Ensemble(
+        descriptor.name,
+        opener=opener(descriptor, {"mcp": ORIGIN}, surroundings),
+        prefix=f"w{number}",
+        surroundings=surroundings,
+    )
+
+
+async def connecting() -> list[Row]:
+    """Fifty servers that wait a second before they serve, against one of them."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+
+        async def timed(count: int) -> float:
+            began = time.perf_counter()
+            async with connected(*(ensemble(number, 1.0, folder) for number in range(count))):
+                return time.perf_counter() - began
+
+        await timed(1)  # Imports the SDK.
+        pairs = [(await timed(1), await timed(SERVERS)) for _ in range(RUNS)]
+    one, many = (statistics.median(times) for times in zip(*pairs, strict=True))
+    detail = f"{many:.2f} s against {one:.2f} s"
+    what = f"connecting {SERVERS} waiting servers against one"
+    return [Row(what=what, measured=many / one, budget=1.3, unit="times", detail=detail)]
+
+
+async def server_call() -> list[Row]:
+    """A call of a server's tool through execution, against the SDK's own client over its own streams."""
+    from mcp import Client, StdioServerParameters
+
+    with tempfile.TemporaryDirectory() as name:
+        ours = ensemble(0, 0.0, pathlib.Path(name))
+        execution = Execution(limits=Limits(calls=10**6), rules=Rules(approve=("*.*",)))
+        invocation = InvocationCanister(identifier="a", name="w0__echo")
+        bare: Any = StdioServerParameters(command=sys.executable, args=["-I", "-S", SERVER, "0"], env=dict(os.environ))
+        async with ours, Client(bare, cache=None, mode="legacy") as client:
+            await client.list_tools()
+
+            async def mine() -> None:
+                result = await execution.execute(invocation, ensembles=[ours])
+                if result.error is not None:
+                    raise RuntimeError(result.text)
+
+            async def theirs() -> None:
+                await client.call_tool("echo", {})
+
+            ratios: list[tuple[float, float]] = []
+            for _ in range(RUNS + 1):
+                times: list[float] = []
+                for call in (mine, theirs):
+                    before = time.process_time()
+                    for _ in range(CALLS):
+                        await call()
+                    times.append((time.process_time() - before) / CALLS * 1e6)
+                ratios.append((times[0], times[1]))
+    one, other = (statistics.median(times) for times in zip(*ratios[1:], strict=True))
+    detail = f"{one:.0f} µs of CPU against {other:.0f} µs"
+    what = "a call of a server's tool"
+    return [Row(what=what, measured=one / other, budget=None, unit="times bare SDK", detail=detail)]

@@ -1,0 +1,47 @@
+"""Tokens for a server behind a URL: credentials of ours, exchanged by the SDK. Imports the SDK.
+
+The SDK discovers the authorization server, and sends the credentials to the configured issuer only. Tokens live as
+long as the connection.
+"""
+
+import httpx2
+from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
+from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+
+from ripieno.origins.mcp.settings import Credentials
+
+
+class Memory:
+    """Keeps what the SDK wants kept, as long as it lives."""
+
+    def __init__(self) -> None:
+        self._tokens: OAuthToken | None = None
+        self._client: OAuthClientInformationFull | None = None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        """The tokens, once there are any."""
+        return self._tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Keeps tokens."""
+        self._tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        """What a registration gave; we are registered already."""
+        return self._client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Keeps it."""
+        self._client = client_info
+
+
+def authorize(url: str, credentials: Credentials, secret: str) -> httpx2.Auth:
+    """What gives every request to ``url`` its token."""
+    return ClientCredentialsOAuthProvider(
+        server_url=url,
+        storage=Memory(),
+        client_id=credentials.client_id,
+        client_secret=secret,
+        issuer=credentials.issuer,
+        scope=credentials.scope,
+    )

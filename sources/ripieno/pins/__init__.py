@@ -1,0 +1,24 @@
+"""What a user has approved of foreign tools, and what becomes of those that are something else today.
+
+``records`` has the values, ``store`` the file of them, ``checking`` what happens when an ensemble is opened.
+"""
+
+from ripieno.pins.checking import Pins, admit, check_command
+from ripieno.pins.records import Comparison, Pin, PinRecord, compare, pin_command, pin_tools, show_difference
+from ripieno.pins.store import PinStore, read_pins, write_pins
+
+__all__ = [
+    "Comparison",
+    "Pin",
+    "PinRecord",
+    "PinStore",
+    "Pins",
+    "admit",
+    "check_command",
+    "compare",
+    "pin_command",
+    "pin_tools",
+    "read_pins",
+    "show_difference",
+    "write_pins",
+]

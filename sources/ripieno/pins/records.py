@@ -1,0 +1,145 @@
+"""Pins: the hash and the text of a definition; a record of them for each ensemble; and what differs.
+
+The hash is the SHA-256 of the definition's canonical JSON, in which keys are sorted and no whitespace stands. The
+ensemble's name is part of it, so that no pin counts for another server.
+"""
+
+import dataclasses
+import difflib
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from frozendict import frozendict
+
+from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
+from ripieno.descriptors.tables import is_list, is_table
+from ripieno.jsonvalues import canonical, thaw
+
+CommandState = Literal["same", "new", "changed", "gone"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """One definition. ``sha256`` in hexadecimal digits; ``text`` is indented JSON for people, empty where withheld."""
+
+    sha256: str
+    text: str = dataclasses.field(default="", compare=False)
+
+    @classmethod
+    def of(cls, definition: Mapping[str, Any]) -> "Pin":
+        """The pin of a definition. Errors: ``JsonInvalidity`` for what is no JSON, such as half a character."""
+        digest = hashlib.sha256(canonical(definition)).hexdigest()
+        return cls(sha256=digest, text=_indented(thaw(definition)))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PinRecord:
+    """What was approved of one ensemble: its tools by name, and the command that starts it, where one does."""
+
+    tools: frozendict[str, Pin] = frozendict()  # noqa: RUF009
+    command: Pin | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What is not as it was approved: names of tools, and the command."""
+
+    new: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    command: CommandState = "same"
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing differs."""
+        return self == Comparison()
+
+
+def pin_tools(descriptor: EnsembleDescriptor, found: Iterable[InvokerDescriptor]) -> frozendict[str, Pin]:
+    """The pins of what a connection offers. Errors: ``JsonInvalidity``."""
+    return frozendict({invoker.name: pin_tool(descriptor.name, invoker) for invoker in found})
+
+
+def pin_tool(ensemble: str, invoker: InvokerDescriptor) -> Pin:
+    """The pin of one tool, as its server defined it: what the operator knows better changes nothing."""
+    definition = invoker.offered
+    if definition is None:
+        # An origin that makes descriptors without ``EnsembleDescriptor.discovered``.
+        definition = frozendict(
+            name=invoker.name, description=invoker.description, arguments=invoker.arguments, results=invoker.results
+        )
+    return Pin.of({"ensemble": ensemble, **{key: value for key, value in definition.items() if value is not None}})
+
+
+def pin_command(descriptor: EnsembleDescriptor) -> Pin | None:
+    """The pin of the command that a connection starts: its arguments, and the names of its variables, not the values.
+
+    None for a connection that starts none.
+    """
+    settings: Mapping[str, Any] = {} if descriptor.connection is None else descriptor.connection.settings
+    command = settings.get("command")
+    if not is_list(command):
+        return None
+    environment = settings.get("environment")
+    names = sorted(str(name) for name in environment) if is_table(environment) else []
+    return Pin.of({"ensemble": descriptor.name, "command": list(command), "environment": names})
+
+
+def compare(before: PinRecord | None, after: PinRecord) -> Comparison:
+    """What differs between a record and what is there now."""
+    known = before or PinRecord()
+    command: CommandState = "same"
+    if known.command != after.command:
+        # Of a server that was approved without a command, the command is no news: it is a change.
+        command = "new" if before is None else "gone" if after.command is None else "changed"
+    return Comparison(
+        new=tuple(name for name in after.tools if name not in known.tools),
+        changed=tuple(name for name in after.tools if name in known.tools and known.tools[name] != after.tools[name]),
+        gone=tuple(name for name in known.tools if name not in after.tools),
+        command=command,
+    )
+
+
+def changed_parts(before: Pin, after: Pin) -> str:
+    """``description, arguments``: the parts of a definition that differ; empty when that cannot be told."""
+    if not before.text or not after.text:
+        return ""
+    old, new = json.loads(before.text), json.loads(after.text)
+    return ", ".join(key for key in dict.fromkeys((*new, *old)) if canonical(old.get(key)) != canonical(new.get(key)))
+
+
+def show_difference(name: str, before: Pin | None, after: Pin | None) -> list[str]:
+    """The lines of a unified diff of two definitions; none where they are the same or one is withheld.
+
+    Foreign text is in them as it is: whoever shows it cleans it.
+    """
+    if before == after or any(pin is not None and not pin.text for pin in (before, after)):
+        return []
+    for show in (_readable, _plain):
+        lines = difflib.unified_diff(show(before), show(after), f"{name} (approved)", f"{name} (now)", lineterm="")
+        if shown := list(lines):
+            return shown
+    return []
+
+
+def _plain(pin: Pin | None) -> list[str]:
+    return [] if pin is None else pin.text.splitlines()
+
+
+def _readable(pin: Pin | None) -> list[str]:
+    """The text with long descriptions line by line. Two definitions may look the same so."""
+    return [] if pin is None else _indented(_split(json.loads(pin.text))).splitlines()
+
+
+def _split(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.split("\n") if "\n" in value else value
+    if is_table(value):
+        return {key: _split(one) for key, one in value.items()}
+    return [_split(one) for one in value] if is_list(value) else value
+
+
+def _indented(value: Any) -> str:
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)

@@ -1,0 +1,147 @@
+"""The file of pins in the user's state: TOML that people can read, replaced as a whole, by one program at a time."""
+
+import contextlib
+import fcntl
+import os
+import pathlib
+import tempfile
+import tomllib
+from collections.abc import Generator, Mapping
+from typing import Any
+
+from frozendict import frozendict
+
+from ripieno.descriptors.tables import is_table
+from ripieno.exceptions import InputError
+from ripieno.jsonvalues import parse
+from ripieno.pins.records import Pin, PinRecord
+
+Records = frozendict[str, PinRecord]
+
+_VERSION = 1
+_TITLE = "# Pins of foreign tools, written by: ripieno lock\n"
+#: Levels of nesting, more than a definition that was accepted can have.
+_DEPTH = 256
+
+
+class PinStore:
+    """What the user has approved, in one file of the user's state."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.file = folder / "pins.toml"
+        #: What was read last, and of which file: a megabyte takes a quarter of a second (measured).
+        self._last: tuple[tuple[int, ...], Records] | None = None
+
+    def read(self, *, fresh: bool = False) -> Records:
+        """All records, by ensemble; a file that is still the same is not read again, unless ``fresh``.
+
+        Errors: ``InputError`` for a file that cannot be read: nothing is approved then.
+        """
+        try:
+            with self.file.open("rb") as stream:
+                about = os.fstat(stream.fileno())
+                identity = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+                if not fresh and self._last is not None and self._last[0] == identity:
+                    return self._last[1]
+                data = stream.read()
+        except FileNotFoundError:
+            return frozendict()
+        except OSError as error:
+            raise InputError(f"{self.file} cannot be read: {error.strerror or error}.") from error
+        records = read_pins(data, str(self.file), "Look at what happened to it, delete it, and run: ripieno lock")
+        self._last = (identity, records)
+        return records
+
+    def replace(self, before: Mapping[str, PinRecord | None], after: Mapping[str, PinRecord | None]) -> None:
+        """Replaces the records of some ensembles, which are known to be those of ``before``; None is no record.
+
+        Errors: ``InputError`` when another program has changed one of them meanwhile; nothing is written then.
+        """
+        self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with _locked(self.file.with_suffix(".lock")):
+            records = dict(self.read(fresh=True))
+            for name in after:
+                if records.get(name) != before.get(name):
+                    raise InputError(f"The pins of {name!r} were changed by another program meanwhile. Look again.")
+            kept = {**records, **after}
+            self._write({name: record for name, record in kept.items() if record is not None})
+
+    def _write(self, records: Mapping[str, PinRecord]) -> None:
+        text = write_pins(records)
+        descriptor, temporary = tempfile.mkstemp(dir=self.file.parent, prefix=".pins")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
+                stream.write(text)
+            os.replace(temporary, self.file)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+
+@contextlib.contextmanager
+def _locked(path: pathlib.Path) -> Generator[None]:
+    """While it is entered, no other program writes. The lock ends with its holder, whatever happens to that."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def write_pins(records: Mapping[str, PinRecord], *, shared: bool = False) -> str:
+    """Records as TOML. ``shared`` withholds the arguments of commands, of which one may be a secret; the hash stays."""
+    import tomli_w
+
+    ensembles: dict[str, Any] = {}
+    for name, record in sorted(records.items()):
+        table = ensembles[name] = {}
+        if record.command is not None:
+            table["command"] = _pin_mapping(record.command, withheld=shared)
+        table["tools"] = {tool: _pin_mapping(pin) for tool, pin in sorted(record.tools.items())}
+    return _TITLE + tomli_w.dumps({"version": _VERSION, "ensembles": ensembles}, multiline_strings=True)
+
+
+def _pin_mapping(pin: Pin, *, withheld: bool = False) -> dict[str, str]:
+    return {"sha256": pin.sha256} if withheld or not pin.text else {"sha256": pin.sha256, "definition": pin.text}
+
+
+def read_pins(data: bytes, file: str, advice: str) -> Records:
+    """Records out of TOML. ``file`` is what a message calls it, and ``advice`` what to do.
+
+    Errors: ``InputError`` for whatever is not as it was written: also for a text that does not have its hash.
+    """
+    try:
+        stored = tomllib.loads(data.decode())
+        if stored["version"] != _VERSION:
+            raise ValueError(f"it has version {stored['version']!r}, and this program knows {_VERSION}")
+        return frozendict({name: _read_record(name, table) for name, table in stored["ensembles"].items()})
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise InputError(f"The pins in {file} cannot be read: {reason}. {advice}") from error
+
+
+def _read_record(ensemble: str, table: Mapping[str, Any]) -> PinRecord:
+    command = table.get("command")
+    return PinRecord(
+        tools=frozendict({name: _read_pin(one, ensemble, name) for name, one in table["tools"].items()}),
+        command=None if command is None else _read_pin(command, ensemble, None),
+    )
+
+
+def _read_pin(table: Mapping[str, Any], ensemble: str, tool: str | None) -> Pin:
+    sha256, text = table["sha256"], table.get("definition")
+    where = f"the command of {ensemble!r}" if tool is None else f"{ensemble}.{tool}"
+    if not isinstance(sha256, str):
+        raise TypeError(f"the hash of {where} is no text")
+    if text is None and tool is None:
+        return Pin(sha256=sha256)
+    if not isinstance(text, str):
+        raise TypeError(f"{where} has no definition")
+    definition = parse(text, max_bytes=len(text.encode()), max_depth=_DEPTH)
+    if not is_table(definition) or definition.get("ensemble") != ensemble or definition.get("name") != tool:
+        raise ValueError(f"{where} has the definition of something else")
+    pin = Pin.of(definition)
+    if pin.sha256 != sha256:
+        raise ValueError(f"{where} has a definition that does not have its hash")
+    return pin

@@ -1,0 +1,108 @@
+"""The values of a JSON text are counted before it is read, however it comes in pieces."""
+
+import itertools
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ripieno.origins.mcp.framing import Lines, answered, unusable
+from ripieno.origins.mcp.measuring import VALUES, Values, too_many
+from tests.counts import count
+
+LAW = settings(max_examples=count(4000), deadline=None)
+TRICKY = st.text(alphabet='"\\,[{}]:a\n', max_size=8)
+JSON = st.recursive(
+    st.one_of(TRICKY, st.integers(), st.none()),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(TRICKY, inner, max_size=4)),
+    max_leaves=12,
+)
+
+
+def structure(value: Any) -> int:
+    """How many commas and opening brackets there are in its JSON."""
+    if isinstance(value, dict):
+        return 1 + max(0, len(value) - 1) + sum(map(structure, value.values()))
+    if isinstance(value, list):
+        return 1 + max(0, len(value) - 1) + sum(map(structure, value))
+    return 0
+
+
+@LAW
+@given(value=JSON, cuts=st.lists(st.integers(0, 200)), indent=st.sampled_from([None, 1]))
+def test_law_the_count_is_exact_however_it_is_cut(value: Any, cuts: list[int], indent: int | None) -> None:
+    text = json.dumps(value, indent=indent).encode()
+    values = Values()
+    edges = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+    counts = [values.feed(text[start:end]) for start, end in itertools.pairwise(edges)]
+    assert counts[-1] == structure(value)
+    assert counts == sorted(counts)
+
+
+@LAW
+@given(
+    parts=st.lists(JSON, min_size=1, max_size=5),
+    cuts=st.lists(st.integers(0, 400)),
+    end=st.sampled_from(["\n", "\r\n", "\r"]),
+)
+def test_law_each_event_counts_for_itself(parts: list[Any], cuts: list[int], end: str) -> None:
+    events = [f': "comment{end}data: {json.dumps(part)}{end}{end}' for part in parts]
+    text = "".join(events).encode()
+    values = Values(events=True)
+    edges = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+    largest = max(values.feed(text[start:end]) for start, end in itertools.pairwise(edges))
+    # Within a piece with several ends of events, those before the last count as one.
+    assert max(map(structure, parts)) <= largest <= sum(map(structure, parts))
+    assert values.feed(b"[") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "many"),
+    [
+        (b"[" + b"[]," * VALUES + b"1]", True),
+        (b'["' + b'","' * VALUES + b'"]', True),
+        (b'["' + b"[]," * VALUES + b'"]', False),
+        (b'["' + b'\\",' * VALUES + b'"]', False),
+        (b"[" + b"1," * (VALUES - 10) + b"1]", False),
+    ],
+)
+def test_only_values_count(line: bytes, many: bool) -> None:
+    assert too_many(line) is many
+
+
+@pytest.mark.parametrize("unit", [b'"",', b"[],", b'"\\"",', b"\n", b"\\", b'"'])
+def test_counting_is_quick(unit: bytes) -> None:
+    line = unit * (16 * 2**20 // len(unit))
+    began = time.process_time()
+    too_many(line)
+    assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize(
+    ("line", "identifier"),
+    [
+        (b'{"jsonrpc": "2.0", "id": 12, "result": 3}', 12),
+        (b'{"id":12,"error":{"code":1}}', 12),
+        (b'{"result":{"content":[]},"jsonrpc":"2.0","id":12}', 12),
+        (b'{"jsonrpc":"2.0","result":"' + b"x" * 500 + b'","id":12}', 12),
+        (b'{"jsonrpc": "2.0", "id": 12, "method": "ping", "result": 1}', None),
+        (b'{"jsonrpc": "2.0", "method": "x", "params": {"a": [1], "id": 12}}', None),
+        (b'{"jsonrpc": "2.0", "id": "12", "result": 3}', None),
+        (b"nonsense", None),
+        (b"", None),
+    ],
+)
+def test_which_request_a_broken_answer_answers(line: bytes, identifier: int | None) -> None:
+    assert answered(line) == identifier
+    for size in (1, 7, 1000):
+        lines = Lines(limit=10)
+        pieces = [line[start : start + size] for start in range(0, len(line), size)]
+        found = [one for piece in (*pieces, b"\n") for one in lines.feed(piece)]
+        if len(line) > 10:
+            assert found == [None]
+            assert answered(lines.dropped) == identifier
+    if identifier is not None:
+        assert json.loads(unusable(identifier))["id"] == identifier

@@ -1,0 +1,147 @@
+"""Hostile MCP servers: every encounter ends in a result or a named error within its deadline, and leaves nothing."""
+
+import asyncio
+import contextlib
+import pathlib
+import re
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Iterator
+
+import pytest
+from frozendict import frozendict
+
+from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.controls import Rules
+from ripieno.ensembles import Ensemble
+from ripieno.exceptions import ConnectionFailure
+from ripieno.execution import Execution
+from tests.guests.mcp_zoo.cases import CASES
+from tests.guests.mcp_zoo.expecting import Case
+from tests.guests.mcp_zoo.watching import Cost, watching
+from tests.guests.playing import Alerts, make_ensemble, surround
+from tests.mechanism.living import Living, living
+
+ROOT = pathlib.Path(__file__).parents[2]
+#: Seconds after a deadline in which an encounter must have ended: what a server may take to be ended, and some more.
+GRACE = 4.0
+#: Seconds in which the event loop may do nothing else. Not a measurement: others use the machine, too.
+BLOCKED = 0.5
+#: Bytes by which a flood may make us grow.
+GROWTH = 64 * 2**20
+#: They leave their session, where the spawner does not find them; the test lets them go.
+DAEMONS = frozenset({"leaves_a_daemon", "leaves_a_daemon_and_dies"})
+ALERTS = 110
+ENCOUNTERS = [pytest.param(over, case, id=f"{over}-{case.behaviour}") for case in CASES for over in case.over]
+EXECUTION = Execution(rules=Rules(approve=("*",)))
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """That of a server over HTTP with every behaviour."""
+    command = [sys.executable, "-S", "-m", "tests.guests.mcp_zoo.zoo_http"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as server:
+        assert server.stdout is not None
+        try:
+            yield int(server.stdout.readline())
+        finally:
+            server.kill()
+
+
+@pytest.fixture
+def alive(tmp_path: pathlib.Path) -> Iterator[Living]:
+    with living(tmp_path / "alive") as one:
+        yield one
+
+
+@pytest.fixture(scope="module", autouse=True)
+def imported() -> None:
+    """The SDK is imported by then: that takes a second, and memory, once."""
+    import ripieno.origins.mcp.sessions  # noqa: F401
+
+
+def describe(over: str, case: Case, port: int, alive: Living) -> str:
+    """The ensemble of that server."""
+    transport, era = over.split("-", 1)
+    if transport == "stdio":
+        program = [sys.executable, "-S", "-m", "tests.guests.mcp_zoo.zoo_stdio", case.behaviour, era]
+        where = f'command = {program}\ndirectory = "{ROOT}"'
+        more = f'[connection.environment]\nALIVE = "{alive.path}"'
+    else:
+        where, more = f'url = "http://127.0.0.1:{port}/{era}/{case.behaviour}"', ""
+    return f"""
+        [ensemble]
+        name = "it"
+        [connection]
+        origin = "mcp"
+        {where}
+        timeout = {case.seconds if case.category == "refused" else 20}
+        {more}
+        [defaults]
+        timeout = {case.seconds}
+    """
+
+
+async def call(ensemble: Ensemble, tool: str) -> ResultCanister:
+    invocation = InvocationCanister(identifier="call_1", name=tool, arguments=frozendict())
+    return await EXECUTION.execute(invocation, ensembles=[ensemble])
+
+
+@contextlib.asynccontextmanager
+async def within(seconds: float) -> AsyncGenerator[None, None]:
+    """What is inside must have ended by then, however long it was held up."""
+    began = time.monotonic()
+    async with asyncio.timeout(seconds + 20):
+        yield
+    assert time.monotonic() - began < seconds
+
+
+def check_result(result: ResultCanister, category: str, words: str) -> None:
+    found = "" if result.error is None else result.error.category
+    assert found == category, result.text[:1000]
+    said = result.text if result.error is None else result.error.message
+    assert re.search(words, said, re.DOTALL), said[:1000]
+
+
+async def meet(case: Case, ensemble: Ensemble, alerts: Alerts) -> None:
+    if case.category == "refused":
+        async with within(case.seconds + GRACE):
+            with pytest.raises(ConnectionFailure) as raised:
+                await ensemble.connect()
+        said = str(raised.value)
+        assert re.search(case.words, said, re.DOTALL), said
+        assert all(one.isprintable() or one == "\n" for one in said)
+        assert len(said) < 4000
+        return
+    await ensemble.connect()
+    async with within(case.seconds + GRACE):
+        check_result(await call(ensemble, "it"), case.category, case.words)
+    async with within(case.seconds + GRACE):
+        check_result(await call(ensemble, "echo"), case.after, "")
+    if case.alert:
+        async with asyncio.timeout(10):
+            while not any(re.search(case.alert, alert.message) for alert in alerts):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(("over", "case"), ENCOUNTERS)
+async def test_an_encounter(
+    over: str, case: Case, port: int, alive: Living, tmp_path: pathlib.Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    alerts = Alerts()
+    cost = Cost()
+    async with watching() as cost:
+        ensemble = make_ensemble(describe(over, case, port, alive), surround(tmp_path, alerts))
+        try:
+            await meet(case, ensemble, alerts)
+        finally:
+            async with within(GRACE):
+                await ensemble.disconnect()
+    assert cost.blocked < BLOCKED
+    assert cost.memory < GROWTH or not case.flood
+    assert len(alerts) <= ALERTS
+    if over.startswith("stdio"):
+        assert alive.all_gone(5) is (case.behaviour not in DAEMONS)
+    # Nothing that a server says goes past us to the terminal.
+    assert capfd.readouterr() == ("", "")
