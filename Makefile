@@ -11,7 +11,7 @@ BUILD := .build
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test check attack bench docs clean
+.PHONY: help demo test check attack conformance real bench docs clean
 
 unexport PYTHONPATH PYTHONHOME
 export HYPOTHESIS_STORAGE_DIRECTORY := $(BUILD)/hypothesis
@@ -19,7 +19,7 @@ export PYTEST_TIMEOUT ?= 120
 
 help: ## list these commands
 	@echo "Usage: make COMMAND [ARGS=...]"
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV)/.stamp-demo ## a scripted model calls real tools over real wires; no key, no network
 	@$(BIN)/ripieno demo $(ARGS)
@@ -44,6 +44,12 @@ check: $(VENV)/.stamp-check ## format, lint, types, import contracts, documentat
 
 attack: $(VENV)/.stamp-test ## the tests at their full counts (long)
 	RIPIENO_ATTACK=1 PYTEST_TIMEOUT=3600 $(BIN)/python -m pytest $(ARGS)
+
+real: $(VENV)/.stamp-test ## with MCP servers that others wrote, which it installs (needs a network, git, Node 20)
+	PYTEST_TIMEOUT=600 $(BIN)/python -m pytest $(or $(ARGS),tests/real)
+
+conformance: $(VENV)/.stamp-demo ## the public MCP suite against our server and our client; it installs itself (npm)
+	@$(BIN)/python -m tests.conformance $(ARGS)
 
 bench: $(VENV)/.stamp-demo ## what the package promises about speed; peers too: pip install '.[bench]'
 	@$(BIN)/python -m benchmarks $(ARGS)

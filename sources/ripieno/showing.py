@@ -6,7 +6,8 @@ import sys
 import weakref
 from typing import Literal, TextIO
 
-from ripieno.contents import TextualContent
+from ripieno.canisters import ResultCanister
+from ripieno.contents import AudioContent, DocumentContent, ImageContent, OpaqueContent, TextualContent
 from ripieno.events import (
     Alert,
     ConductEnded,
@@ -43,9 +44,17 @@ def clean(text: str) -> str:
 def brief(text: str, length: int = SHOWN) -> str:
     """The first line of a text, as far as it fits, with a mark where something is left out."""
     stripped = text.strip()
-    line = stripped.partition("\n")[0].rstrip()
-    shown = clean(line[:length])
-    return shown if shown == stripped else f"{shown} ..."
+    shown = stripped.partition("\n")[0].rstrip()[:length]
+    return clean(shown) if shown == stripped else f"{clean(shown)} ..."
+
+
+def label(content: ImageContent | AudioContent | DocumentContent | OpaqueContent) -> str:
+    """What stands for a content that is no text: what it is, and how long, or where. Not safe on a terminal yet."""
+    if isinstance(content, OpaqueContent):
+        return f"[{content.kind}, for {content.protocol} only]"
+    if content.data is None:
+        return f"[{content.mime_type}, at {content.url}]"
+    return f"[{content.mime_type}, {_count(len(content.data), 'byte')}]"
 
 
 @dataclasses.dataclass(slots=True)
@@ -169,11 +178,16 @@ def _result(event: ResultReady) -> str:
         advice = brief(result.error.suggestion or "")
         said = f"{result.error.category}: {brief(result.error.message)} {advice}".rstrip()
     else:
-        said = brief(result.text) or "(nothing)"
+        said = _contents(result)
     if result.report.attempts:
         return f"< {event.tool} ({', '.join(marks)}) {said}"
     # It never began, so no line has told its arguments.
     return f"x {event.tool} {_arguments(event)} ({', '.join(marks)}) {said}"
+
+
+def _contents(result: ResultCanister) -> str:
+    labels = " ".join(label(one) for one in result.content if not isinstance(one, TextualContent))
+    return " ".join(part for part in (brief(result.text), brief(labels)) if part) or "(nothing)"
 
 
 def _count(number: int, thing: str) -> str:

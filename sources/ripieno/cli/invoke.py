@@ -25,7 +25,8 @@ from ripieno.gathering import Gathered
 from ripieno.jsonvalues import freeze
 from ripieno.naming import split
 from ripieno.offers import Offer
-from ripieno.showing import Renderer, clean
+from ripieno.serialization import serialize
+from ripieno.showing import Renderer, clean, label
 
 
 @click.command()
@@ -73,7 +74,7 @@ def invoke(settings: Settings, *, tool: str, pairs: tuple[str, ...], text: str |
     if called.bug is not None and settings.debug:
         traceback.print_exception(called.bug)
     if output == "json":
-        print_json(called.result.response_mapping())
+        print_json(_mapping(called.result))
     # A model would never read what the bug was, so neither does the JSON say it.
     if called.result.error is not None and (output == "text" or called.bug is not None):
         say(explain(called, gathered, confirmer, debug=settings.debug))
@@ -92,7 +93,11 @@ async def _invoke(
     held: dict[str | None, list[Alert]] = {}
 
     def alert(one: Alert) -> None:
-        held[one.tool].append(one) if one.tool in held else say_alert(one)
+        if one.tool in held:
+            held[one.tool].append(one)
+        elif one.tool in (None, tool, split(tool)[0]):
+            # What is said of the ensemble's other tools is no matter of this call.
+            say_alert(one)
 
     async with make_assembly(gathered, confirmer=confirmer, alert=alert) as assembly:
         invoker = assembly.access_invoker(tool)
@@ -127,6 +132,14 @@ async def _call(
     return Called(result=call.result.result(), invoker=invoker, bug=call.bug)
 
 
+def _mapping(result: ResultCanister) -> dict[str, object]:
+    """The result as JSON: with its contents one by one, where their joined text is not all that there is to them."""
+    mapping = result.response_mapping()
+    if len(result.content) > 1 or not all(isinstance(one, TextualContent) for one in result.content):
+        mapping["content"] = serialize(result)["content"]
+    return mapping
+
+
 def _print_text(result: ResultCanister) -> None:
     terminal = sys.stdout.isatty()
     for content in result.content:
@@ -135,4 +148,8 @@ def _print_text(result: ResultCanister) -> None:
             # A prompt, or the next line of a script's output, must not stand behind the text.
             sys.stdout.write(written if written.endswith("\n") or not written else f"{written}\n")
         else:
-            say(f"[{type(content).__name__}: use --format json, or another program, for what is no text]")
+            # Where both streams lead to one place, it stands between its neighbours.
+            sys.stdout.flush()
+            say(label(content))
+    if not all(isinstance(one, TextualContent) for one in result.content):
+        say("What is no text, --format json prints in full, as base64.")

@@ -1,0 +1,32 @@
+"""The servers, installed, and a stage for each test to play them on."""
+
+import pathlib
+
+import pytest
+
+from tests.faces.commanding import User
+from tests.real.installing import node_commands, python_commands
+from tests.real.playing import Stage
+
+
+@pytest.fixture(scope="session")
+def python_servers() -> pathlib.Path:
+    """The folder of the commands that pip installed."""
+    return python_commands()
+
+
+@pytest.fixture(scope="session")
+def node_servers() -> pathlib.Path:
+    """The folder of the commands that npm installed."""
+    return node_commands()
+
+
+@pytest.fixture
+def stage(tmp_path: pathlib.Path) -> Stage:
+    return Stage(tmp_path)
+
+
+@pytest.fixture
+def user(stage: Stage) -> User:
+    """The same user at a terminal."""
+    return User.living(stage.folder)

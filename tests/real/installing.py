@@ -1,0 +1,80 @@
+"""Installs the servers that others wrote into .build/real: once, and again when what is wanted has changed."""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+PLACE = ROOT / ".build" / "real"
+#: The versions are those that these tests were measured with.
+PYTHON_SERVERS = ("mcp-server-fetch>=2026.10.24", "mcp-server-git>=2026.10.19", "mcp-server-time>=2026.10.19")
+NODE_SERVERS = (
+    "@modelcontextprotocol/inspector@0.15.0",  # what npm chooses for Node 20
+    "@modelcontextprotocol/server-everything@>=2026.8.31",
+    "@modelcontextprotocol/server-filesystem@>=2026.8.31",
+    "@modelcontextprotocol/server-memory@>=2026.8.31",
+)
+#: Seconds that one installation may take.
+PATIENCE = 400
+
+
+def python_commands() -> pathlib.Path:
+    """The folder of the commands that pip installed, in an environment of its own: they may want another SDK."""
+    place = PLACE / "python"
+    if not _stands(place, PYTHON_SERVERS):
+        _clear(place)
+        _run("make an environment for them", sys.executable, "-m", "venv", str(place))
+        python = str(place / "bin" / "python")
+        options = ("--quiet", "--disable-pip-version-check")
+        _run("install them with pip", python, "-m", "pip", "install", *options, *PYTHON_SERVERS)
+        _sign(place, PYTHON_SERVERS)
+    return place / "bin"
+
+
+def node_commands() -> pathlib.Path:
+    """The folder of the commands that npm installed."""
+    place = PLACE / "node"
+    if not _stands(place, NODE_SERVERS):
+        npm = shutil.which("npm")
+        if npm is None:
+            pytest.fail("These tests need npm, and no folder of PATH has it: install Node 20 or later.", pytrace=False)
+        _clear(place)
+        place.mkdir(parents=True)
+        options = ("--no-audit", "--no-fund", "--loglevel=error")
+        _run("install them with npm", npm, "install", "--prefix", str(place), *options, *NODE_SERVERS)
+        _sign(place, NODE_SERVERS)
+    return place / "node_modules" / ".bin"
+
+
+def _stands(place: pathlib.Path, wanted: Sequence[str]) -> bool:
+    """Whether all of it was installed, by this Python, where it still is."""
+    try:
+        return bool(json.loads((place / "installed.json").read_text()) == [str(place), sys.executable, *wanted])
+    except (OSError, ValueError):
+        return False
+
+
+def _sign(place: pathlib.Path, wanted: Sequence[str]) -> None:
+    (place / "installed.json").write_text(json.dumps([str(place), sys.executable, *wanted]))
+
+
+def _clear(place: pathlib.Path) -> None:
+    if place.exists():
+        shutil.rmtree(place)
+
+
+def _run(purpose: str, *argv: str) -> None:
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", check=False, timeout=PATIENCE)
+        said, failed = f"{done.stdout}\n{done.stderr}", done.returncode != 0
+    except subprocess.TimeoutExpired:
+        said, failed = f"It was not done after {PATIENCE} s.", True
+    if failed:
+        last = "\n  ".join(line for line in said.splitlines() if line.strip())[-3000:]
+        why = f"These tests play servers that others wrote, and could not {purpose}; they need a network."
+        pytest.fail(f"{why}\n  {last}", pytrace=False)
