@@ -31,11 +31,18 @@ def configuration(user: User, tmp_path: pathlib.Path) -> pathlib.Path:
     return file
 
 
-def test_the_demo_plays_to_its_end(user: User, configuration: pathlib.Path) -> None:
-    done = user.run("demo", "--config", str(configuration))
+def test_the_demo_names_a_server_that_is_not_there_and_plays_to_its_end(user: User) -> None:
+    done = user.run("demo")
     assert done.returncode == 0, done.stderr
+    assert "optional: attic. There is no program 'no-such-server' in any folder of PATH.\n" in done.stdout
     assert done.stdout.count("1 failed, and was mended.") == 2
     assert done.stdout.splitlines()[-1] == "The first line of README.rst, which it read: Ripieno"
+
+
+def test_the_demo_takes_no_configuration(user: User, configuration: pathlib.Path) -> None:
+    done = user.run("demo", "--config", str(configuration))
+    assert done.returncode == exits.INPUT
+    assert "it takes no --config" in done.stderr
 
 
 def test_a_call_of_another_ensemble_and_a_list_of_all(user: User, configuration: pathlib.Path) -> None:

@@ -18,10 +18,10 @@ from ripieno.cli import exits
 from ripieno.cli.models import bundled_examples
 from ripieno.cli.running import run_async
 from ripieno.cli.scores import find_score
-from ripieno.cli.settings import common
+from ripieno.cli.settings import Settings, common, pass_settings
 from ripieno.conversations import Conversation
 from ripieno.events import Event, ExecutionBegan, ResultReady, TurnBegan
-from ripieno.exceptions import RipienoError
+from ripieno.exceptions import RipienoError, UsageError
 from ripieno.gathering import Places, gather
 from ripieno.processors import Protocol
 from ripieno.rehearsal.server import base_url, create_application, serve
@@ -43,7 +43,8 @@ provider in that provider's own form.
 
 @click.command()
 @common
-def demo() -> None:
+@pass_settings
+def demo(settings: Settings) -> None:
     """Watch a scripted model call real tools over real wires; no key needed.
 
     The model's words come from a score. Its requests travel over real HTTP in each provider's own format, the
@@ -54,6 +55,10 @@ def demo() -> None:
     Example:
       ripieno demo
     """
+    if settings.config is not None or settings.workspace is not None:
+        raise UsageError(
+            "The demo plays what it brings, in a folder of its own: it takes no --config and no --workspace."
+        )
     score = find_score("demo")
     print("The model in this demo is scripted: it needs no key, and costs nothing. Everything else is real:")
     print("the HTTP, the wire formats, the files, the program wc, the MCP server, and every result it quotes.")
@@ -81,6 +86,9 @@ async def _play(score: Score, folder: pathlib.Path, places: Places) -> tuple[str
             count = sum(len(ensemble.invokers) for ensemble in assembly.ensembles)
             names = ", ".join(ensemble.name for ensemble in assembly.ensembles)
             print(f"{count} tools of {len(assembly.ensembles)} ensembles ({names}) are connected, in {_since(began)}.")
+            for absence in assembly.absences:
+                reason = absence.reason.rpartition("could not be started: ")[2].partition(" (")[0]
+                print(f"Left out, since it is optional: {absence.name}. {reason}.")
             quoted: tuple[str, ...] | None = None
             for protocol in protocols:
                 print(f"\n=== {protocol.name}, at {base_url(url, protocol)}")
@@ -97,7 +105,7 @@ async def _play(score: Score, folder: pathlib.Path, places: Places) -> tuple[str
 def _configuration(urls: Mapping[str, str]) -> dict[str, Any]:
     """What the demo plays, with a provider for each protocol at its URL."""
     return {
-        "ensembles": {"paths": [str(DATA / "demo" / "ensembles")], "enabled": ["io", "clock", "count"]},
+        "ensembles": {"paths": [str(DATA / "demo" / "ensembles")], "enabled": ["io", "clock", "count", "attic"]},
         "providers": {f"rehearsed-{name}": {"protocol": name, "base_url": url} for name, url in urls.items()},
         # One tool is approved, by its name; everything else that writes would ask.
         "confirmation": {"approve": ["io.write_file"]},

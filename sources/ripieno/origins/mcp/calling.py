@@ -155,7 +155,7 @@ def _value(context: Context, result: wire.CallToolResult) -> Any:
         # Execution checks it, and keeps it beside the fault.
         return structured
     _check_structure(context, structured, texts)
-    if only_texts and _wraps(structured, texts):
+    if _wraps(structured, result):
         return contents
     return [*contents, TextualContent(text=encoded, mime_type="application/json")]
 
@@ -168,14 +168,19 @@ def _check_structure(context: Context, structured: Any, texts: Sequence[str]) ->
         raise ExecutionFault(_within(context, "\n".join((message, *texts))), code="result_invalid")
 
 
-def _wraps(structured: Any, texts: Sequence[str]) -> bool:
-    """Whether the structure only wraps what the texts say; servers do that to plain values (measured)."""
-    if not is_table(structured) or list(structured) != ["result"]:
+def _wraps(structured: Any, result: wire.CallToolResult) -> bool:
+    """Whether the structure only wraps what the contents say; servers do that, under names of their own (measured)."""
+    if not is_table(structured) or len(structured) != 1:
         return False
-    value = structured["result"]
+    (value,) = structured.values()
+    blocks = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
     items = value if is_list(value) else [value]
-    return len(items) == len(texts) and all(
-        text == item or _same(text, item) for text, item in zip(texts, items, strict=True)
+    return items == blocks or (
+        len(items) == len(blocks)
+        and all(
+            block["type"] == "text" and (block["text"] == item or _same(block["text"], item))
+            for block, item in zip(blocks, items, strict=True)
+        )
     )
 
 

@@ -33,6 +33,7 @@ class Catalogue:
         self.ensemble = descriptor.name
         self._descriptor = descriptor
         self._alert = alert
+        self._known: set[Alert] = set()
         self._version = ""
         self._told = 0
 
@@ -148,7 +149,12 @@ class Catalogue:
         shown = None
         if isinstance(name, str):
             shown = f"{self._descriptor.name}.{clean(name)[0][:128]}"
-        self._alert(Alert(message=message, tool=shown or self._descriptor.name))
+        alert = Alert(message=message, tool=shown or self._descriptor.name)
+        # A server may say again and again that its tools have changed, of which most have not.
+        if alert not in self._known:
+            if len(self._known) < TOOLS:
+                self._known.add(alert)
+            self._alert(alert)
 
 
 def _details(tool: Tool) -> dict[str, Any]:

@@ -41,8 +41,9 @@ class Lines:
         if self._dropping or len(self._begun) + len(piece) > self._limit:
             if not self._dropping:
                 self._dropping = True
-                self.dropped = (bytes(self._begun[:_ENDS]) + piece[:_ENDS])[:_ENDS]
-            self.dropped = self.dropped[:_ENDS] + (self.dropped[_ENDS:] + piece[-_ENDS:])[-_ENDS:]
+                self.dropped = b""
+            known = self.dropped + self._begun + piece
+            self.dropped = known if len(known) <= 2 * _ENDS else known[:_ENDS] + known[-_ENDS:]
             self._begun.clear()
         else:
             self._begun += piece

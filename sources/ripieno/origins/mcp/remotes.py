@@ -31,6 +31,7 @@ SEND_TIMEOUT = 30.0
 DRAIN = 10.0
 #: What the SDK says where an answer can never arrive (JSON-RPC's implementation-defined errors).
 _CONNECTION_CLOSED = -32000
+_LOST = ("Connection closed", "SSE stream ")
 _INTERNAL_ERROR = -32603
 #: What a server cannot know, and so not claim.
 _MARK = f"ripieno-{secrets.token_hex(8)}"
@@ -81,7 +82,7 @@ class Remote(Peer):
         if is_table(data) and _MARK in data:
             return "unsent" if data[_MARK] == "unsent" else "unknown"
         cut = code == PARSE_ERROR and message.startswith("Failed to parse")
-        return "unknown" if cut or code == _CONNECTION_CLOSED else None
+        return "unknown" if cut or (code == _CONNECTION_CLOSED and message.startswith(_LOST)) else None
 
     async def ending(self) -> str:
         return self._reason or "broke the connection"

@@ -4,6 +4,7 @@ import asyncio
 import collections
 import contextlib
 import pathlib
+import re
 import shlex
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -24,6 +25,8 @@ COMPLAINTS = 64 * 1024
 CLOSING = 1.0
 _LIMITS = ProcessLimits(grace=1.0)
 _SHOWN_LINES = 10
+#: Lines that nobody would read; a flood of them costs nothing.
+_BLANKS = re.compile(rb"\n(?:[ \t\r]*\n)+")
 #: Errors that no server sent: this package's own, and that of the SDK's session when it has ended.
 _UNUSABLE = (PARSE_ERROR, UNUSABLE)
 _CLOSED = (-32000, "Connection closed")
@@ -88,7 +91,7 @@ class Server(Peer):
             data = await self._process.stdout.read()
             if not data:
                 self.ended.set()
-            self._lines.extend(self._framing.feed(data))
+            self._lines.extend(self._framing.feed(_BLANKS.sub(b"\n", data)))
         return None
 
     def refuse(self, what: str) -> None:
