@@ -1,0 +1,97 @@
+"""The client that the conformance suite starts: a model that is scripted calls whatever the server offers.
+
+The suite names the scenario in ``MCP_CONFORMANCE_SCENARIO``, may say more in ``MCP_CONFORMANCE_CONTEXT`` (JSON), and
+gives the server's URL as the last argument. Everything between the script and the wire is what an application has.
+"""
+
+import asyncio
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import urllib.parse
+import urllib.request
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import ripieno
+from ripieno.confirmation import Answer, Approve, ConfirmationRequest
+from ripieno.ensembles import Ensemble
+from ripieno.gathering import Places
+from ripieno.jsonvalues import thaw
+from ripieno.scores import Call
+from ripieno.testing import call, model_of, turn
+
+#: Arguments by the type of a parameter.
+_VALUES: Mapping[str, Any] = {
+    "string": "some text",
+    "number": 1.5,
+    "integer": 3,
+    "boolean": True,
+    "object": {},
+    "array": [],
+    "null": None,
+}
+
+
+class Yes:
+    """Approves every call, and gives the defaults to a tool that asks back."""
+
+    async def confirm(self, request: ConfirmationRequest) -> Answer:
+        """Approves."""
+        return Approve()
+
+
+async def main(url: str) -> None:
+    """Connects, and lets the model call in one turn what the scenario wants called."""
+    context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
+    connection: dict[str, Any] = {"origin": "mcp", "url": url}
+    secrets = {"CLIENT_SECRET": context.get("client_secret", "")}
+    if os.environ.get("MCP_CONFORMANCE_SCENARIO") == "auth/client-credentials-basic":
+        connection["oauth"] = {"client_id": context["client_id"], "client_secret": "{env:CLIENT_SECRET}"}
+        connection["oauth"]["issuer"] = find_issuer(url)
+    table = {"ensemble": {"name": "suite", "prefix": "", "pin": "off"}, "connection": connection}
+    with tempfile.TemporaryDirectory() as folder:
+        places = Places(configuration=pathlib.Path(folder, "configuration"), state=pathlib.Path(folder, "state"))
+        configuration = {"ensembles": [table]}
+        async with ripieno.assemble(
+            configuration, workspace=folder, places=places, confirmer=Yes(), secrets=secrets
+        ) as assembly:
+            ensemble = assembly.access_ensemble("suite")
+            print(f"{ensemble.connection.protocol}: {', '.join(ensemble.invokers) or 'no tools'}", file=sys.stderr)
+            calls = list(choose(ensemble, context))
+            if calls:
+                model = model_of([turn(calls=calls), turn("Done.")])
+                conversation = await assembly.conduct("Call them.", model=model, ensembles=[ensemble])
+                for canister in conversation.canisters:
+                    print(canister, file=sys.stderr)
+
+
+def find_issuer(url: str) -> str:
+    """The authorization server of a scenario, which an operator would know: the suite does not say it."""
+    place = urllib.parse.urlsplit(url)._replace(path="/.well-known/oauth-protected-resource/mcp").geturl()
+    with urllib.request.urlopen(place) as answer:
+        return str(json.load(answer)["authorization_servers"][0])
+
+
+def choose(ensemble: Ensemble, context: Mapping[str, Any]) -> Iterable[Call]:
+    """The calls of a scenario: those that it lists, or else one of each tool, with arguments that fit its schema."""
+    if "toolCalls" in context:
+        for listed in context["toolCalls"]:
+            # Nothing is said by leaving it out: null is refused where a schema does not have it.
+            given = {name: value for name, value in listed["arguments"].items() if value is not None}
+            yield call(listed["name"], **given)
+        return
+    for invoker in ensemble.invokers.values():
+        schema = thaw(invoker.arguments_schema)
+        properties = schema.get("properties", {})
+        arguments = {name: _VALUES[properties[name].get("type", "string")] for name in schema.get("required", ())}
+        if invoker.name == "json_schema_echo":
+            # It wants to see what has become of another tool's schema.
+            arguments["schema"] = thaw(ensemble.access_invoker("json_schema_2020_12_tool").arguments_schema)
+        yield call(invoker.exposed, **arguments)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[-1]))

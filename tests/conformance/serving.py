@@ -1,0 +1,53 @@
+"""Our server with the suite's tools, as a process of its own."""
+
+import contextlib
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Generator
+
+from tests.conformance.suite import Unavailable
+
+HERE = pathlib.Path(__file__).parent
+#: Seconds for it to end by itself.
+GRACE = 10
+
+
+@contextlib.contextmanager
+def serving() -> Generator[str, None, None]:
+    """Runs it as long as it is entered; gives its URL. Nothing of the user's own configuration plays."""
+    options = ["--config", str(HERE / "ripieno.toml"), "--workspace", str(HERE / "ensembles")]
+    command = [sys.executable, "-m", "ripieno", *options, "serve", "mcp", "--transport", "http", "--port", "0"]
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {
+            **os.environ,
+            "RIPIENO_CONFIG_HOME": folder,
+            "RIPIENO_STATE_HOME": folder,
+            # The server that changes is started with the Python that runs this.
+            "PATH": os.pathsep.join((str(pathlib.Path(sys.executable).parent), os.environ.get("PATH", ""))),
+        }
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
+            try:
+                yield _url(process)
+            finally:
+                process.terminate()
+                try:
+                    process.wait(GRACE)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+
+
+def _url(process: subprocess.Popen[str]) -> str:
+    assert process.stderr is not None
+    said: list[str] = []
+    for line in process.stderr:
+        said.append(line)
+        if found := re.search(r"clients at (http://\S+?),? ", line):
+            # Whatever it says later must not fill the pipe.
+            threading.Thread(target=process.stderr.read, daemon=True).start()
+            return found[1]
+    raise Unavailable(f"Our server did not start:\n{''.join(said)}")
