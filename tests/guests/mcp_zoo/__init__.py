@@ -1,0 +1,1 @@
+"""Hostile servers of the Model Context Protocol, in plain standard library, each behaving badly in one way."""
