@@ -23,6 +23,8 @@ from ripieno.processes import LocalSpawner
 from tests.mechanism.living import Living
 
 ORIGINS: Mapping[str, Origin] = {origin.name: origin for origin in (CLIENT, COMMAND, MCP, PYTHON)}
+#: As ensembles recover unless they are told otherwise.
+RECOVERY = Recovery()
 SERVERS = pathlib.Path(__file__).parent / "servers"
 
 
@@ -96,7 +98,7 @@ def surround(
 
 
 def make_ensemble(
-    text: str, surroundings: Surroundings, folder: pathlib.Path | None = None, *, recovery: Recovery | None = Recovery()
+    text: str, surroundings: Surroundings, folder: pathlib.Path | None = None, *, recovery: Recovery | None = RECOVERY
 ) -> Ensemble:
     """An ensemble that is not connected yet."""
     descriptor = describe(text, folder)
