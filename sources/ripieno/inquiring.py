@@ -10,6 +10,7 @@ from frozendict import frozendict
 
 from ripieno.canisters import InvocationCanister
 from ripieno.confirmation import Approve, ConfirmationRequest, Confirmer, Deny, Question, ask
+from ripieno.descriptors.tables import EMPTY
 from ripieno.ensembles import Invoker
 from ripieno.events import ConfirmationRequested, Event
 from ripieno.jsonvalues import freeze
@@ -45,7 +46,7 @@ class Inquirer:
         if self._asked > ROUNDS:
             return None
         checked = Schema.of(schema, closed=False)
-        defaults = checked.complete(frozendict())
+        defaults = checked.complete(EMPTY)
         reason = "it asks something back"
         request = ConfirmationRequest(
             invocation=self._invocation.identifier,
