@@ -29,7 +29,7 @@ ifdef ARGS
 	$(BIN)/python -m pytest $(ARGS)
 else
 	@mkdir -p $(BUILD)/coverage && rm -f $(BUILD)/coverage/data*
-	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage run -m pytest --numprocesses auto --dist loadfile
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report
 endif
