@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ripieno.origins.mcp.framing import Lines, answered, unusable
@@ -32,6 +32,7 @@ def structure(value: Any) -> int:
 
 
 @LAW
+@example(value={'"': 1}, cuts=[3, 3], indent=None)
 @given(value=JSON, cuts=st.lists(st.integers(0, 200)), indent=st.sampled_from([None, 1]))
 def test_law_the_count_is_exact_however_it_is_cut(value: Any, cuts: list[int], indent: int | None) -> None:
     text = json.dumps(value, indent=indent).encode()

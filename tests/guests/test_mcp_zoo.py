@@ -30,7 +30,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 #: Seconds after a deadline in which an encounter must have ended: what a server may take to be ended, and some more.
 GRACE = 4.0
 #: Seconds in which the event loop may do nothing else: of computing, and of a clock that others hold up, too.
-BUSY, BLOCKED = 0.5, 2.0
+BUSY, BLOCKED = 5.0, 10.0
 #: Bytes by which a flood may make us grow.
 GROWTH = 64 * 2**20
 #: They leave their session, where the spawner does not find them; the test lets them go.

@@ -29,6 +29,8 @@ class Values:
 
     def feed(self, data: bytes) -> int:
         """Takes the next piece. The count until now; the largest that there was within this piece."""
+        if not data:
+            return self._count
         if self._escaped:
             data = data[1:]
         data = data.replace(b"\\\\", b"")
