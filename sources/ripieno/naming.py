@@ -32,6 +32,12 @@ def expose(tool: str, prefix: str = "") -> str:
     return f"{legal[: EXPOSED_LENGTH - _TAIL_LENGTH - 1]}_{tail}"
 
 
+def unprefixed(exposed: str, prefix: str) -> str | None:
+    """What follows a prefix in an exposed name; None where the name does not have it, or there is none."""
+    beginning = f"{prefix}__"
+    return exposed.removeprefix(beginning) if prefix and exposed.startswith(beginning) else None
+
+
 def split(identity: str) -> tuple[str, str]:
     """Ensemble and tool of an identity; the tool is empty when there is no dot."""
     ensemble, _, tool = identity.partition(".")

@@ -13,6 +13,7 @@ from ripieno.controls import Rules
 from ripieno.ensembles import Invoker
 from ripieno.exceptions import InputError, nearest
 from ripieno.gathering import Gathered, Places, prefix_of
+from ripieno.naming import unprefixed
 from ripieno.owning import reason
 
 
@@ -80,9 +81,9 @@ def suggest_tool(text: str, pairs: Sequence[str], gathered: Gathered) -> InputEr
     """The error for a tool that was named without its ensemble, with the command that was probably meant."""
     names: dict[str, str] = {}
     for descriptor in gathered.ensembles:
-        prefix = f"{prefix_of(descriptor)}__"
-        if len(prefix) > 2 and text.startswith(prefix):
-            names[text] = f"{descriptor.name}.{text.removeprefix(prefix)}"
+        tool = unprefixed(text, prefix_of(descriptor))
+        if tool is not None:
+            names[text] = f"{descriptor.name}.{tool}"
         for _, invoker, exposed in exposed_names(descriptor):
             names.setdefault(invoker.name, f"{descriptor.name}.{invoker.name}")
             names.setdefault(exposed, f"{descriptor.name}.{invoker.name}")

@@ -7,6 +7,7 @@ from ripieno.cli.auditing import exposed_names
 from ripieno.exceptions import NameAbsence
 from ripieno.gathering import Gathered, prefix_of
 from ripieno.loading import Layer, load_ensembles
+from ripieno.naming import unprefixed
 from ripieno.scores import Score
 from ripieno.toolset import DATA
 
@@ -45,8 +46,8 @@ def wanted_ensembles(score: Score, gathered: Gathered) -> tuple[WantedEnsemble, 
     left = dict.fromkeys(score.tools)
     for descriptor in (*gathered.ensembles, *demo.values()):
         declared = {name for _, _, name in exposed_names(descriptor)}
-        prefix = f"{prefix_of(descriptor)}__" if descriptor.connection is not None else ""
-        tools = tuple(name for name in left if name in declared or (len(prefix) > 2 and name.startswith(prefix)))
+        prefix = prefix_of(descriptor) if descriptor.connection is not None else ""
+        tools = tuple(name for name in left if name in declared or unprefixed(name, prefix) is not None)
         for name in tools:
             del left[name]
         if tools:

@@ -21,6 +21,7 @@ from typing import Any
 
 from ripieno.descriptors.tables import EMPTY
 from ripieno.exceptions import ProviderFailure, ProviderUnreachable, WireInvalidity
+from ripieno.hiding import hide
 from ripieno.processors import Native, Natives
 from ripieno.protocols.refusals import refusal
 from ripieno.protocols.splitting import EVENT_BYTES, read_object, split
@@ -57,11 +58,7 @@ class Endpoint:
 
     def hide(self, text: str) -> str:
         """The text without this endpoint's key, and without the values of its headers."""
-        secrets = [self.key or "", *self.headers.values()]
-        for secret in sorted(map(str.strip, secrets), key=len, reverse=True):
-            if len(secret) >= 8:
-                text = text.replace(secret, "[hidden]")
-        return text
+        return hide(text, [self.key or "", *self.headers.values()])
 
 
 class HttpTransport:

@@ -5,7 +5,9 @@ The reader of the SDK is quadratic and has no bound (measured).
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+
+from ripieno.descriptors.tables import EMPTY
 
 #: Bytes of the longest line that is read.
 LINE_LIMIT = 16 * 1024 * 1024
@@ -67,5 +69,10 @@ def answered(line: bytes) -> int | None:
 
 def unusable(identifier: int) -> bytes:
     """A message that stands for an answer that cannot be used, so that nobody waits for it."""
-    error = {"code": PARSE_ERROR, "message": UNUSABLE}
+    return failure(identifier, PARSE_ERROR, UNUSABLE)
+
+
+def failure(identifier: int | None, code: int, message: str, more: Mapping[str, object] = EMPTY) -> bytes:
+    """An error of the protocol, as the SDK reads it; ``more`` are further members of the error."""
+    error = {"code": code, "message": message, **more}
     return json.dumps({"jsonrpc": "2.0", "id": identifier, "error": error}).encode()

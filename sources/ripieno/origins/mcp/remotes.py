@@ -7,7 +7,6 @@ transport that answers such a request itself, with an error that says what is kn
 import asyncio
 import contextlib
 import importlib
-import json
 import secrets
 import urllib.parse
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
@@ -17,8 +16,9 @@ from typing import Any
 import httpx2
 
 from ripieno.descriptors.tables import is_table
+from ripieno.hiding import hide
 from ripieno.origins.mcp.cleaning import clean
-from ripieno.origins.mcp.framing import LINE_LIMIT, PARSE_ERROR
+from ripieno.origins.mcp.framing import LINE_LIMIT, PARSE_ERROR, failure
 from ripieno.origins.mcp.measuring import VALUES, Values
 from ripieno.origins.mcp.peers import Loss, Peer
 from ripieno.origins.mcp.settings import ServerSettings
@@ -48,7 +48,7 @@ class Remote(Peer):
         self._sse = settings.transport == "sse"
         #: Statuses that mean something to whoever sees the answer next.
         self.meant = frozenset({404}) if settings.oauth is None else frozenset({401, 403, 404})
-        self._secrets = [part for value in hidden for part in value.split() if len(part) >= 8]
+        self._secrets = [part for value in hidden for part in value.split()]
         self.client: httpx2.AsyncClient | None = None
         #: The last answer that was a refusal, in words.
         self.refusal: str | None = None
@@ -99,9 +99,7 @@ class Remote(Peer):
 
     def hide(self, text: str) -> str:
         """The text without the values of headers, and without what a terminal would obey."""
-        for secret in self._secrets:
-            text = text.replace(secret, "[hidden]")
-        return clean(text)[0]
+        return clean(hide(text, self._secrets))[0]
 
     def begin(self) -> None:
         """A request is sent that has an answer."""
@@ -234,10 +232,8 @@ def _kind(response: httpx2.Response) -> str:
 
 def _answer(request: httpx2.Request, status: int, message: str, loss: Loss | None) -> httpx2.Response:
     """An error of the protocol, as the SDK reads it; the request gets its identifier there."""
-    error: dict[str, object] = {"code": _CONNECTION_CLOSED if loss else _INTERNAL_ERROR, "message": message}
-    if loss:
-        error["data"] = {_MARK: loss}
-    content = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
+    code = _CONNECTION_CLOSED if loss else _INTERNAL_ERROR
+    content = failure(None, code, message, {"data": {_MARK: loss}} if loss else {})
     return httpx2.Response(status, headers={"content-type": "application/json"}, content=content, request=request)
 
 
