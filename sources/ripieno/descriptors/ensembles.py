@@ -14,7 +14,7 @@ from ripieno.descriptors.invokers import (
     Surround,
     read_item,
 )
-from ripieno.descriptors.keys import Key, Table
+from ripieno.descriptors.keys import Key, Table, description_key
 from ripieno.descriptors.kinds import Elements, Flag, Free, Named, Text, plain
 from ripieno.descriptors.policy import CALL_KEYS, ENABLED, POLICY_KEYS, make_policy
 from ripieno.descriptors.positions import Path
@@ -130,13 +130,7 @@ _HEADER_DEFAULTS: dict[str, Any] = {
 
 HEADER_KEYS = (
     Key(name="name", kind=ENSEMBLE_NAME, documentation="Its name, of which there is one.", required=True, example="io"),
-    Key(
-        name="description",
-        kind=Text(blank=True),
-        documentation="What it is for, for people.",
-        default="",
-        example="Reads and writes files",
-    ),
+    description_key("What it is for, for people.", "Reads and writes files"),
     ENABLED,
     Key(
         name="required",

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from frozendict import frozendict
 
-from ripieno.descriptors.kinds import INVALID, Kind, refuse
+from ripieno.descriptors.kinds import INVALID, Kind, Text, refuse
 from ripieno.descriptors.positions import Path
 from ripieno.descriptors.problems import Problems, describe, dotted, is_slip, spelling
 from ripieno.descriptors.tables import EMPTY, is_table
@@ -125,6 +125,11 @@ class Table:
         if self.required:
             schema["required"] = list(self.required)
         return schema
+
+
+def description_key(documentation: str, example: str) -> Key:
+    """The key under which a file says for people what it is about; it may be left out."""
+    return Key(name="description", kind=Text(blank=True), documentation=documentation, default="", example=example)
 
 
 def _property(key: Key) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ripieno.descriptors.ensembles import ENSEMBLE_NAME
-from ripieno.descriptors.keys import Key, Table
-from ripieno.descriptors.kinds import Several, Text
+from ripieno.descriptors.keys import Key, Table, description_key
+from ripieno.descriptors.kinds import Several
 from ripieno.descriptors.problems import Problems, Source
 from ripieno.exceptions import Problem
 
@@ -33,13 +33,7 @@ HEADER = Table(
     documentation="A named selection of ensembles.",
     keys=(
         Key(name="name", kind=ENSEMBLE_NAME, documentation="Its name.", required=True, example="minimal"),
-        Key(
-            name="description",
-            kind=Text(blank=True),
-            documentation="What it is for, for people.",
-            default="",
-            example="Files, and nothing else",
-        ),
+        description_key("What it is for, for people.", "Files, and nothing else"),
         Key(
             name="ensembles",
             kind=Several(item=ENSEMBLE_NAME, items="names of ensembles", once=True),

@@ -7,7 +7,7 @@ from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.descriptors.keys import UNSET, Key, Table
+from ripieno.descriptors.keys import UNSET, Key, Table, description_key
 from ripieno.descriptors.kinds import Flag, Kind, Named, Number, Several, Text
 from ripieno.descriptors.positions import Path
 from ripieno.descriptors.problems import Problems, Source
@@ -117,13 +117,7 @@ _PROTOCOL_KEY = Key(
     name="protocol", kind=_PROTOCOL, documentation="The wire format that it speaks.", required=True, example="prompted"
 )
 ENDPOINT_KEYS = (
-    Key(
-        name="description",
-        kind=Text(blank=True),
-        documentation="What it is, for people.",
-        default="",
-        example="The server in the cellar",
-    ),
+    description_key("What it is, for people.", "The server in the cellar"),
     Key(
         name="base_url",
         kind=Text(pattern=r"(?:https?://|\{env:)[^\s]+", shape='a URL such as "https://example.org/v1"'),

@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 from frozendict import frozendict
 
-from ripieno.descriptors.keys import Key, Table
+from ripieno.descriptors.keys import Key, Table, description_key
 from ripieno.descriptors.kinds import Flag, Free, Number, Several, Text
 from ripieno.descriptors.problems import Problems, Source
 from ripieno.exceptions import ConfigurationInvalidity
@@ -20,13 +20,7 @@ HEADER = Table(
     documentation="The score as a whole.",
     keys=(
         Key(name="name", kind=Text(), documentation="Its name.", required=True, example="demo"),
-        Key(
-            name="description",
-            kind=Text(blank=True),
-            documentation="What it shows, for people.",
-            default="",
-            example="Reads a file and says what it begins with",
-        ),
+        description_key("What it shows, for people.", "Reads a file and says what it begins with"),
         Key(
             name="prompt",
             kind=Text(blank=True),
