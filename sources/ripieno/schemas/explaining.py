@@ -5,7 +5,7 @@ doubles with each level where a recursive schema applies itself twice (38 s at d
 only into what is invalid, asks the compiled subschemas, and stops at ten problems.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jsonschema_rs
@@ -25,14 +25,13 @@ from ripieno.schemas.describing import (
     type_of,
     types_of,
 )
+from ripieno.schemas.parts import REMAINING, declared_in, parts_of
 from ripieno.schemas.pieces import Pieces
-from ripieno.schemas.walking import IN_PLACE, REFERENCES, Edge, Node, is_mapping, is_sequence
+from ripieno.schemas.walking import REFERENCES, Edge, Node, is_mapping
 
 MAX_PROBLEMS = 10
 #: Known names that an unknown one is compared with.
 _COMPARED = 300
-#: Keywords about properties that no other keyword speaks of.
-_REMAINING = ("additionalProperties", "unevaluatedProperties")
 
 
 def explain(pieces: Pieces, value: Any, levels: int) -> tuple[SchemaProblem, ...]:
@@ -132,32 +131,15 @@ class _Explanation:
     def _of_parts(self, node: Node, edge: Edge, value: Any, place: str, levels: int) -> Iterator[SchemaProblem]:
         """What a keyword's subschema refuses about the parts of a value."""
         keyword, key, below = edge
-        parts: Iterable[tuple[str | int, Any]] = ()
-        if is_mapping(value):
-            parts = ((name, value[name]) for name in self._names(node, keyword, key, value))
-        elif is_sequence(value):
-            parts = ((index, value[index]) for index in _indices(node, keyword, key, len(value)))
-        for part, item in parts:
+        for part, item in parts_of(self._pieces, node, keyword, key, value):
             if keyword == "propertyNames":
                 if not self._pieces.fits(below, part):
                     predicate = "has a name that is not allowed."
                     yield problem_of("invalid_value", beneath(place, part), predicate, expectation(below))
-            elif below.schema is False and keyword in _REMAINING:
+            elif below.schema is False and keyword in REMAINING:
                 yield _unknown(node, str(part), place)
             elif not self._pieces.fits(below, item):
                 yield from self.problems(below, item, beneath(place, part), levels)
-
-    def _names(self, node: Node, keyword: str, key: str | int | None, value: Mapping[str, Any]) -> Iterable[str]:
-        """The properties that a keyword's subschema is about."""
-        matches = self._pieces.matches
-        if keyword == "properties":
-            return (str(key),) if key in value else ()
-        if keyword == "patternProperties":
-            return (name for name in value if matches(str(key), name))
-        if keyword in _REMAINING:
-            known, patterns = _declared(node, everywhere=keyword == "unevaluatedProperties")
-            return (name for name in value if name not in known and not any(matches(one, name) for one in patterns))
-        return value if keyword == "propertyNames" else ()
 
 
 def _described(kind: jsonschema_rs.ValidationErrorKind, node: Node, value: Any, place: str) -> SchemaProblem:
@@ -182,7 +164,7 @@ def _described(kind: jsonschema_rs.ValidationErrorKind, node: Node, value: Any, 
 
 
 def _unknown(node: Node, name: str, place: str) -> SchemaProblem:
-    known = tuple(_declared(node, everywhere="unevaluatedProperties" in node.schema)[0])[:_COMPARED]
+    known = tuple(declared_in(node, everywhere="unevaluatedProperties" in node.schema)[0])[:_COMPARED]
     near = nearest(name[:80], known)
     expected = near[0] if near else cut(", ".join(known))
     if near:
@@ -207,30 +189,3 @@ def _admits(node: Node, kind: str) -> bool:
 
 def _is_fixed(node: Node) -> bool:
     return is_mapping(node.schema) and ("const" in node.schema or "enum" in node.schema)
-
-
-def _indices(node: Node, keyword: str, key: str | int | None, length: int) -> range:
-    """The items that a keyword's subschema is about."""
-    if isinstance(key, int) and keyword in ("prefixItems", "items"):
-        return range(key, min(key + 1, length))
-    listed = node.schema.get("prefixItems" if keyword == "items" else "items", ())
-    if keyword == "items" or (keyword == "additionalItems" and is_sequence(listed)):
-        return range(len(listed), length)
-    return range(0)
-
-
-def _declared(node: Node, *, everywhere: bool) -> tuple[dict[str, None], list[str]]:
-    """Names and patterns of the properties that a subschema declares, or it and all that it applies in place."""
-    names: dict[str, None] = {}
-    patterns: list[str] = []
-    seen, waiting = {node}, [node]
-    for one in waiting:
-        for keyword, key, below in one.edges:
-            if keyword == "properties":
-                names[str(key)] = None
-            elif keyword == "patternProperties":
-                patterns.append(str(key))
-            elif everywhere and keyword in IN_PLACE and below not in seen:
-                seen.add(below)
-                waiting.append(below)
-    return names, patterns

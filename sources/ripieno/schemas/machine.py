@@ -44,9 +44,19 @@ class Machine:
     def explain(self, value: Any) -> tuple[SchemaProblem, ...]:
         """Why ``value`` is refused. The more work it makes, the less far this descends."""
         from ripieno.schemas.explaining import explain
+
+        work = max(1, self.costs.whole.times(size_of(value)))
+        return explain(self._divided(), value, min(_MAX_LEVELS, max(2, 2 * BUDGET // work)))
+
+    def coerce(self, value: Any) -> Any:
+        """What ``value``, which is refused, was meant to be; the same object when nothing of the kind fits."""
+        from ripieno.schemas.coercing import coerce
+
+        return coerce(self._divided(), value, self.costs.whole)
+
+    def _divided(self) -> Any:
         from ripieno.schemas.pieces import Pieces
 
         if self._pieces is None:
             self._pieces = Pieces(self._schema, self._dialect, self._options)
-        work = max(1, self.costs.whole.times(size_of(value)))
-        return explain(self._pieces, value, min(_MAX_LEVELS, max(2, 2 * BUDGET // work)))
+        return self._pieces

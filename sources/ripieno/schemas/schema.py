@@ -108,6 +108,27 @@ class Schema:
             return (problem_of("invalid_value", "", f"is not JSON. {_reason(arguments, error)}", "JSON"),)
         return machine.explain(arguments)
 
+    def coerce(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What arguments that are refused were meant to be, where a wire cannot say them as they are.
+
+        Null for a property that is absent, JSON in a text, a list of ``{"key", "value"}`` for a map: each only at a
+        place that the schema refuses, and all together only if the schema accepts what they make, which has its
+        defaults then. Otherwise the same object.
+        """
+        plain = thaw(arguments)
+        machine = self._machine
+        try:
+            if machine.costs.heavy and _excess(machine.costs, plain):
+                return arguments
+            encode(plain)
+        except (TypeError, ValueError):
+            return arguments
+        coerced = machine.coerce(plain)
+        if coerced is plain:
+            return arguments
+        coerced = self.complete(coerced)
+        return arguments if self.validate(coerced) else coerced
+
     def complete(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """The arguments with defaults for what they leave out, also in nested objects that they have.
 
