@@ -23,16 +23,19 @@ from ripieno.exceptions import (
     NameAbsence,
     Problem,
     RipienoError,
+    explain_absence,
 )
-from ripieno.execution import Execution, Recorder
+from ripieno.execution import Execution
+from ripieno.fallback import FallbackModel
 from ripieno.gathering import Gathered, Places, gather, prefix_of
 from ripieno.loading import locate
+from ripieno.models import Model
 from ripieno.naming import split
 from ripieno.offers import Offer
 from ripieno.opening import needed_origins, opener
 from ripieno.processes import LocalSpawner, Spawner
-from ripieno.processors import Model
 from ripieno.providers import Providers
+from ripieno.recording import Recorder
 from ripieno.trust import Project
 
 
@@ -64,6 +67,7 @@ class Assembly:
         self.gathered = gathered
         self.configuration = gathered.configuration
         self.ensembles: tuple[Ensemble, ...] = ()
+        self._starting: tuple[Ensemble, ...] = ()
         self.absences: tuple[Absence, ...] = tuple(
             Absence(name=one.name, reason=one.reason, file=one.file) for one in gathered.left_out
         )
@@ -76,6 +80,7 @@ class Assembly:
             secrets=variables,
             alert=self._note,
             pins=gathered.pins,
+            allow=self.configuration.environment,
         )
         self.execution = Execution(
             limits=self.configuration.limits,
@@ -84,7 +89,12 @@ class Assembly:
             recorder=recorder,
             surroundings=self.surroundings,
         )
-        self._providers = Providers(gathered.providers, protocol=self._protocol, secrets=variables)
+        self._providers = Providers(
+            gathered.providers,
+            protocol=self._protocol,
+            secrets=variables,
+            caution=self.configuration.breaker,
+        )
 
     def _note(self, alert: Alert) -> None:
         self.alerts.append(alert)
@@ -103,6 +113,11 @@ class Assembly:
             raise AssemblyFailure("Start-up failed:", failures)
         await self._connect(ensembles)
         return self
+
+    @property
+    def connecting(self) -> tuple[str, ...]:
+        """The names of the ensembles that entering still waits for."""
+        return tuple(one.name for one in self._starting if one.state == "connecting")
 
     async def __aexit__(self, *details: object) -> None:
         await _disconnect(self.ensembles)
@@ -140,6 +155,7 @@ class Assembly:
 
     async def _connect(self, ensembles: Sequence[Ensemble]) -> None:
         """All at once. An optional one that fails is left out, with its reason; a required one ends the start."""
+        self._starting = tuple(ensembles)
         failures: list[RipienoError] = []
         connected: list[Ensemble] = []
         for ensemble, outcome in zip(ensembles, await _connect(ensembles), strict=True):
@@ -148,8 +164,9 @@ class Assembly:
             elif ensemble.required:
                 failures.append(outcome)
             else:
-                self.absences += (Absence(name=ensemble.name, reason=str(outcome)),)
-                self._note(Alert(message=f"Ensemble {ensemble.name!r} is left out: {outcome}"))
+                why = explain_absence(ensemble.name, outcome)
+                self.absences += (Absence(name=ensemble.name, reason=why),)
+                self._note(Alert(message=f"Ensemble {ensemble.name!r} is left out: {why}"))
         try:
             Offer.of(connected)
         except ConfigurationInvalidity as clash:
@@ -165,6 +182,11 @@ class Assembly:
         for ensemble in self.ensembles:
             if ensemble.name == name:
                 return ensemble
+        for one in self.absences:
+            if one.name == name and one.file is None:
+                # The rest of it, lines of the server among them, was told when it happened.
+                first = one.reason.partition("\n")[0]
+                raise NameAbsence("ensemble", name, left_out=f"could not be connected: {first}")
         reasons = [one.reason for one in self.absences if one.name == name]
         if not reasons and name in self.gathered.known:
             reasons = ["It is known, and does not play: name it under [ensembles] enabled."]
@@ -178,11 +200,25 @@ class Assembly:
         return self.access_ensemble(ensemble).access_invoker(tool)
 
     def access_model(self, identity: str | None = None) -> Model:
-        """The model ``provider/model``, or the default one. Errors: ``InputError`` with what to do."""
-        chosen = identity or self.configuration.model
-        if chosen is None:
+        """The model ``provider/model``; or the default one, with those that are asked where it cannot be had.
+
+        Errors: ``InputError`` with what to do.
+        """
+        if identity:
+            return self._providers.access_model(identity)
+        return self._chain(self.configuration.model, self.configuration.fallback)
+
+    def _chain(self, identity: str | None, fallback: Sequence[str]) -> Model:
+        if identity is None:
             raise InputError('No model is named. Name one, or set default = "provider/model" under [model].')
-        return self._providers.access_model(chosen)
+        return FallbackModel.of([self._providers.access_model(one) for one in dict.fromkeys((identity, *fallback))])
+
+    def _model_of(self, agent: AgentDescriptor) -> Model:
+        """The model of an agent, or the default one, with what the agent says is to be asked instead."""
+        default = self.configuration
+        identity = agent.model or default.model
+        fallback = default.fallback if agent.model in (None, default.model) else ()
+        return self._chain(identity, fallback if agent.fallback is None else agent.fallback)
 
     def access_agent(self, name: str) -> AgentDescriptor:
         """The agent of that name. Errors: ``NameAbsence``."""
@@ -208,15 +244,15 @@ class Assembly:
         """
         playing = self.ensembles if ensembles is None else tuple(ensembles)
         limits = None
-        identity = model
+        chosen = model if isinstance(model, Model) else None
         if agent is not None:
             descriptor = self.access_agent(agent)
-            identity = model or descriptor.model
+            chosen = chosen or (None if model else self._model_of(descriptor))
             supervisor = supervisor or descriptor.instructions or None
             tools = descriptor.tools if tools is None else tools
             controls = controls or descriptor.controls
             limits = descriptor.limits
-        chosen = identity if isinstance(identity, Model) else self.access_model(identity)
+        chosen = chosen or self.access_model(None if isinstance(model, Model) else model)
         Offer.of(playing, tools=tools)
         return conduct(
             chosen,

@@ -4,8 +4,9 @@ Whatever the tool does (raise, exit, hang, swallow its cancellation, return nons
 """
 
 import asyncio
+import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from frozendict import frozendict
@@ -38,7 +39,10 @@ class Call:
         "_context",
         "_ending",
         "_entered",
+        "_latest",
+        "_left",
         "_limit",
+        "_pauses",
         "_settled",
         "_task",
         "_thread",
@@ -59,6 +63,7 @@ class Call:
         context: Context,
         arguments: dict[str, Any],
         timeout: float,
+        latest: float | None,
         limit: int,
         early: bool,
         settled: Callable[["Call"], None],
@@ -79,10 +84,13 @@ class Call:
         self._thread = threading.get_ident()
         loop = asyncio.get_running_loop()
         self.result: asyncio.Future[ResultCanister] = loop.create_future()
-        timer = loop.call_later(timeout, self._expire)
-        self._timer: asyncio.TimerHandle | None = timer
-        context.deadline = timer.when()
-        self._began = timer.when() - timeout
+        self._began = now = loop.time()
+        #: When the run's own time ends; whoever is waited for does not make it longer.
+        self._latest = None if latest is None else now + latest
+        self._pauses = 0
+        self._left = timeout
+        self._timer: asyncio.TimerHandle | None = None
+        self._set_timer(now + timeout)
         self._task = loop.create_task(self._run())
 
     async def _run(self) -> None:
@@ -110,6 +118,29 @@ class Call:
                 self._succeed(value)
             except Exception as nonsense:
                 self._fail(nonsense)
+
+    @contextlib.contextmanager
+    def paused(self) -> Generator[None, None, None]:
+        """While a person is waited for: the time of the call does not pass, and that of the run does."""
+        loop = self.result.get_loop()
+        if not self._pauses and self._timer is not None:
+            self._left = max(self._timer.when() - loop.time(), 0.0)
+            self._set_timer(None)
+        self._pauses += 1
+        try:
+            yield
+        finally:
+            self._pauses -= 1
+            if not self._pauses and self._ending is None and not self.result.done():
+                self._set_timer(loop.time() + self._left)
+
+    def _set_timer(self, when: float | None) -> None:
+        """The call ends then, or when its run has no time left; ``when`` is None while its own time stands still."""
+        self._cancel_timer()
+        ends = [one for one in (when, self._latest) if one is not None]
+        if ends:
+            self._timer = self.result.get_loop().call_at(min(ends), self._expire)
+        self._context.deadline = min(ends, default=None)
 
     def tell(self, notify: Callable[[Event], None], event: Event) -> None:
         """Tells an event of this call, from whichever thread; nothing is told of it after its result."""

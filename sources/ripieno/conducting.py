@@ -3,13 +3,13 @@
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Generator, Sequence
 from typing import Any
 
-from ripieno.canisters import Canister, SupervisorCanister
+from ripieno.canisters import Canister, SupervisorCanister, UserCanister
 from ripieno.channels import Channel
 from ripieno.controls import Controls, Finish, Limits
-from ripieno.conversations import Conversation
+from ripieno.conversations import NO_USAGE, Conversation, Usage
 from ripieno.ensembles import Ensemble, Invoker
 from ripieno.events import (
     Alert,
@@ -23,11 +23,13 @@ from ripieno.events import (
 )
 from ripieno.exceptions import InputError, RipienoError, ToolExecutionFailure, UsageError, WireInvalidity
 from ripieno.execution import Circumstances, Execution
+from ripieno.iterating import Iteration, settled
 from ripieno.limiting import Budget
+from ripieno.models import Model
 from ripieno.offers import Offer
 from ripieno.owning import reason
-from ripieno.processors import Model
 from ripieno.scheduling import Turn
+from ripieno.tokens import ReportedTokenizer, TokenCount
 
 #: Drivers under way: a task that nobody refers to could vanish in the middle.
 _DRIVERS: set[asyncio.Task[None]] = set()
@@ -64,6 +66,7 @@ class Run:
         self._budget = Budget(self._limits)
         self._channel = Channel()
         self._memory: dict[object, Any] = {}
+        self._tokenizer = ReportedTokenizer()
         self._task: asyncio.Task[None] | None = None
         self._driving = False
         self._cancelled = False
@@ -81,7 +84,7 @@ class Run:
             raise UsageError("This run has begun without a listener; iterate it before it is awaited.")
         self._iterated = True
         self._channel.open = True
-        return _Events(self._channel, self._begin, self._wait, self._leave)
+        return Iteration(self._channel, self._begin, self._wait, self._leave)
 
     def __await__(self) -> Generator[Any, None, Conversation]:
         # Whoever waits here takes no events meanwhile: the driver must not wait for that.
@@ -100,7 +103,12 @@ class Run:
     async def __aexit__(self, *details: object) -> None:
         if self._task is not None and not self._task.done():
             self.cancel()
-            await _until(self._task)
+            await settled(self._task)
+
+    @property
+    def context(self) -> TokenCount:
+        """The tokens that the conversation takes so far, with its tools: how full the model's context is."""
+        return self._tokenizer.count(self.conversation.canisters, self._offer)
 
     def cancel(self) -> None:
         """Stops the run. Every call that was started still gets its result, within two seconds."""
@@ -132,7 +140,7 @@ class Run:
             if task.done():
                 raise
             self.cancel()
-            await _until(task)
+            await settled(task)
             raise
         return self.conversation
 
@@ -173,13 +181,24 @@ class Run:
             raise InputError(f"These invocations wait for their results: {names}. Say those first.")
         for kind, count in self.model.left_out(self.conversation.canisters).items():
             self._channel.put(Alert(message=f"{count} of {kind} cannot be sent to {self.model.identity}: left out."))
-        controls = self._controls
+        controls, urged = self._controls, False
         while not self._cancelled and self._budget.admits_turn():
             finish = await self._turn(controls)
+            if finish == "stop" and controls.forced() and not urged:
+                urged = True
+                self._urge(controls)
+                continue
             if finish != "invocations":
                 return finish
             controls = controls.relaxed()
         return "cancelled" if self._cancelled else "limit"
+
+    def _urge(self, controls: Controls) -> None:
+        """Says once more what the model was told by its request, or, where its wire has no word for it, by a prompt."""
+        wanted = "one of the tools" if controls.tool_choice == "required" else f"the tool {controls.tool_choice}"
+        self._channel.put(Alert(message=f"{self.model.identity} did not call {wanted}, and is asked once more."))
+        said = UserCanister.of(f"Call {wanted} now. An answer without a call is none.")
+        self.conversation = self.conversation.replace(canisters=(*self.conversation.canisters, said))
 
     async def _turn(self, controls: Controls) -> Finish:
         """One turn, with the results of its calls; it stands in the conversation when this returns or raises."""
@@ -198,6 +217,7 @@ class Run:
             around=around,
             budget=self._budget,
             allowed=() if controls.tool_choice == "none" else controls.allowed_tools,
+            single=controls.parallel is False,
         )
         clock = asyncio.timeout(self._budget.seconds)
         try:
@@ -239,7 +259,7 @@ class Run:
                     if isinstance(event, InvocationSealed | ContentSealed):
                         sealed.append(event)
                     elif isinstance(event, TurnBegan):
-                        event = TurnBegan(model=self.model.identity, turn=number)  # noqa: PLW2901
+                        event = TurnBegan(model=event.model or self.model.identity, turn=number)  # noqa: PLW2901
                     elif isinstance(event, TurnEnded):
                         event = ended = dataclasses.replace(event, turn=number)  # noqa: PLW2901
                     channel.put(event)
@@ -249,7 +269,6 @@ class Run:
                         await channel.room()
         if ended is None:
             raise WireInvalidity(self.model.provider.name, "The answer had no end.")
-        self._budget.spend(ended.usage)
         return sealed, ended
 
     def _refresh(self) -> Offer:
@@ -276,11 +295,21 @@ class Run:
             for entry in turn.entries
             if entry.invoker is not None and entry.invoker.hosted == "caller" and entry.result is None
         )
+        before = self.conversation.canisters
+        self._budget.spend(self._count(before, canisters) if ended.usage == NO_USAGE else ended.usage)
         self.conversation = self.conversation.replace(
-            canisters=self.conversation.canisters + canisters + results,
+            canisters=before + canisters + results,
             open=waiting,
             usage=self.conversation.usage + ended.usage,
         )
+        self._tokenizer.learn(before + canisters, ended.usage)
+
+    def _count(self, before: Sequence[Canister], canisters: Sequence[Canister]) -> Usage:
+        """An estimate of a turn's tokens, where nobody counted them and a limit is set."""
+        if self._limits.tokens is None:
+            return NO_USAGE
+        estimate = self._tokenizer.count
+        return Usage(input_tokens=estimate(before, self._offer).tokens, output_tokens=estimate(canisters).tokens)
 
     def _judge(self, turn: Turn, finish: Finish, *, contents: bool) -> Finish:
         """What the results of a turn mean for the run. Errors: ``ToolExecutionFailure``."""
@@ -297,48 +326,12 @@ class Run:
             # would only say the same.
             return finish if contents else "stop"
         for entry in turn.entries:
-            if entry.accomplished:
-                self.conversation = self.conversation.replace(submission=entry.invocation)
+            if entry.accomplished and entry.call is not None:
+                self.conversation = self.conversation.replace(submission=entry.call.invocation)
                 return "terminal"
         if self.conversation.open:
             return "open"
         return "limit" if self._budget.exhausted is not None else finish
-
-
-class _Events(AsyncIterator[Event]):
-    """The one iteration over a run. When it is dropped, as ``break`` drops it, the run is left."""
-
-    def __init__(
-        self,
-        channel: Channel,
-        begin: Callable[[], asyncio.Task[None]],
-        wait: Callable[[], Awaitable[Conversation]],
-        leave: Callable[[], None],
-    ) -> None:
-        self._channel = channel
-        self._begin = begin
-        self._wait = wait
-        self._leave = leave
-        self._done = False
-
-    async def __anext__(self) -> Event:
-        task = self._begin()
-        try:
-            event = await self._channel.get()
-        except asyncio.CancelledError:
-            self._done = True
-            self._leave()
-            await _until(task)
-            raise
-        if event is not None:
-            return event
-        self._done = True
-        await self._wait()
-        raise StopAsyncIteration
-
-    def __del__(self) -> None:
-        if not self._done:
-            self._leave()
 
 
 def _retire(task: asyncio.Task[None]) -> None:
@@ -346,18 +339,6 @@ def _retire(task: asyncio.Task[None]) -> None:
     if not task.cancelled():
         # Whoever broke out of the loop does not ask for it; whoever awaits gets it all the same.
         task.exception()
-
-
-async def _until(task: asyncio.Task[None]) -> None:
-    """Waits for a cancelled driver, which ends within the grace; a cancellation of ours is raised after that."""
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait((task,))
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
 
 
 def conduct(

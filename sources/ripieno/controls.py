@@ -14,8 +14,9 @@ class Controls:
     """Controls of one turn. What is None is left to the provider.
 
     ``tool_choice`` is ``auto``, ``none``, ``required``, or the exposed name of one tool; the last two hold for
-    the first turn of a run. ``allowed_tools`` are the exposed names that may be called while all stay visible:
-    None allows all, an empty tuple none.
+    the first turn of a run, and a model that makes no call all the same is asked once more. ``allowed_tools`` are
+    the exposed names that may be called while all stay visible: None allows all, an empty tuple none. ``strict``
+    asks the provider to hold arguments to their schemas, as far as it can say them; None is plain.
     """
 
     temperature: float | None = None
@@ -27,6 +28,7 @@ class Controls:
     tool_choice: str | None = None
     allowed_tools: tuple[str, ...] | None = None
     parallel: bool | None = None
+    strict: bool | None = None
 
     def forced(self) -> bool:
         """Whether the model has no choice but to call a tool."""
@@ -42,7 +44,7 @@ class Limits:
     """How far a run may go. A limit that is reached refuses further calls; it never raises.
 
     ``wall`` is in seconds, ``output`` in bytes a result (None: each invoker's own), ``tokens`` counts what the
-    provider reports, input and output together.
+    provider reports, input and output together; where it reports nothing, an estimate.
     """
 
     turns: int = 20

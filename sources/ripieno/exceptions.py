@@ -112,11 +112,18 @@ def nearest(name: str, known: Iterable[str], count: int = 3) -> tuple[str, ...]:
 
 
 class NameAbsence(InputError, LookupError):
-    """Nothing of that kind has that name; ``nearest`` has the most similar names, best first."""
+    """Nothing of that kind has that name; ``nearest`` has the most similar names, best first.
 
-    def __init__(self, kind: str, name: str, known: Iterable[str] = (), *, hint: str = "") -> None:
+    ``left_out`` says why something that has it is not there: it takes the place of other names, which nobody meant.
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str] = (), *, hint: str = "", left_out: str = "") -> None:
         self.kind = kind
         self.name = name
+        if left_out:
+            self.nearest: tuple[str, ...] = ()
+            super().__init__(f"The {kind} {name!r} {left_out}")
+            return
         names = sorted(known)
         self.nearest = nearest(name, names)
         if self.nearest:
@@ -154,12 +161,21 @@ class AssemblyFailure(ExceptionGroup[RipienoError], RipienoError):
 
 
 class ConnectionFailure(RipienoError):
-    """An ensemble could not connect, or its connection was lost."""
+    """An ensemble could not connect, or its connection was lost. ``explanation`` is the message without its name."""
 
     def __init__(self, ensemble: str, reason: str, *, hint: str = "") -> None:
         self.ensemble = ensemble
         self.reason = reason
-        super().__init__(f"Ensemble {ensemble!r}: {reason}" + (f" {hint}" if hint else ""))
+        # What ends in an address or in somebody else's lines would run into the hint.
+        self.explanation = ("\n" if "\n" in reason else " ").join(part for part in (reason, hint) if part)
+        super().__init__(f"Ensemble {ensemble!r}: {self.explanation}")
+
+
+def explain_absence(ensemble: str, failure: Exception) -> str:
+    """Why an ensemble is not there, to follow its name, which is not said again."""
+    if isinstance(failure, ConnectionFailure) and failure.ensemble == ensemble:
+        return failure.explanation
+    return str(failure)
 
 
 class PluginFailure(RipienoError):
@@ -176,32 +192,73 @@ class UsageError(RipienoError):
 
 
 class ProviderFailure(RipienoError):
-    """A model endpoint failed. ``provider`` is its name, ``hint`` what to do next."""
+    """A model endpoint failed. ``provider`` is its name, ``hint`` what to do next.
 
-    def __init__(self, provider: str, reason: str, *, hint: str = "") -> None:
+    ``category`` is one of seed 000, section 7.1. ``retryable`` says whether the same request may do better in a moment,
+    ``after`` how many seconds from now its server wants to be left alone (None where it does not say).
+    """
+
+    def __init__(
+        self,
+        provider: str,
+        reason: str,
+        *,
+        hint: str = "",
+        category: str = "execution",
+        retryable: bool = False,
+        after: float | None = None,
+    ) -> None:
+        super().__init__(provider, reason)
         self.provider = provider
         self.reason = reason
         self.hint = hint
-        super().__init__(f"Provider {provider!r}: {reason}" + (f" {hint}" if hint else ""))
+        self.category = category
+        self.retryable = retryable
+        self.after = after
+
+    def __str__(self) -> str:
+        return f"Provider {self.provider!r}: {self.reason}" + (f" {self.hint}" if self.hint else "")
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether another model may do: nothing is wrong with the request, as far as anybody knows."""
+        return self.retryable or self.category in ("network", "timeout", "quota")
 
 
 class ProviderUnreachable(ProviderFailure):
-    """No connection could be made, or it was lost before a terminal event."""
+    """No connection could be made, it was lost before a terminal event, or it is not tried for now."""
+
+    def __init__(
+        self, provider: str, reason: str, *, hint: str = "", category: str = "network", retryable: bool = True
+    ) -> None:
+        super().__init__(provider, reason, hint=hint, category=category, retryable=retryable)
 
 
 class ProviderRefusal(ProviderFailure):
     """The endpoint answered with an error. ``status`` is HTTP's, or None inside a stream."""
 
     def __init__(
-        self, provider: str, reason: str, *, hint: str = "", status: int | None = None, body: object = None
+        self,
+        provider: str,
+        reason: str,
+        *,
+        hint: str = "",
+        status: int | None = None,
+        body: object = None,
+        category: str = "execution",
+        retryable: bool = False,
+        after: float | None = None,
     ) -> None:
-        super().__init__(provider, reason, hint=hint)
+        super().__init__(provider, reason, hint=hint, category=category, retryable=retryable, after=after)
         self.status = status
         self.body = body
 
 
 class WireInvalidity(ProviderFailure):
-    """The other side sent what its protocol does not allow."""
+    """The other side sent what its protocol does not allow. ``retryable`` where its answer only ended too early."""
+
+    def __init__(self, provider: str, reason: str, *, hint: str = "", retryable: bool = False) -> None:
+        super().__init__(provider, reason, hint=hint, category="network", retryable=retryable)
 
 
 class ToolExecutionFailure(RipienoError):

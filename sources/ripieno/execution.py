@@ -6,8 +6,9 @@ the strict one: effects ``none`` and ``read`` only.
 
 import asyncio
 import dataclasses
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from frozendict import frozendict
 
@@ -28,38 +29,22 @@ from ripieno.ensembles import Context, Ensemble, Invoker, Surroundings
 from ripieno.events import Alert, ConfirmationRequested, Event, ExecutionBegan, ExecutionProgress
 from ripieno.exceptions import InputError, ToolExecutionFailure
 from ripieno.faults import Fault, Report
-from ripieno.inquiring import Inquirer
+from ripieno.inquiring import Inquire, Inquirer
 from ripieno.jsonvalues import freeze, thaw
 from ripieno.offers import Offer
 from ripieno.owning import reason
+from ripieno.recording import Record, Recorder
 from ripieno.schemas import SchemaProblem
 
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """One line of what happened to a call. ``stage`` tells which."""
-
-    stage: Literal["started", "finished", "refused", "discarded"]
-    conversation: str
-    turn: int
-    tool: str
-    invocation: InvocationCanister
-    result: ResultCanister | None = None
-
-
-class Recorder(Protocol):
-    """Keeps records. What is durable when ``record`` returns is durable before the call is dispatched."""
-
-    def record(self, records: Sequence[Record]) -> None:
-        """Keeps these, in this order."""
-        ...
+_logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
     """On whose behalf a call is made. ``notify`` is told what happens, and does not raise; None: nobody listens.
 
-    ``seconds`` and ``output`` (bytes) bound each call beside its own policy.
+    ``seconds`` and ``output`` (bytes) bound each call beside its own policy. ``inquire`` is asked before the confirmer
+    what a tool asks back.
     """
 
     conversation: str = ""
@@ -69,6 +54,7 @@ class Circumstances:
     notify: Callable[[Event], None] | None = None
     seconds: float | None = None
     output: int | None = None
+    inquire: Inquire | None = None
 
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
@@ -141,7 +127,13 @@ class Execution:
         arguments = invoker.schema.complete(arguments)
         problems = invoker.schema.validate(arguments)
         if problems:
-            return self.refuse(invocation, _unfit(invoker, problems), around, invoker)
+            coerced = invoker.schema.coerce(arguments)
+            if coerced is arguments:
+                return self.refuse(invocation, _unfit(invoker, problems), around, invoker)
+            changed = (name for name in arguments if name not in coerced or coerced[name] != arguments[name])
+            _logger.debug("Arguments of %s were coerced to its schema: %s", invoker.identity, ", ".join(changed))
+            # What was sent stays in the conversation; what is recorded, shown and run is this.
+            arguments, invocation = coerced, dataclasses.replace(invocation, arguments=freeze(coerced))
         verdict = judge(invoker.identity, invoker.policy, self.rules)
         if verdict.action == "deny":
             return self.refuse(
@@ -226,17 +218,20 @@ class Execution:
                 )
                 call.tell(notify, event)
 
+        inquirer = Inquirer(self.confirmer, invocation, invoker, around.conversation, notify, inquire=around.inquire)
         call = Call(
             invocation=invocation,
             invoker=invoker,
-            context=self._context(prepared, around, progress),
+            context=self._context(prepared, around, progress, inquirer),
             arguments=prepared.arguments,
             timeout=timeout,
+            latest=seconds,
             limit=self._room(invoker, around),
             early=early,
             settled=finished,
             alert=lambda message: self._alert(around, Alert(message=message, tool=invoker.identity)),
         )
+        inquirer.pause = call.paused
         return call
 
     def _room(self, invoker: Invoker, around: Circumstances) -> int:
@@ -246,7 +241,9 @@ class Execution:
                 room = limit
         return room
 
-    def _context(self, prepared: Prepared, around: Circumstances, progress: Callable[..., None]) -> Context:
+    def _context(
+        self, prepared: Prepared, around: Circumstances, progress: Callable[..., None], inquirer: Inquirer
+    ) -> Context:
         invoker = prepared.invoker
         ensemble = invoker.ensemble
         return Context(
@@ -261,7 +258,7 @@ class Execution:
             surroundings=ensemble.surroundings or self.surroundings,
             deadline=None,
             progress=progress,
-            inquire=Inquirer(self.confirmer, prepared.invocation, invoker, around.conversation, around.notify),
+            inquire=inquirer,
         )
 
     def refuse(

@@ -1,24 +1,24 @@
 """What a wire format is to the rest of the house, and what every one of them inherits.
 
 A protocol is one frozen value with both directions in it: the client half turns canisters into a request and an
-answer into events, the server half reads a request and writes an answer. A provider speaks a protocol; a model
-is a provider with a name.
+answer into events, the server half reads a request and writes an answer.
 """
 
 import abc
-import contextlib
 import dataclasses
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+import urllib.parse
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 from typing import Protocol as Contract
 
 from ripieno.canisters import Canister, InvocationCanister, ResultCanister
-from ripieno.contents import OpaqueContent
 from ripieno.controls import Controls
 from ripieno.ensembles import Definition, Ensemble, Invoker
-from ripieno.events import Event, collect
+from ripieno.events import Event
 from ripieno.execution import Execution
+from ripieno.lowering import PLAIN, Dialect, Lowered, lower
+from ripieno.mending import Requirements
 from ripieno.offers import Offer
 from ripieno.scheduling import schedule
 
@@ -47,20 +47,30 @@ class MessagesProcessor(abc.ABC):
 class InvocationsProcessor(abc.ABC):
     """Tools, calls and results of one wire (seed 002, "InvocationsProcessor").
 
-    Vendors write three methods, without I/O.
+    Vendors write three methods, without I/O. ``dialect`` is what the wire's readers understand of schemas, and
+    ``strict_dialect`` what its providers can hold arguments to, where they can.
     """
 
-    def prepare_tools(self, ensembles: Sequence[Ensemble] | Offer) -> Sequence[Native]:
+    dialect: Dialect = PLAIN
+    strict_dialect: Dialect | None = None
+
+    def prepare_tools(self, ensembles: Sequence[Ensemble] | Offer, *, strict: bool = False) -> Sequence[Native]:
         """The definitions of all tools in the wire's own form, in an order that is always the same.
 
         What a provider runs by itself is not among them.
         """
         offer = ensembles if isinstance(ensembles, Offer) else Offer.of(ensembles)
-        return [self.definition_of(invoker) for invoker in offer.invokers if invoker.hosted != "provider"]
+        return [
+            self.definition_of(invoker, strict=strict) for invoker in offer.invokers if invoker.hosted != "provider"
+        ]
+
+    def lowered(self, invoker: Invoker, *, strict: bool = False) -> Lowered:
+        """The arguments' schema as the wire can say it, and what that loses."""
+        return lower(invoker.schema, self.strict_dialect if strict and self.strict_dialect else self.dialect)
 
     @abc.abstractmethod
-    def definition_of(self, invoker: Invoker) -> Native:
-        """One tool as the wire defines it."""
+    def definition_of(self, invoker: Invoker, *, strict: bool = False) -> Native:
+        """One tool as the wire defines it; ``strict``: arguments are held to what can be said of their schema."""
 
     @abc.abstractmethod
     def normalize_invocations(self, native: Native) -> Sequence[InvocationCanister]:
@@ -183,12 +193,20 @@ class Request:
     memory: dict[object, Any] = dataclasses.field(default_factory=dict[object, Any])
 
 
+class Interpreter(Contract):
+    """Makes something else of the events of one answer: calls of what stands in its text."""
+
+    def hear(self, events: Iterable[Event]) -> Iterable[Event]:
+        """The events that these become. The last of them end the turn, and nothing is held back then."""
+        ...
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
     """One wire format, both directions. A value made of functions; nothing to subclass.
 
-    ``path`` is where a client posts, below the provider's base URL; ``routes`` are where a server answers.
-    ``sdk`` is a key of the table in ``protocols.transport``.
+    ``path`` is where a client posts, below the provider's base URL, with ``{model}`` where the model's name stands
+    in it; ``routes`` are where a server answers. ``sdk`` is a key of the table in ``protocols.transport``.
     """
 
     name: str
@@ -205,6 +223,11 @@ class Protocol:
     #: A whole answer to events, through the same decoder.
     decode: Callable[[Native, str, "Identifiers"], Iterable[Event]]
     path: str
+    #: Where it posts for a streamed answer, on a wire where that is elsewhere.
+    stream_path: str | None = None
+    #: What its SDK reads of the environment to reach a server at ``{url}``, where ``sdk`` does not say.
+    environment: str | None = None
+    #: A parameter, such as ``{model}``, is part of the request that ``parse`` is given.
     routes: tuple[str, ...]
     #: A client's request, read. Errors: ``InputError``.
     parse: Callable[[Native], Asked]
@@ -214,6 +237,15 @@ class Protocol:
     encode: Callable[[Iterable[Event], str], bytes]
     #: The wire's own form of an error: HTTP status and message.
     refuse: Callable[[int, str], bytes]
+    #: What it wants of a conversation beside the form.
+    requirements: Requirements = Requirements()  # noqa: RUF009
+    #: What the events of the answer to a request go through; None, or a result of None, leaves them as they are.
+    interpret: "Callable[[Request, Identifiers], Interpreter | None] | None" = None
+
+    def path_for(self, model: str, *, stream: bool) -> str:
+        """The path of one request. The model's name is escaped: none leads anywhere else."""
+        path = self.stream_path if stream and self.stream_path is not None else self.path
+        return path.replace("{model}", urllib.parse.quote(model, safe=""))
 
 
 class Transport(Contract):
@@ -229,131 +261,3 @@ class Transport(Contract):
     async def close(self) -> None:
         """Lets go of what is open."""
         ...
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Provider:
-    """An endpoint that speaks a protocol. ``capabilities`` gives those of one model by name."""
-
-    name: str
-    protocol: Protocol
-    transport: Transport
-    capabilities: Callable[[str], Capabilities]
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Model:
-    """A provider bound to the name of a model."""
-
-    provider: Provider
-    name: str
-
-    @property
-    def identity(self) -> str:
-        """``provider/model``."""
-        return f"{self.provider.name}/{self.name}"
-
-    async def stream(
-        self,
-        canisters: Sequence[Canister],
-        *,
-        ensembles: Sequence[Ensemble] | Offer = (),
-        controls: Controls | None = None,
-    ) -> AsyncGenerator[Event, None]:
-        """The events of one turn, one by one. No tool is run. Errors: ``ProviderFailure``."""
-        batches = self.batches(canisters, ensembles=ensembles, controls=controls)
-        async with contextlib.aclosing(batches):
-            async for batch in batches:
-                for event in batch:
-                    yield event
-
-    async def batches(
-        self,
-        canisters: Sequence[Canister],
-        *,
-        ensembles: Sequence[Ensemble] | Offer = (),
-        controls: Controls | None = None,
-        memory: dict[object, Any] | None = None,
-        deltas: bool = True,
-    ) -> AsyncGenerator[Iterable[Event], None]:
-        """The events of one turn, as many at a time as came together. No tool is run.
-
-        There is one path of events: an answer that is asked for whole is played through the same decoder. Whoever
-        asks turn after turn gives the same ``memory`` each time, so that what was encoded is not encoded again; and
-        whoever does not look at ``deltas`` says so.
-        Errors: ``ProviderFailure``; whatever was yielded before is no complete answer then.
-        """
-        protocol = self.provider.protocol
-        wanted = controls or Controls()
-        capabilities = self.provider.capabilities(self.name)
-        offer = ensembles if isinstance(ensembles, Offer) else Offer.of(ensembles)
-        stream = wanted.stream and bool(capabilities.get("streaming", True))
-        if offer.invokers and not capabilities.get("stream_calls", True):
-            stream = False
-        if stream is not wanted.stream:
-            wanted = dataclasses.replace(wanted, stream=stream)
-        body = protocol.request(
-            Request(
-                model=self.name,
-                canisters=canisters,
-                offer=offer,
-                controls=wanted,
-                capabilities=capabilities,
-                memory={} if memory is None else memory,
-            )
-        )
-        identifiers = Identifiers(canisters, memory)
-        exchange = self.provider.transport.exchange(body, path=protocol.path, stream=stream)
-        async with exchange as natives:
-            if not stream:
-                async for together in natives:
-                    for native in together:
-                        yield protocol.decode(native, self.provider.name, identifiers)
-                return
-            decoder = protocol.decoder(self.provider.name, identifiers)
-            decoder.deltas = deltas
-            feed = decoder.feed
-            async for together in natives:
-                events: list[Event] = []
-                try:
-                    for native in together:
-                        events += feed(native)
-                finally:
-                    # What came before an error has happened all the same.
-                    if events:
-                        yield events
-            yield decoder.finish()
-
-    async def converse(
-        self,
-        canisters: Sequence[Canister],
-        *,
-        ensembles: Sequence[Ensemble] | Offer = (),
-        controls: Controls | None = None,
-    ) -> tuple[Canister, ...]:
-        """One turn, collected: the assistant's canisters. No tool is run. Errors: ``ProviderFailure``."""
-        async with contextlib.aclosing(self.stream(canisters, ensembles=ensembles, controls=controls)) as events:
-            return collect([event async for event in events])
-
-    def left_out(self, canisters: Iterable[Canister]) -> Mapping[str, int]:
-        """How many contents of which kind would not be sent."""
-        return left_out(canisters, self.provider.protocol)
-
-
-def left_out(canisters: Iterable[Canister], protocol: Protocol) -> dict[str, int]:
-    """How many contents of which kind a protocol cannot send: another protocol's opaque ones, and kinds it lacks."""
-    counts: dict[str, int] = {}
-    for canister in canisters:
-        if isinstance(canister, InvocationCanister):
-            continue
-        for content in canister.content:
-            if isinstance(content, OpaqueContent):
-                if content.protocol == protocol.name:
-                    continue
-                kind = f"{content.protocol} {content.kind}"
-            elif isinstance(content, protocol.carries):
-                continue
-            else:
-                kind = type(content).__name__
-            counts[kind] = counts.get(kind, 0) + 1
-    return counts

@@ -1,12 +1,24 @@
 """Provider descriptors to live models: names are looked up, keys found, protocols imported at first use."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from ripieno.descriptors import ProviderDescriptor
+from ripieno.descriptors.patience import Caution, Timeouts
+from ripieno.descriptors.providers import RETRIES
 from ripieno.exceptions import ConfigurationInvalidity, InputError, NameAbsence, Problem
-from ripieno.processors import Capabilities, Model, Protocol, Provider
-from ripieno.protocols.transport import Endpoint, HttpTransport
+from ripieno.models import Model, Provider
+from ripieno.processors import Capabilities, Protocol
+from ripieno.protocols.breaking import Breakers
+from ripieno.protocols.clouds import reach
+from ripieno.protocols.endpoints import Endpoint
+from ripieno.protocols.prompted import around
+from ripieno.protocols.texts.interpreting import interpret
+from ripieno.retrying import Patience
 from ripieno.templates import Template
+
+_PROMPTED = "prompted"
 
 
 class Providers:
@@ -18,10 +30,13 @@ class Providers:
         *,
         protocol: Callable[[str], Protocol],
         secrets: Mapping[str, str],
+        caution: Caution = Caution(),  # noqa: B008  frozen
     ) -> None:
         self.descriptors = descriptors
         self._protocol = protocol
         self._secrets = secrets
+        self._caution = caution
+        self._breakers = Breakers()
         self._made: dict[str, Provider] = {}
 
     def access_model(self, identity: str) -> Model:
@@ -34,7 +49,12 @@ class Providers:
         if not slash or not model:
             example = next(iter(self.descriptors), "house")
             raise InputError(f"A model is named provider/model, such as {example}/NAME; not {identity!r}.")
-        return Model(provider=self.access_provider(name), name=model)
+        provider = self.access_provider(name)
+        if self.descriptors[name].protocol != _PROMPTED and not provider.capabilities(model).get(
+            "function_calling", True
+        ):
+            provider = _prompted(provider)
+        return Model(provider=provider, name=model)
 
     def access_provider(self, name: str) -> Provider:
         """The provider of that name. Errors: as ``access_model``."""
@@ -45,19 +65,36 @@ class Providers:
         return self._made[name]
 
     def _make(self, descriptor: ProviderDescriptor) -> Provider:
-        protocol = self._protocol(descriptor.protocol)
-        if descriptor.base_url is None:
+        # Without a carrier, its descriptor would have been refused.
+        prompted = descriptor.protocol == _PROMPTED and descriptor.carrier is not None
+        protocol = self._protocol(descriptor.carrier if prompted and descriptor.carrier else descriptor.protocol)
+        if descriptor.base_url is None and descriptor.cloud is None:
             raise self._problem(descriptor, "it has no base_url", "Set base_url.")
+        texts = {
+            key: self._expand(descriptor, key, text)
+            for key in ("base_url", "api_key", "region", "project", "api_version")
+            if (text := getattr(descriptor, key)) is not None
+        }
         endpoint = Endpoint(
             provider=descriptor.name,
             sdk=protocol.sdk,
-            base_url=descriptor.base_url,
-            key=None if descriptor.api_key is None else self._expand(descriptor, "api_key", descriptor.api_key),
+            base_url=texts.get("base_url", ""),
+            key=texts.get("api_key"),
             headers={
                 header: self._expand(descriptor, f"headers.{header}", value)
                 for header, value in descriptor.headers.items()
             },
+            timeouts=Timeouts(**descriptor.timeouts),
+            cloud=descriptor.cloud,
+            region=texts.get("region"),
+            project=texts.get("project"),
+            api_version=texts.get("api_version"),
         )
+        overrides: dict[str, Any] = dict(descriptor.breaker)
+        caution = dataclasses.replace(self._caution, **overrides)
+        transport, protocol = reach(endpoint, protocol, self._breakers.access(endpoint.place, caution))
+        if not prompted and _leaves_calls(descriptor):
+            protocol = dataclasses.replace(protocol, interpret=interpret)
         cached: dict[str, Capabilities] = {}
 
         def capabilities(model: str) -> Capabilities:
@@ -65,9 +102,14 @@ class Providers:
                 cached[model] = descriptor.capabilities_for(model)
             return cached[model]
 
-        return Provider(
-            name=descriptor.name, protocol=protocol, transport=HttpTransport(endpoint), capabilities=capabilities
+        provider = Provider(
+            name=descriptor.name,
+            protocol=protocol,
+            transport=transport,
+            capabilities=capabilities,
+            patience=Patience(retries=RETRIES if descriptor.retries is None else descriptor.retries),
         )
+        return _prompted(provider) if prompted else provider
 
     def _expand(self, descriptor: ProviderDescriptor, key: str, text: str) -> str:
         """A template with its variables. Errors: ``ConfigurationInvalidity``, which names the one that is missing."""
@@ -91,3 +133,18 @@ class Providers:
         made, self._made = self._made, {}
         for provider in made.values():
             await provider.transport.close()
+
+
+def _prompted(provider: Provider) -> Provider:
+    """The same endpoint, for models that are prompted to call: their calls survive streaming as any text does."""
+
+    def capabilities(model: str) -> Capabilities:
+        return {**provider.capabilities(model), "stream_calls": True}
+
+    return dataclasses.replace(provider, protocol=around(provider.protocol), capabilities=capabilities)
+
+
+def _leaves_calls(descriptor: ProviderDescriptor) -> bool:
+    """Whether any of its models leaves calls in the text; which ones do, each request's capabilities say."""
+    rows = (descriptor.capabilities, *(row.capabilities for row in descriptor.models))
+    return any(row.get("text_calls") for row in rows)

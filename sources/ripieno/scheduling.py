@@ -64,12 +64,15 @@ class Turn:
         around: Circumstances,
         budget: Budget,
         allowed: tuple[str, ...] | None = None,
+        single: bool = False,
     ) -> None:
         self._execution = execution
         self._offer = offer
         self._around = around
         self._budget = budget
         self._allowed = allowed
+        #: Whether one call is all that the turn may have.
+        self._single = single
         self._barred = False
         self._dropped = False
         self.entries: list[Entry] = []
@@ -81,6 +84,9 @@ class Turn:
         if self._allowed is not None and invocation.name not in self._allowed:
             allowed = ", ".join(self._allowed) or "none"
             self._refuse(entry, "denied", f"{invocation.name!r} may not be called in this turn; allowed: {allowed}.")
+            return
+        if self._single and len(self.entries) > 1:
+            self._refuse(entry, "denied", "One call at a time is allowed here, and another stands before it.")
             return
         if self._barred or not entry.here:
             return

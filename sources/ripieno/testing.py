@@ -34,8 +34,8 @@ from ripieno.ensembles import Ensemble
 from ripieno.events import Event
 from ripieno.exceptions import UsageError
 from ripieno.jsonvalues import freeze
+from ripieno.models import Model, Provider
 from ripieno.offers import Offer
-from ripieno.processors import Model, Provider
 from ripieno.scores import CHUNK, WHOLE, Call, ModelFinish, Score, Turn, callable_names, perform
 
 
@@ -76,7 +76,7 @@ class ScoredModel(Model):
         wanted = controls or Controls()
         offer = ensembles if isinstance(ensembles, Offer) else Offer.of(ensembles)
         answer = self.score.answer(canisters, callable_names(offer.names, wanted))
-        events = perform(answer, model=self.name, chunk=CHUNK if wanted.stream else WHOLE)
+        events = perform(answer, model=self.identity, chunk=CHUNK if wanted.stream else WHOLE)
         async with contextlib.aclosing(events):
             async for event in events:
                 yield (event,)

@@ -1,10 +1,12 @@
 """Whether a value is what an SDK's own parameter types say, down to every key."""
 
 import functools
+import json
 import typing
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
+import google.genai.types
 import pydantic
 import typing_extensions
 
@@ -22,6 +24,28 @@ def problems(value: object, hint: Any, place: str = "it") -> list[str]:
     except pydantic.ValidationError as error:
         return [f"{place}: {one['loc']}: {one['msg']}" for one in error.errors()[:5]]
     return []
+
+
+#: The body of a request of the generateContent wire, whose SDK has models instead.
+GENERATE_CONTENT: Mapping[str, Any] = {
+    "contents": list[google.genai.types.Content],
+    "systemInstruction": google.genai.types.Content,
+    "tools": list[google.genai.types.Tool],
+    "toolConfig": google.genai.types.ToolConfig,
+    "generationConfig": google.genai.types.GenerationConfig,
+}
+
+
+def model_problems(body: Mapping[str, Any], hints: Mapping[str, Any]) -> list[str]:
+    """What is wrong with a body, each of whose members has a model that forbids what it does not know."""
+    found = [f"it has the unknown key {key!r}" for key in body if key not in hints]
+    for key, hint in hints.items():
+        try:
+            if key in body:
+                _adapter(hint).validate_json(json.dumps(body[key]))
+        except pydantic.ValidationError as error:
+            found += [f"{key}: {one['loc']}: {one['msg']}" for one in error.errors()[:5]]
+    return found
 
 
 @functools.cache

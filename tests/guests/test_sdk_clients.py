@@ -18,8 +18,9 @@ from ripieno.jsonvalues import parse, thaw
 from ripieno.processors import Protocol
 from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.rehearsal.server import base_url, create_application, serve
+from ripieno.rehearsal.server import base_url, create_application
 from ripieno.scores import Score
+from ripieno.serving import serve
 from ripieno.testing import call, turn
 from tests.guests.loopback import serving
 from tests.guests.test_wire_scenarios import failed, paced, written

@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from ripieno.canisters import AssistantCanister, UserCanister
 from ripieno.controls import Controls
+from ripieno.descriptors.patience import Timeouts
 from ripieno.exceptions import ProviderUnreachable, WireInvalidity
 from ripieno.processors import Protocol
 from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
@@ -145,7 +146,7 @@ async def test_a_stall_ends(stream: bool) -> None:
         await until_eof(reader)
 
     async with talking(talk) as (url, all_gone):
-        async with open_transport(url, timeout=0.2) as transport:
+        async with open_transport(url, timeouts=Timeouts(first_byte=0.2, between=0.2)) as transport:
             seen: list[Any] = []
 
             async def listen() -> None:
@@ -153,7 +154,7 @@ async def test_a_stall_ends(stream: bool) -> None:
                     async for batch in natives:
                         seen.extend(batch)
 
-            with pytest.raises(ProviderUnreachable, match=r"took too long \(ReadTimeout\)"):
+            with pytest.raises(ProviderUnreachable, match="took too long"):
                 await listen()
         assert seen == ([{"a": 1}] if stream else [])
         await all_gone()
@@ -165,7 +166,7 @@ async def test_a_server_that_never_begins(stream: bool) -> None:
         await until_eof(reader)
 
     async with talking(talk) as (url, all_gone):
-        error = await fail(url, stream=stream, timeout=0.2)
+        error = await fail(url, stream=stream, timeouts=Timeouts(first_byte=0.2, between=0.2))
         await all_gone()
     assert isinstance(error, ProviderUnreachable)
     assert "took too long" in str(error)

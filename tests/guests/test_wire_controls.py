@@ -5,8 +5,10 @@ from typing import Any
 
 import anthropic.types
 import openai.types.chat
+import openai.types.responses
 import pytest
 from hypothesis import given
+from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 
 from ripieno.canisters import (
     UserCanister,
@@ -18,9 +20,11 @@ from ripieno.jsonvalues import encode, thaw
 from ripieno.offers import Offer
 from ripieno.processors import Protocol
 from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
+from ripieno.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
 from tests.guests import wire_strategies
-from tests.guests.sdk_types import problems
+from tests.guests.sdk_types import GENERATE_CONTENT, model_problems, problems
 from tests.guests.wire_requesting import ENSEMBLE, NO_TOOLS, OFFER, PATH, asked, both, laws, write
 
 
@@ -30,6 +34,28 @@ def test_tools_are_what_the_sdk_says() -> None:
     assert native == [
         {"name": "list_rooms", "input_schema": {"type": "object"}},
         {"name": "read_file", "description": "Reads a file.", "input_schema": PATH},
+    ]
+    declared = json.loads(write(GEMINI, [UserCanister.of("Hi.")], offer=OFFER))["tools"]
+    assert model_problems({"tools": declared}, GENERATE_CONTENT) == []
+    assert declared == [
+        {
+            "functionDeclarations": [
+                {"name": "list_rooms", "parametersJsonSchema": {"type": "object"}},
+                {"name": "read_file", "description": "Reads a file.", "parametersJsonSchema": PATH},
+            ]
+        }
+    ]
+    flat = json.loads(write(RESPONSES, [UserCanister.of("Hi.")], offer=OFFER))["tools"]
+    assert problems(flat, list[openai.types.responses.ToolParam]) == []
+    assert flat == [
+        {"type": "function", "name": "list_rooms", "parameters": {"type": "object"}, "strict": False},
+        {
+            "type": "function",
+            "name": "read_file",
+            "description": "Reads a file.",
+            "parameters": PATH,
+            "strict": False,
+        },
     ]
     chat = json.loads(write(CHAT, [UserCanister.of("Hi.")], offer=OFFER))["tools"]
     assert problems(chat, list[openai.types.chat.ChatCompletionToolParam]) == []
@@ -59,16 +85,20 @@ def test_an_offer_of_nothing_sends_no_tools(protocol: Protocol) -> None:
     hosted = Offer(tuple(invoker for invoker in OFFER.invokers if invoker.hosted == "provider"))
     for offer in (NO_TOOLS, hosted):
         body = json.loads(write(protocol, [UserCanister.of("Hi.")], offer=offer, controls=Controls(tool_choice="auto")))
-        assert not {"tools", "tool_choice", "parallel_tool_calls"} & body.keys()
+        assert not {"tools", "tool_choice", "parallel_tool_calls", "toolConfig"} & body.keys()
 
 
 @both
 @laws
 @given(controls=wire_strategies.controls)
 def test_controls_are_read_as_they_were_written(protocol: Protocol, controls: Controls) -> None:
+    if protocol is RESPONSES:
+        controls = Controls(**{**_fields(controls), "stop": None})  # There is no word for it.
     body = write(protocol, [UserCanister.of("Hi.")], offer=OFFER, controls=controls, sampling=True)
-    read = asked(protocol, body).controls
+    read = asked(protocol, body, stream=controls.stream).controls
     expected = controls
+    if protocol is GEMINI:
+        expected = Controls(**{**_fields(expected), "parallel": None})  # There is no word for it.
     if protocol is ANTHROPIC:
         # A number is required there; nobody may call in parallel what nobody may call, and one word is not sent.
         read = Controls(**{**_fields(read), "output_tokens": controls.output_tokens})
@@ -103,6 +133,48 @@ def test_the_choice_among_tools_in_the_words_of_each_wire() -> None:
     assert choices(allowed_tools=()) == ({"type": "none"}, "none")
 
 
+def test_the_choice_among_tools_in_the_words_of_gemini() -> None:
+    def config(*, allowed: bool = True, **fields: Any) -> Any:
+        body = json.loads(
+            write(GEMINI, [], offer=OFFER, controls=Controls(**fields), allowed_tools=allowed, strict=True)
+        )
+        assert model_problems(body, GENERATE_CONTENT) == []
+        return body.get("toolConfig", {}).get("functionCallingConfig")
+
+    names = ["read_file", "list_rooms"]
+    assert config() is None
+    assert config(parallel=False) is None
+    assert config(tool_choice="auto") == {"mode": "AUTO"}
+    assert config(tool_choice="none") == config(allowed_tools=()) == {"mode": "NONE"}
+    assert config(tool_choice="required") == {"mode": "ANY"}
+    assert config(tool_choice="read_file") == {"mode": "ANY", "allowedFunctionNames": ["read_file"]}
+    assert config(allowed_tools=tuple(names)) == {"mode": "VALIDATED", "allowedFunctionNames": names}
+    assert config(allowed_tools=tuple(names), tool_choice="required") == {"mode": "ANY", "allowedFunctionNames": names}
+    assert config(strict=True) == config(strict=True, tool_choice="auto") == {"mode": "VALIDATED"}
+    assert config(strict=True, tool_choice="required") == {"mode": "ANY"}
+    # Where the provider has no word for it, execution alone holds the model to it.
+    assert config(allowed_tools=("read_file",), allowed=False) is None
+
+
+def test_the_choice_among_tools_in_the_words_of_responses() -> None:
+    def chosen(*, allowed: bool = True, **fields: Any) -> Any:
+        native = json.loads(write(RESPONSES, [], offer=OFFER, controls=Controls(**fields), allowed_tools=allowed))
+        assert problems(native, ResponseCreateParamsStreaming) == []
+        return native.get("tool_choice")
+
+    function = {"type": "function", "name": "read_file"}
+    assert chosen() is None
+    assert chosen(tool_choice="auto") == "auto"
+    assert chosen(tool_choice="none") == chosen(allowed_tools=()) == "none"
+    assert chosen(tool_choice="required") == "required"
+    assert chosen(tool_choice="read_file") == function
+    named = {"type": "allowed_tools", "mode": "auto", "tools": [function]}
+    assert chosen(allowed_tools=("read_file",)) == named
+    assert chosen(allowed_tools=("read_file",), tool_choice="required") == {**named, "mode": "required"}
+    # Where the provider has no word for it, execution alone holds the model to it.
+    assert chosen(allowed_tools=("read_file",), allowed=False) is None
+
+
 def test_allowed_tools_are_read() -> None:
     controls = Controls(allowed_tools=("read_file",), tool_choice="required")
     body = write(CHAT, [UserCanister.of("Hi.")], offer=OFFER, controls=controls, allowed_tools=True)
@@ -123,7 +195,8 @@ def test_controls_that_a_model_does_not_take(protocol: Protocol) -> None:
     relaxed = json.loads(
         write(protocol, [], offer=OFFER, controls=Controls(tool_choice="required").relaxed(), tool_choice=False)
     )
-    assert relaxed["tool_choice"] in ("auto", {"type": "auto"})
+    choice = relaxed["toolConfig" if protocol is GEMINI else "tool_choice"]
+    assert choice in ("auto", {"type": "auto"}, {"functionCallingConfig": {"mode": "AUTO"}})
 
 
 def test_the_number_of_tokens_has_the_word_that_the_provider_knows() -> None:

@@ -15,17 +15,23 @@ from ripieno.descriptors import ProviderDescriptor
 from ripieno.events import ArgumentsDelta, Event, InvocationBegan, InvocationSealed, TurnBegan, TurnEnded, collect
 from ripieno.exceptions import InputError, ProviderFailure, ProviderRefusal
 from ripieno.jsonvalues import freeze
-from ripieno.processors import Identifiers, Model, Protocol, Provider
+from ripieno.models import Model, Provider
+from ripieno.processors import Identifiers, Protocol
 from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
+from ripieno.protocols.endpoints import Endpoint
+from ripieno.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.protocols.transport import Endpoint, HttpTransport
-from ripieno.rehearsal.server import base_url, create_application, serve
+from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
+from ripieno.protocols.transport import HttpTransport
+from ripieno.rehearsal.server import base_url, create_application
 from ripieno.scores import Score
+from ripieno.serving import serve
 from ripieno.testing import turn
 from tests.counts import count
 from tests.guests.test_wire_scenarios import natives_of, read, written
+from tests.guests.wires import PROTOCOLS
 
-both = pytest.mark.parametrize("protocol", [MESSAGES, CHAT], ids=lambda protocol: protocol.name)
+both = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=lambda protocol: protocol.name)
 
 # The short way.
 
@@ -110,9 +116,11 @@ def test_a_call_begins_as_what_it_is(protocol: Protocol, kind: Any, extras: dict
     (sealed,) = [one for one in collect(back) if isinstance(one, InvocationCanister)]
     assert (sealed.name, sealed.arguments, sealed.opaque) == (call.name, call.arguments, call.opaque)
     assert (begun.kind, begun.opaque) == (sealed.kind, call.opaque)
-    # The Messages wire has no free-form calls, and takes their input as an argument.
-    assert sealed.kind == (kind if protocol is CHAT else "function")
-    assert data.count(b'"caller"') == (1 if extras else 0)
+    # Some wires have no free-form calls, and take their input as an argument.
+    assert sealed.kind == (kind if protocol in (CHAT, RESPONSES) else "function")
+    # The Responses wire says an item as it begins, as it ends, and in the whole answer.
+    times = 3 if protocol is RESPONSES else 1
+    assert data.count(b'"caller"') == (times if extras else 0)
 
 
 def test_what_chat_learns_of_a_call_later_is_sent_later() -> None:
@@ -143,7 +151,7 @@ async def test_a_score_that_fails_in_a_stream_is_the_error_of_the_client() -> No
         async for chunk in await client.chat.completions.create(**ASK, stream=True):
             said.append(chunk.choices[0].delta.content or "")
 
-    async with serve(create_application(BREAKS, (MESSAGES, CHAT))) as url:
+    async with serve(create_application(BREAKS, (MESSAGES, CHAT, GEMINI))) as url:
         async with anthropic.AsyncAnthropic(base_url=base_url(url, MESSAGES), api_key="none", max_retries=0) as client:
             with pytest.raises(anthropic.APIStatusError, match=r"cannot go on.*surrogate") as refused:
                 await listen(client)
@@ -152,7 +160,7 @@ async def test_a_score_that_fails_in_a_stream_is_the_error_of_the_client() -> No
         async with openai.AsyncOpenAI(base_url=base_url(url, CHAT), api_key="none", max_retries=0) as other:
             with pytest.raises(openai.APIError, match=r"cannot go on.*surrogate"):
                 await listen_to_chat(other)
-        for protocol in (MESSAGES, CHAT):
+        for protocol in (MESSAGES, CHAT, GEMINI):
             transport = HttpTransport(Endpoint(provider="house", sdk=protocol.sdk, base_url=base_url(url, protocol)))
             provider = Provider(
                 name="house",

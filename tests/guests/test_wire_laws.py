@@ -25,16 +25,15 @@ from ripieno.events import (
 from ripieno.exceptions import ProviderFailure
 from ripieno.jsonvalues import encode, freeze
 from ripieno.processors import Identifiers, Protocol
-from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.protocols.openai_chat import PROTOCOL as CHAT
 from tests.counts import count
 from tests.ground.jsonstrategies import objects, texts
 from tests.guests.test_wire_scenarios import natives_of, paced, read, written
 from tests.guests.wire_requesting import break_somewhere
-from tests.guests.wire_strategies import details, foreign, thinking
-from tests.guests.wires import ANSWERS, carried
+from tests.guests.wire_strategies import OWN, foreign
+from tests.guests.wires import ANSWERS, PROTOCOLS, carried
 
-both = pytest.mark.parametrize("protocol", [MESSAGES, CHAT], ids=lambda protocol: protocol.name)
+both = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=lambda protocol: protocol.name)
 laws = settings(max_examples=count(2000), deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -74,8 +73,7 @@ def check_calls(events: Iterable[Event]) -> None:
 @st.composite
 def answers(draw: st.DrawFn, protocol: Protocol) -> tuple[Canister, ...]:
     """The canisters of one answer."""
-    own = thinking if protocol is MESSAGES else details
-    contents = st.lists(st.builds(TextualContent, text=texts.filter(bool)) | own | foreign, max_size=3)
+    contents = st.lists(st.builds(TextualContent, text=texts.filter(bool)) | OWN[protocol.name] | foreign, max_size=3)
     canisters: list[Canister] = [AssistantCanister(content=tuple(draw(contents)))]
     for number in range(draw(st.integers(0, 4))):
         arguments = freeze(draw(objects))

@@ -1,6 +1,7 @@
 """Requests of every wire: what an SDK's own types say of them, and what a server reads of them."""
 
 import contextlib
+import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +15,10 @@ from hypothesis import strategies as st
 from openai.types.chat.completion_create_params import (
     CompletionCreateParamsNonStreaming,
     CompletionCreateParamsStreaming,
+)
+from openai.types.responses.response_create_params import (
+    ResponseCreateParamsNonStreaming,
+    ResponseCreateParamsStreaming,
 )
 
 from ripieno.canisters import (
@@ -29,13 +34,19 @@ from ripieno.controls import Controls
 from ripieno.exceptions import InputError
 from ripieno.faults import Fault
 from ripieno.jsonvalues import encode, freeze
-from ripieno.processors import Protocol, left_out
+from ripieno.models import left_out
+from ripieno.processors import Protocol
 from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
+from ripieno.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
 from tests.guests import wire_strategies
-from tests.guests.sdk_types import problems
-from tests.guests.wire_losses import returned_by_anthropic, returned_by_chat, row_of
+from tests.guests.sdk_types import GENERATE_CONTENT, model_problems, problems
+from tests.guests.wire_losses import RETURNED, row_of
 from tests.guests.wire_requesting import OFFER, asked, both, break_somewhere, laws, write
+from tests.guests.wires import addressed, messages_in
+
+of_messages = pytest.mark.parametrize("protocol", [ANTHROPIC, CHAT], ids=lambda protocol: protocol.name)
 
 
 @both
@@ -43,7 +54,7 @@ from tests.guests.wire_requesting import OFFER, asked, both, break_somewhere, la
 @given(canisters=wire_strategies.conversations())
 def test_a_server_reads_what_a_client_wrote(protocol: Protocol, canisters: tuple[Canister, ...]) -> None:
     body = write(protocol, canisters)
-    returned = returned_by_anthropic if protocol is ANTHROPIC else returned_by_chat
+    returned = RETURNED[protocol.name]
     read = asked(protocol, body).canisters
     assert row_of(read) == returned(canisters)
     # Once more changes nothing: what is lost is lost the first time. (A gateway sends on what it was sent.)
@@ -57,6 +68,8 @@ def test_requests_are_what_the_sdk_says(
     protocol: Protocol, canisters: tuple[Canister, ...], controls: Controls
 ) -> None:
     own = [one for one in canisters if not _has_details(one)]
+    if protocol is RESPONSES:
+        controls = dataclasses.replace(controls, stop=None)  # There is no word for it.
     body = json.loads(write(protocol, own, offer=OFFER, controls=controls, sampling=True))
     if protocol is ANTHROPIC:
         # The SDK's types say that these two are gone; where the provider's data says otherwise they are sent.
@@ -64,8 +77,13 @@ def test_requests_are_what_the_sdk_says(
         streaming = anthropic.types.message_create_params.MessageCreateParamsStreaming
         whole = anthropic.types.message_create_params.MessageCreateParamsNonStreaming
         assert problems(body, streaming if controls.stream else whole) == []
-    else:
+    elif protocol is GEMINI:
+        assert model_problems(body, GENERATE_CONTENT) == []
+    elif protocol is CHAT:
         hint = CompletionCreateParamsStreaming if controls.stream else CompletionCreateParamsNonStreaming
+        assert problems(body, hint) == []
+    else:
+        hint = ResponseCreateParamsStreaming if controls.stream else ResponseCreateParamsNonStreaming
         assert problems(body, hint) == []
 
 
@@ -109,7 +127,7 @@ def test_the_types_of_the_sdk_are_strict(hint: Any, good: Any, bad: Any) -> None
 
 @both
 def test_what_another_protocol_alone_understands_is_never_sent(protocol: Protocol) -> None:
-    other = CHAT if protocol is ANTHROPIC else ANTHROPIC
+    other = CHAT if protocol is not CHAT else ANTHROPIC
     secret = OpaqueContent(protocol=other.name, kind="thinking", data=frozendict(thinking="SECRET"))
     strange = OpaqueContent(protocol="gone", kind="x", data=frozendict(data="SECRET"))
     call = InvocationCanister(
@@ -129,7 +147,7 @@ def test_what_another_protocol_alone_understands_is_never_sent(protocol: Protoco
     assert b"SECRET" not in body
     assert b"MINE" in body
     # Nothing of the last two is left, and no empty message stands for them.
-    assert len(json.loads(body)["messages"]) == 3
+    assert len(messages_in(protocol, json.loads(body))) == 3
     assert left_out(canisters, protocol) == {f"{other.name} thinking": 2, "gone x": 4}
 
 
@@ -147,10 +165,10 @@ def test_arguments_that_cannot_be_read_do_not_return_to_a_server_that_parses_the
     assert message["tool_calls"][0]["function"]["arguments"] == "{}"
 
 
-# Requests of clients that are wrong.
+# Requests of clients that are wrong. Those of wires with other keys have tests of their own.
 
 
-@both
+@of_messages
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -209,7 +227,7 @@ def test_a_wrong_request_is_an_error_that_says_what_is_wrong(
         protocol.parse({"model": "m", "messages": [], **changes})
 
 
-@both
+@of_messages
 def test_results_without_their_calls_are_errors(protocol: Protocol) -> None:
     messages = {
         "anthropic": [{"role": "user", "content": [{"type": "tool_result", "content": "x"}]}],
@@ -227,7 +245,7 @@ def test_no_request_breaks_a_server(protocol: Protocol, data: st.DataObject) -> 
     body: Any = json.loads(write(protocol, data.draw(wire_strategies.conversations()), offer=OFFER))
     break_somewhere(data, body)
     with contextlib.suppress(InputError):
-        assert isinstance(protocol.parse(body).model, str)
+        assert isinstance(protocol.parse(addressed(protocol, body)).model, str)
 
 
 # What else clients and callers give.
@@ -242,8 +260,8 @@ def test_results_alone(protocol: Protocol) -> None:
         ResultCanister(invocation_id="c2", content=(image,), error=Fault(category="execution", message="No.")),
     ]
     native = json.loads(encode(list(protocol.invocations.nativize_results(results))))
-    assert native == json.loads(write(protocol, results))["messages"]
-    assert len(native) == (1 if protocol is ANTHROPIC else 3)
+    assert native == messages_in(protocol, json.loads(write(protocol, results)))
+    assert len(native) == {CHAT.name: 3, RESPONSES.name: 2}.get(protocol.name, 1)
     assert protocol.invocations.nativize_results([]) == []
 
 
@@ -334,6 +352,10 @@ def test_arguments_that_are_no_object(protocol: Protocol, sent: str, why: str) -
         "openai-chat": {
             "choices": [{"message": {"tool_calls": [{"id": "c", "function": {"name": "f", "arguments": sent}}]}}]
         },
+        "openai-responses": {
+            "output": [{"type": "function_call", "call_id": "c", "name": "f", "arguments": sent}],
+        },
+        "gemini": {"candidates": [{"content": {"parts": [{"functionCall": {"name": "f", "args": sent}}]}}]},
     }[protocol.name]
     (invocation,) = protocol.invocations.normalize_invocations(native)
     assert invocation.fault is not None

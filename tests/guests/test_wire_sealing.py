@@ -23,8 +23,9 @@ from ripieno.processors import Identifiers, Native, Protocol
 from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.protocols.splitting import DONE
+from tests.guests.wires import PROTOCOLS
 
-both = pytest.mark.parametrize("protocol", [MESSAGES, CHAT], ids=lambda protocol: protocol.name)
+both = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=lambda protocol: protocol.name)
 
 
 class Listening:

@@ -1,6 +1,6 @@
 """What is left of a conversation that a server read: the losses that the docstrings of the protocols list."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ripieno.canisters import (
@@ -9,6 +9,7 @@ from ripieno.canisters import (
     DocumentCanister,
     InvocationCanister,
     ResultCanister,
+    SupervisorCanister,
     UserCanister,
 )
 from ripieno.contents import AudioContent, Content, DocumentContent, ImageContent, OpaqueContent, TextualContent
@@ -71,7 +72,7 @@ def _carried_by_anthropic(contents: Sequence[Content]) -> list[Content]:
         plain(one)
         for one in contents
         if not isinstance(one, AudioContent)
-        and not (isinstance(one, TextualContent) and not one.text)
+        and not (isinstance(one, TextualContent) and not one.text.strip())
         and not (isinstance(one, OpaqueContent) and one.protocol != "anthropic")
     ]
 
@@ -90,6 +91,9 @@ def _result_by_anthropic(result: ResultCanister) -> tuple[Any, ...]:
         return ("result", result.invocation_id, True, said, *others)
     if not others:
         carried = [TextualContent(text=text)]
+    else:
+        carried = [one for one in carried if not isinstance(one, TextualContent) or one.text.strip()]
+        text = "".join(one.text for one in carried if isinstance(one, TextualContent))
     return ("result", result.invocation_id, False, text, *(one for one in carried if one != TextualContent(text="")))
 
 
@@ -180,6 +184,80 @@ def _document_by_chat(canister: DocumentCanister) -> Row:
     return [("UserCanister", one) for one in _carried_by_chat([TextualContent(text=heading), *contents])]
 
 
+def returned_by_gemini(canisters: Sequence[Canister]) -> Row:
+    """What a server reads of a conversation that was sent over the generateContent wire."""
+    row: Row = []
+    answers: tuple[Row, Row] = ([], [])  # Results stand before whatever else the user says.
+    leading = True
+    for canister in [*canisters, None]:
+        leading = leading and isinstance(canister, SupervisorCanister)
+        if leading and isinstance(canister, SupervisorCanister):
+            row.extend(("SupervisorCanister", one) for one in _texts(canister.content))
+            continue
+        said = _said_to_gemini(canister)
+        if canister is None or (said and isinstance(canister, AssistantCanister | InvocationCanister)):
+            row += answers[0] + answers[1]
+            answers[0].clear()
+            answers[1].clear()
+        if isinstance(canister, ResultCanister):
+            answers[0].extend(said)
+        elif isinstance(canister, AssistantCanister | InvocationCanister):
+            row.extend(said)
+        else:
+            answers[1].extend(said)
+    return row
+
+
+def _said_to_gemini(canister: Canister | None) -> Row:
+    if isinstance(canister, InvocationCanister):
+        return [("call", canister.identifier, canister.name, "function", canister.arguments, None)]
+    if isinstance(canister, ResultCanister):
+        text = "".join(one.text for one in _texts(canister.content))
+        output = [TextualContent(text=text)] if text else []
+        media = [one for one in _carried_by_gemini(canister.content) if not isinstance(one, TextualContent)]
+        return [("result", canister.invocation_id, canister.error is not None, canister.text, *output, *media)]
+    if canister is None:
+        return []
+    heading = ""
+    speaker = "AssistantCanister" if isinstance(canister, AssistantCanister) else "UserCanister"
+    contents = _carried_by_gemini(canister.content)
+    if isinstance(canister, DocumentCanister):
+        title = f": {canister.title}" if canister.title else ""
+        heading = f"[document {canister.identifier}{title}]\n"
+    elif isinstance(canister, SupervisorCanister):
+        contents = list[Content](_texts(canister.content))
+        heading = "[instructions]\n" if contents else ""
+    if heading:
+        first = contents.pop(0).text if contents and isinstance(contents[0], TextualContent) else ""  # type: ignore[union-attr]
+        contents.insert(0, TextualContent(text=heading + first))
+    return [(speaker, one) for one in contents]
+
+
+def _texts(contents: Sequence[Content]) -> list[TextualContent]:
+    return [TextualContent(text=one.text) for one in contents if isinstance(one, TextualContent) and one.text]
+
+
+def _carried_by_gemini(contents: Sequence[Content]) -> list[Content]:
+    """A signature joins what stands before it, or an empty text."""
+    carried: list[Content] = []
+    joins = False
+    for one in contents:
+        if isinstance(one, OpaqueContent):
+            if one.protocol != "gemini":
+                continue
+            alone = one.kind == "signature" and not joins
+            data = freeze({"text": "", **one.data}) if alone else one.data
+            carried.append(OpaqueContent(protocol="gemini", kind=one.kind, data=data))
+            joins = False
+            continue
+        joins = not (isinstance(one, TextualContent) and not one.text)
+        if isinstance(one, DocumentContent) and one.url is not None and "*" in one.mime_type:
+            carried.append(DocumentContent(url=one.url, mime_type="*/*"))
+        elif joins:
+            carried.append(plain(one))
+    return carried
+
+
 def _result_by_chat(result: ResultCanister) -> tuple[Any, ...]:
     images = sum(isinstance(one, ImageContent) for one in result.content)
     lines = [result.text] if result.text else []
@@ -188,3 +266,87 @@ def _result_by_chat(result: ResultCanister) -> tuple[Any, ...]:
     lines += ["[AudioContent left out]" for one in result.content if isinstance(one, AudioContent)]
     text = "\n".join(lines)
     return ("result", result.invocation_id, False, text, *([TextualContent(text=text)] if text else []))
+
+
+def returned_by_responses(canisters: Sequence[Canister]) -> Row:
+    """What a server reads of a conversation that was sent over the Responses wire."""
+    row: Row = []
+    rest = list(canisters)
+    instructions: list[str] = []
+    while rest and isinstance(rest[0], SupervisorCanister):
+        instructions.append("".join(one.text for one in _texts(rest.pop(0).content)))
+    if any(instructions):
+        row.append(("SupervisorCanister", TextualContent(text="\n\n".join(filter(None, instructions)))))
+    for canister in rest:
+        if isinstance(canister, InvocationCanister):
+            row.append(("call", canister.identifier, canister.name, canister.kind, canister.arguments, None))
+        elif isinstance(canister, ResultCanister):
+            row.append(_result_by_responses(canister))
+        elif isinstance(canister, AssistantCanister):
+            row += [("AssistantCanister", one) for one in _said_to_responses(canister.content)]
+        elif isinstance(canister, DocumentCanister):
+            title = f": {canister.title}" if canister.title else ""
+            contents = list(canister.content)
+            heading = f"[document {canister.identifier}{title}]\n"
+            if contents and isinstance(contents[0], TextualContent):
+                heading += contents.pop(0).text  # type: ignore[union-attr]
+            whole = [TextualContent(text=heading), *contents]
+            row += [("UserCanister", one) for one in _carried_by_responses(whole)]
+        elif isinstance(canister, SupervisorCanister):
+            row += [("SupervisorCanister", one) for one in _texts(canister.content)]
+        else:
+            row += [("UserCanister", one) for one in _carried_by_responses(canister.content)]
+    return row
+
+
+def _said_to_responses(contents: Sequence[Content]) -> list[Content]:
+    """What stands beside a text comes right before it, and nowhere else."""
+    said: list[Content] = []
+    beside: Content | None = None
+    for one in contents:
+        if isinstance(one, TextualContent):
+            if one.text:
+                said += [plain(one)] if beside is None else [beside, plain(one)]
+            beside = None
+        elif isinstance(one, OpaqueContent) and one.protocol == "openai-responses":
+            if one.kind == "message":
+                beside = one
+            else:
+                said.append(one)
+    return said
+
+
+def _carried_by_responses(contents: Sequence[Content]) -> list[Content]:
+    carried: list[Content] = []
+    for one in contents:
+        if isinstance(one, OpaqueContent | AudioContent) or (isinstance(one, TextualContent) and not one.text):
+            continue
+        if isinstance(one, DocumentContent) and one.url is not None:
+            kind = "image/*" if one.mime_type.startswith("image/") else "application/pdf"
+            carried.append(DocumentContent(url=one.url, mime_type=kind))
+        else:
+            carried.append(plain(one))
+    return carried
+
+
+def _result_by_responses(result: ResultCanister) -> tuple[Any, ...]:
+    carried = _carried_by_responses(
+        [
+            TextualContent(text="[AudioContent left out]") if isinstance(one, AudioContent) else one
+            for one in result.content
+        ]
+    )
+    if result.error is not None:
+        carried.insert(0, TextualContent(text=result.error.text() + ("\n" if carried else "")))
+    text = "".join(one.text for one in carried if isinstance(one, TextualContent))
+    if all(isinstance(one, TextualContent) for one in carried):
+        carried = [TextualContent(text=text)] if text else []
+    return ("result", result.invocation_id, False, text, *carried)
+
+
+RETURNED: Mapping[str, Callable[[Sequence[Canister]], Row]] = {
+    "anthropic": returned_by_anthropic,
+    "openai-chat": returned_by_chat,
+    "gemini": returned_by_gemini,
+    "openai-responses": returned_by_responses,
+}

@@ -1,4 +1,4 @@
-"""Requests of both wires, written and read, for the tests about them."""
+"""Requests of all wires, written and read, for the tests about them."""
 
 import json
 from collections.abc import Sequence
@@ -13,14 +13,13 @@ from ripieno.controls import Controls
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.offers import Offer
 from ripieno.processors import Asked, Protocol, Request
-from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
-from ripieno.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.schemas import Schema
 from tests.counts import count
 from tests.ground.jsonstrategies import objects
 from tests.ground.jsonstrategies import values as json_values
+from tests.guests.wires import PROTOCOLS, addressed
 
-both = pytest.mark.parametrize("protocol", [ANTHROPIC, CHAT], ids=lambda protocol: protocol.name)
+both = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=lambda protocol: protocol.name)
 laws = settings(max_examples=count(1000), deadline=None, suppress_health_check=list(HealthCheck))
 
 PATH = {"type": "object", "properties": {"path": {"type": "string", "description": "Where."}}, "required": ["path"]}
@@ -50,9 +49,9 @@ def write(
     )
 
 
-def asked(protocol: Protocol, body: bytes) -> Asked:
-    """What our server half reads of a body."""
-    return protocol.parse(json.loads(body))
+def asked(protocol: Protocol, body: bytes, *, stream: bool = False) -> Asked:
+    """What our server half reads of a body. ``stream``: what the path says of it, where it does."""
+    return protocol.parse(addressed(protocol, json.loads(body), stream=stream))
 
 
 def break_somewhere(data: st.DataObject, value: Any) -> None:

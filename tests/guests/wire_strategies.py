@@ -1,6 +1,6 @@
 """Generated conversations as they really stand: calls with their results, contents that a wire may lack."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from frozendict import frozendict
@@ -49,6 +49,53 @@ details = st.builds(
     ),
     texts,
 )
+thoughts = st.builds(
+    lambda text: OpaqueContent(
+        protocol="gemini", kind="thought", data=frozendict(text=text, thought=True, thoughtSignature="c2ln")
+    ),
+    texts,
+)
+signatures = st.just(OpaqueContent(protocol="gemini", kind="signature", data=frozendict(thoughtSignature="c2ln")))
+reasons = st.builds(
+    lambda text: OpaqueContent(
+        protocol="openai-responses",
+        kind="reasoning",
+        data=freeze(
+            {
+                "type": "reasoning",
+                "id": "rs_1",
+                "summary": [{"type": "summary_text", "text": text}],
+                "encrypted_content": "c2ln",
+            }
+        ),
+    ),
+    texts,
+)
+searches = st.just(
+    OpaqueContent(
+        protocol="openai-responses",
+        kind="web_search_call",
+        data=freeze(
+            {
+                "type": "web_search_call",
+                "id": "ws_1",
+                "status": "completed",
+                "action": {"type": "search", "query": "Wien"},
+            }
+        ),
+    )
+)
+#: What stands beside the text that follows it, if one does.
+phases = st.just(
+    OpaqueContent(protocol="openai-responses", kind="message", data=frozendict(type="message", phase="commentary"))
+)
+#: What each wire keeps as it came, and would return.
+OWN: Mapping[str, st.SearchStrategy[OpaqueContent]] = {
+    "anthropic": thinking,
+    "openai-chat": details,
+    "gemini": thoughts | signatures,
+    "openai-responses": reasons | searches,
+}
 said: st.SearchStrategy[Content] = st.one_of(textual, images, sounds, files, notes, links, foreign)
 faults = st.builds(
     Fault,
@@ -97,7 +144,7 @@ def turns(draw: st.DrawFn, number: int) -> Sequence[Canister]:
         ),
     )
     turn: list[Canister] = list(draw(st.lists(speakers, max_size=3)))
-    spoken = several(st.one_of(textual, foreign, thinking, details))
+    spoken = several(st.one_of(textual, foreign, phases, *OWN.values()))
     count = draw(st.integers(0, 3))
     turn.append(draw(st.builds(AssistantCanister, content=spoken)))
     results: list[Canister] = []

@@ -23,16 +23,34 @@ from typing import Any
 from frozendict import frozendict
 
 from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, now
-from ripieno.contents import OpaqueContent, TextualContent
+from ripieno.contents import Content, OpaqueContent, TextualContent
 from ripieno.conversations import Usage
 from ripieno.jsonvalues import encode
-from ripieno.processors import Protocol
+from ripieno.processors import Native, Protocol
 from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
+from ripieno.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
 from ripieno.serialization import VERSION, deserialize_canister
 
 FOLDER = pathlib.Path(__file__).parents[1] / "data" / "wire"
-PROTOCOLS: Mapping[str, Protocol] = {protocol.name: protocol for protocol in (ANTHROPIC, CHAT)}
+PROTOCOLS: Mapping[str, Protocol] = {protocol.name: protocol for protocol in (ANTHROPIC, CHAT, GEMINI, RESPONSES)}
+#: Where a request has its conversation, if not under ``messages``.
+CONVERSATIONS: Mapping[str, str] = {"gemini": "contents", "openai-responses": "input"}
+#: The keys of a request that canisters become.
+CANISTER_KEYS = ("system", "messages", "systemInstruction", "contents", "instructions", "input")
+
+
+def messages_in(protocol: Protocol, native: Native) -> Any:
+    """The conversation in a request."""
+    return native[CONVERSATIONS.get(protocol.name, "messages")]
+
+
+def addressed(protocol: Protocol, native: Native, *, stream: bool = False) -> Native:
+    """A request as a server reads it: with what its path says, where the wire says something there."""
+    if "{model}" not in protocol.path:
+        return native
+    return {"model": "m", **native, "method": "streamGenerateContent" if stream else "generateContent"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -140,9 +158,69 @@ def _renamed(content: OpaqueContent, deltas: bool) -> OpaqueContent:
     return dataclasses.replace(content, data=frozendict(data))
 
 
+def carried_by_gemini(canisters: Sequence[Canister], *, whole: bool, deltas: bool) -> tuple[Canister, ...]:
+    """What is left of an answer that went over the generateContent wire. ``whole``: not streamed."""
+    del deltas  # Calls come whole, and texts go on in any case.
+    carried: list[Canister] = []
+    for canister in canisters:
+        if isinstance(canister, InvocationCanister):
+            carried.append(dataclasses.replace(canister, raw=None))
+        elif isinstance(canister, AssistantCanister):
+            carried.append(AssistantCanister(content=tuple(_joined(_unsigned(canister.content, whole)))))
+    return tuple(carried)
+
+
+def _unsigned(contents: Sequence[Content], whole: bool) -> list[Content]:
+    """Signatures of texts in parts of their own, as streams have them, and as they are where they sign nothing."""
+    parted: list[Content] = []
+    signable = False
+    for content in contents:
+        if isinstance(content, OpaqueContent) and content.kind == "signature" and not (whole and signable):
+            parted.append(dataclasses.replace(content, data=frozendict({"text": "", **content.data})))
+        else:
+            parted.append(content)
+        signable = not isinstance(content, OpaqueContent)
+    return parted
+
+
+def _joined(contents: Sequence[Content]) -> list[Content]:
+    """Texts side by side are one, but for one that is signed."""
+    joined: list[Content] = []
+    for place, content in enumerate(contents):
+        last = joined[-1] if joined else None
+        following = contents[place + 1] if place + 1 < len(contents) else None
+        signed = isinstance(following, OpaqueContent) and following.kind == "signature" and "text" not in following.data
+        if isinstance(content, TextualContent) and isinstance(last, TextualContent) and not signed:
+            joined[-1] = TextualContent(text=last.text + content.text)
+        else:
+            joined.append(content)
+    return joined
+
+
+def carried_by_responses(canisters: Sequence[Canister], *, whole: bool, deltas: bool) -> tuple[Canister, ...]:
+    """What is left of an answer that went over the Responses wire: arguments are text there."""
+    del whole, deltas
+    carried: list[Canister] = []
+    for canister in canisters:
+        if isinstance(canister, InvocationCanister):
+            text = canister.raw if canister.raw and canister.raw.strip() else encode(dict(canister.arguments)).decode()
+            carried.append(dataclasses.replace(canister, raw=text))
+        else:
+            carried.append(canister)
+    return tuple(carried)
+
+
+CARRIED = {
+    "anthropic": carried_by_anthropic,
+    "openai-chat": carried_by_chat,
+    "gemini": carried_by_gemini,
+    "openai-responses": carried_by_responses,
+}
+
+
 def carried(
     protocol: Protocol, canisters: Sequence[Canister], *, whole: bool = False, deltas: bool = False
 ) -> tuple[Canister, ...]:
     """What is left of an answer that went over this wire."""
-    function = carried_by_anthropic if protocol is ANTHROPIC else carried_by_chat
+    function = CARRIED[protocol.name]
     return function(canisters, whole=whole, deltas=deltas)

@@ -11,11 +11,11 @@ from ripieno.controls import Controls, Finish
 from ripieno.conversations import NO_USAGE, Usage
 from ripieno.ensembles import Definition, Ensemble, Invocable, Surroundings
 from ripieno.events import Alert, ContentSealed, Event, InvocationSealed, TextDelta, TurnBegan, TurnEnded
-from ripieno.execution import Record
 from ripieno.jsonvalues import freeze
+from ripieno.models import Model
 from ripieno.offers import Offer
 from ripieno.policies import Policy
-from ripieno.processors import Model
+from ripieno.recording import Record
 from ripieno.schemas import Schema
 from ripieno.testing import model_of, turn
 

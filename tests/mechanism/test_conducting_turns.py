@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ripieno.canisters import AssistantCanister, UserCanister
+from ripieno.canisters import AssistantCanister, ResultCanister, UserCanister
 from ripieno.conducting import conduct
 from ripieno.controls import Controls
 from ripieno.ensembles import Opened
@@ -143,3 +143,42 @@ async def test_opaque_or_unknown_events_do_no_harm() -> None:
     alert = Alert(message="A picture was left out.")
     events = await collected(conduct(scripted([alert, TurnBegan(), alert, TurnEnded(finish="stop")]), "Go."))
     assert events.count(alert) == 2
+
+
+@pytest.mark.parametrize(("choice", "wanted"), [("required", "one of the tools"), ("look", "the tool look")])
+async def test_a_model_that_must_call_and_does_not_is_asked_once_more(choice: str, wanted: str) -> None:
+    model = scripted(says("I would rather not."), invokes(invoke("look", path="x")), says("Seen."))
+    controls = Controls(tool_choice=choice)
+    run = conduct(model, "Look.", ensembles=[ensemble(tool("look"))], controls=controls)
+    alerts = [event.message async for event in run if isinstance(event, Alert)]
+    conversation = await run
+    assert any(f"did not call {wanted}" in alert for alert in alerts)
+    assert [
+        one.text if isinstance(one, AssistantCanister) else type(one).__name__ for one in conversation.canisters
+    ] == [
+        "UserCanister",
+        "I would rather not.",
+        "UserCanister",
+        "",
+        "InvocationCanister",
+        "ResultCanister",
+        "Seen.",
+    ]
+    assert conversation.finish == "stop"
+
+
+async def test_a_model_that_will_not_call_is_not_asked_for_ever() -> None:
+    model = scripted(says("No."), says("Never."))
+    controls = Controls(tool_choice="required")
+    conversation = await conduct(model, "Look.", ensembles=[ensemble(tool("look"))], controls=controls)
+    assert (conversation.text, conversation.finish, len(model.asked)) == ("Never.", "stop", 2)
+
+
+async def test_without_parallel_calls_one_of_a_message_is_run_whatever_the_wire_can_say() -> None:
+    model = scripted(invokes(invoke("look", "a"), invoke("look", "b")), says())
+    house = ensemble(tool("look"))
+    conversation = await conduct(model, "Go.", ensembles=[house], controls=Controls(parallel=False))
+    first, second = (one for one in conversation.canisters if isinstance(one, ResultCanister))
+    assert first.error is None
+    assert second.error is not None
+    assert "One call at a time" in second.text

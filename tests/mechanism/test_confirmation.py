@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from ripieno.confirmation import (
     Confirmer,
     Deny,
     Edit,
+    Question,
     RulesConfirmer,
     TerminalConfirmer,
     ask,
@@ -322,3 +323,67 @@ def test_what_is_seen_is_one_printable_line_in_one_direction(text: str) -> None:
 def test_the_arguments_are_shown_whole_and_in_one_order() -> None:
     shown = request(z="\x1b", a="x" * 5000).text
     assert shown == '{"a":"' + "x" * 5000 + '","z":"\\u001b"}'
+
+
+# Questions that a tool asks back.
+
+FORM = {
+    "type": "object",
+    "required": ["size", "mail"],
+    "properties": {
+        "size": {"type": "integer", "minimum": 1},
+        "mail": {"type": "string", "format": "email"},
+        "note": {"type": "string"},
+    },
+}
+
+
+async def inquire(*lines: str, schema: Mapping[str, Any] = FORM) -> tuple[Answer, list[str]]:
+    """What comes of lines that are typed, and the prompts that were shown."""
+    prompts: list[str] = []
+    typed = list(lines)
+
+    def read(prompt: str) -> str:
+        prompts.append(prompt)
+        if not typed:
+            raise EOFError
+        return f"{typed.pop(0)}\n"
+
+    question = Question(text="How big?", schema=schema)
+    return await TerminalConfirmer(read).confirm(dataclasses.replace(request(), question=question)), prompts
+
+
+async def test_a_field_is_asked_again_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    answer, prompts = await inquire("y", "abc", "0", "3", "", "ada@example.org", "")
+    assert answer == Edit({"size": 3, "mail": "ada@example.org"})
+    assert [prompt.strip().partition(" ")[0] for prompt in prompts[1:]] == ["size"] * 3 + ["mail"] * 2 + ["note"]
+    said = capsys.readouterr().err.splitlines()
+    assert [line.strip() for line in said] == [
+        'It must be integer, not string: "abc".',
+        "It must be at least 1, not 0.",
+        "It must be given.",
+    ]
+
+
+async def test_three_lines_that_do_not_fit_decline_and_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    answer, prompts = await inquire("y", "a", "b", "c", "d")
+    assert isinstance(answer, Deny)
+    assert len(prompts) == 4
+    assert capsys.readouterr().err.splitlines()[-1] == "Declined: size was not answered in 3 tries."
+
+
+async def test_answers_that_do_not_fit_together_are_told_so(capsys: pytest.CaptureFixture[str]) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "minProperties": 1}
+    answer, _ = await inquire("y", "", "", schema=schema)
+    assert isinstance(answer, Deny)
+    assert capsys.readouterr().err.startswith("Declined: The answers do not fit: ")
+
+
+async def test_a_decline_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert isinstance((await inquire("n"))[0], Deny)
+    assert capsys.readouterr().err == "Declined: The user did not answer.\n"
+
+
+async def test_what_is_said_after_an_unanswered_prompt_begins_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert isinstance((await inquire("y", "3"))[0], Deny)
+    assert capsys.readouterr().err == "\nDeclined: Nobody is at the terminal to ask.\n"

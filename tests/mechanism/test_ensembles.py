@@ -157,7 +157,7 @@ async def test_invokers_are_ordered_and_named() -> None:
     assert list(found.invokers) == ["a.b", "m", "z"]
     assert [one.identity for one in found.invokers.values()] == ["crm.a.b", "crm.m", "crm.z"]
     assert found.access_invoker("m").exposed == "crm__m"
-    with pytest.raises(NameAbsence, match=r"no invoker named 'crm\.mm'"):
+    with pytest.raises(NameAbsence, match=r"no tool named 'crm\.mm'"):
         found.access_invoker("mm")
     with pytest.raises(TypeError):
         found.invokers["new"] = found.access_invoker("m")  # type: ignore[index]

@@ -14,8 +14,9 @@ from ripieno.confirmation import Answer, ConfirmationRequest
 from ripieno.ensembles import Context
 from ripieno.events import Alert
 from ripieno.exceptions import InputError, ResourceFault, ToolExecutionFailure
-from ripieno.execution import Circumstances, Execution, Prepared, Record, execute_invoker
+from ripieno.execution import Circumstances, Execution, Prepared, execute_invoker
 from ripieno.offers import Offer
+from ripieno.recording import Record
 from tests.mechanism.players import (
     Blocking,
     Listening,

@@ -123,6 +123,8 @@ async def test_what_cannot_be_used_is_left_out_with_a_reason() -> None:
         assert list(ensemble.invokers) == ["declared", "fine"]
         assert await ensemble.access_invoker("declared").perform(None, {}) == "local: declared"  # type: ignore[arg-type]
         assert ensemble.access_invoker("fine").results is None
+        with pytest.raises(NameAbsence, match=r"The tool 'it\.broken' is left out: the schema of its arguments"):
+            ensemble.access_invoker("broken")
     assert [(alert.tool, alert.message.partition(":")[0]) for alert in alerts] == [
         ("it.declared", "The tool is left out"),
         ("it.broken", "The tool is left out"),

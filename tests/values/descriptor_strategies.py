@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ripieno.descriptors.ensembles import CONNECTION, DEFAULTS, HEADER, OVERRIDE
 from ripieno.descriptors.invokers import HEADER_KEYS
 from ripieno.descriptors.keys import Key, Table
-from ripieno.descriptors.kinds import Either, Flag, Free, Named, Number, Several, Size, Text
+from ripieno.descriptors.kinds import Either, Flag, Free, Named, Number, Pattern, Several, Size, Text
 from ripieno.descriptors.profiles import PROFILE
 from ripieno.descriptors.providers import PROVIDER
 
@@ -31,7 +31,7 @@ def number(kind: Number) -> st.SearchStrategy[Any]:
     return st.floats(low, high, allow_nan=False, exclude_min=kind.above is not None)
 
 
-def value(kind: Any) -> st.SearchStrategy[Any]:  # noqa: PLR0911  one line a kind
+def value(kind: Any) -> st.SearchStrategy[Any]:  # noqa: PLR0911, PLR0912  one line a kind
     """Legal values of a kind, as TOML has them."""
     match kind:
         case Text():
@@ -40,6 +40,8 @@ def value(kind: Any) -> st.SearchStrategy[Any]:  # noqa: PLR0911  one line a kin
             if kind.pattern:
                 return st.from_regex(rf"\A(?:{kind.pattern})\Z", alphabet=st.characters(max_codepoint=126))
             return TEXTS if kind.blank else TEXTS.filter(str.strip)
+        case Pattern():
+            return st.sampled_from(["[A-Za-z0-9]{9}", ".*", "a|b"])
         case Flag():
             return st.booleans()
         case Number():

@@ -20,6 +20,7 @@ def test_what_is_unset_is_left_to_the_provider() -> None:
         "tool_choice",
         "allowed_tools",
         "parallel",
+        "strict",
     }
     assert controls.stream is True
 

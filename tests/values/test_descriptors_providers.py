@@ -15,6 +15,7 @@ from ripieno.descriptors import (
     read_profile,
     read_provider,
 )
+from ripieno.descriptors.patience import Caution
 from tests.values.descriptor_examples import PROFILE, PROVIDER
 
 
@@ -67,6 +68,8 @@ def test_every_capability_has_a_default() -> None:
         ('protocol = "example-chat"\n', "", 2, "[provider] lacks protocol"),
         ("http://localhost:8080/v1", "localhost", 5, "base_url must be a URL"),
         ('api_key = "{env:HOUSE_KEY}"', "headers = { 'X Y' = 'z' }", 6, "must be the name of an HTTP header"),
+        ("8192", '8\ncall_identifiers = "("', 11, "call_identifiers is no regular expression"),
+        ("8192", '8\ncall_identifiers = ""', 11, "call_identifiers must be a regular expression"),
         ("8192", "0", 10, "output_tokens must be a whole number, at least 1"),
     ],
 )
@@ -129,3 +132,54 @@ def test_profile() -> None:
     assert [(problem.message, problem.line) for problem in problems] == [
         ('the string "io" stands twice in ensembles', 5)
     ]
+
+
+def test_how_patient_one_is_with_it() -> None:
+    keys = (
+        'retries = 0\ncloud = "nimbus"\nregion = "here"\nproject = "p"\napi_version = "{env:V}"\n'
+        "timeouts = { between = 5, whole = 60.5 }\nbreaker = { failures = 0 }\n"
+    )
+    house = provider(PROVIDER.replace('api_key = "{env:HOUSE_KEY}"\n', keys))
+    assert (house.retries, house.timeouts, house.breaker) == (0, {"between": 5, "whole": 60.5}, {"failures": 0})
+    assert (house.cloud, house.region, house.project, house.api_version) == ("nimbus", "here", "p", "{env:V}")
+    again, problems = read_provider(house.mapping())
+    assert (again, problems) == (house, ())
+    laid, _ = lay_over(house, "house", overrides(timeouts={"between": 9}, breaker={"cooldown": 1}, retries=4))
+    assert laid is not None
+    assert (laid.retries, laid.timeouts) == (4, {"between": 9, "whole": 60.5})
+    assert laid.breaker == {"failures": 0, "cooldown": 1}
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"retries": -1}, "retries must be a whole number from 0 to 10, not the number -1"),
+        ({"timeouts": {"first": 1}}, "timeouts has no key first"),
+        ({"timeouts": {"whole": 0}}, "whole must be a number of seconds above 0"),
+        ({"timeouts": {"between": "5s"}}, "between must be a number of seconds above 0"),
+        ({"breaker": {"failures": 1.5}}, "failures must be a whole number, at least 0"),
+    ],
+)
+def test_problems_of_patience(keys: dict[str, Any], message: str) -> None:
+    configuration, problems = read_configuration({"providers": {"house": keys}})
+    assert configuration is None
+    assert message in problems[0].message
+
+
+def test_the_breaker_and_fallbacks_of_a_configuration() -> None:
+    configuration, problems = read_configuration(
+        {
+            "model": {"default": "a/m", "fallback": ["b/m", "c/x/y"]},
+            "breaker": {"failures": 3},
+            "agents": {"one": {"fallback": []}, "two": {"model": "b/m"}},
+        }
+    )
+    assert problems == ()
+    assert configuration is not None
+    assert configuration.fallback == ("b/m", "c/x/y")
+    assert configuration.breaker == Caution(failures=3, cooldown=30)
+    assert [configuration.agents[name].fallback for name in ("one", "two")] == [(), None]
+    _, problems = read_configuration({"model": {"fallback": ["b/m", "b/m"]}})
+    assert "stands twice" in problems[0].message
+    _, problems = read_configuration({"model": {"fallback": ["m"]}})
+    assert "must be a provider and a model" in problems[0].message

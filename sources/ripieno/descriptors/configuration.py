@@ -24,6 +24,7 @@ from ripieno.descriptors.controlkeys import (
 from ripieno.descriptors.ensembles import ENSEMBLE, ENSEMBLE_NAME, FLAT, EnsembleDescriptor, read_into
 from ripieno.descriptors.keys import Key, Table
 from ripieno.descriptors.kinds import Named, Several, Text, refuse
+from ripieno.descriptors.patience import BREAKER, Caution
 from ripieno.descriptors.positions import Path
 from ripieno.descriptors.problems import Problems, Source
 from ripieno.descriptors.providers import OVERRIDE, PROVIDER_NAME
@@ -34,10 +35,14 @@ from ripieno.exceptions import Problem
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AgentDescriptor:
-    """One agent: a model with instructions and exactly these tools. ``tools`` None means whatever is enabled."""
+    """One agent: a model with instructions and exactly these tools. ``tools`` None means whatever is enabled.
+
+    ``fallback`` None means those of the default model, if it is the agent's, and none otherwise.
+    """
 
     name: str
     model: str | None = None
+    fallback: tuple[str, ...] | None = None
     instructions: str = ""
     controls: Controls = Controls()  # noqa: RUF009
     limits: Limits = Limits()  # noqa: RUF009
@@ -59,6 +64,8 @@ class ConfigurationDescriptor:
     plugins: tuple[str, ...] = ()
     providers: frozendict[str, frozendict[str, Any]] = EMPTY
     model: str | None = None
+    fallback: tuple[str, ...] = ()
+    breaker: Caution = Caution()  # noqa: RUF009
     controls: Controls = Controls()  # noqa: RUF009
     agents: frozendict[str, AgentDescriptor] = EMPTY
     limits: Limits = Limits()  # noqa: RUF009
@@ -69,6 +76,7 @@ class ConfigurationDescriptor:
 
 
 _MODEL = Text(pattern=r"[a-z][a-z0-9_.-]*/\S+", shape='a provider and a model such as "house/small-1"')
+_MODELS = Several(item=_MODEL, items='models such as "house/small-1"', once=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +142,13 @@ MODEL = Table(
     documentation="The default model, and its controls.",
     keys=(
         Key(name="default", kind=_MODEL, documentation="The model, with its provider.", example="house/small-1"),
+        Key(
+            name="fallback",
+            kind=_MODELS,
+            documentation="Models to ask instead, one after the other, where it cannot be had.",
+            default=(),
+            example=["garden/small-1"],
+        ),
         *CONTROL_KEYS,
     ),
 )
@@ -142,6 +157,12 @@ AGENT = Table(
     documentation="A model with instructions and exactly these tools.",
     keys=(
         Key(name="model", kind=_MODEL, documentation="Its model; left out, the default one.", example="house/small-1"),
+        Key(
+            name="fallback",
+            kind=_MODELS,
+            documentation="Models to ask instead, where its own cannot be had.",
+            example=["garden/small-1"],
+        ),
         Key(
             name="instructions",
             kind=Text(blank=True),
@@ -202,7 +223,13 @@ CONFIGURATION = Table(
         Key(name="ensembles", kind=TableOrEnsembles(), documentation=ENSEMBLES.documentation),
         *(
             Key(name=name, kind=table, documentation=table.documentation)
-            for name, table in (("plugins", PLUGINS), ("model", MODEL), ("limits", LIMITS), ("confirmation", RULES))
+            for name, table in (
+                ("plugins", PLUGINS),
+                ("model", MODEL),
+                ("breaker", BREAKER),
+                ("limits", LIMITS),
+                ("confirmation", RULES),
+            )
         ),
         Key(
             name="providers",
@@ -262,7 +289,7 @@ def combine(parts: Sequence[Mapping[str, Any]]) -> ConfigurationDescriptor:
             name=name,
             controls=make_controls(model, agent.get("controls", {})),
             limits=make_limits(limits, agent.get("limits", {})),
-            **{key: agent[key] for key in ("model", "instructions", "tools") if key in agent},
+            **{key: agent[key] for key in ("model", "fallback", "instructions", "tools") if key in agent},
         )
         for name, agent in whole.get("agents", {}).items()
     }
@@ -271,6 +298,8 @@ def combine(parts: Sequence[Mapping[str, Any]]) -> ConfigurationDescriptor:
         plugins=whole.get("plugins", {}).get("allow", ()),
         providers=whole.get("providers", frozendict()),
         model=model.get("default"),
+        fallback=model.get("fallback", ()),
+        breaker=Caution(**whole.get("breaker", {})),
         controls=make_controls(model),
         agents=frozendict(agents),
         limits=make_limits(limits),

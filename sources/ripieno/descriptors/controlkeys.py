@@ -40,6 +40,7 @@ CONTROL_KEYS: tuple[Key, ...] = (
         ["read_file"],
     ),
     _key(_CONTROLS, "parallel", Flag(), "Whether one message may have several calls.", False),
+    _key(_CONTROLS, "strict", Flag(), "Whether the provider holds arguments to their schemas.", True),
 )
 LIMIT_KEYS: tuple[Key, ...] = (
     _key(_LIMITS, "turns", Number(whole=True, minimum=1), "Turns of one run.", 50),

@@ -92,6 +92,26 @@ class Text:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """A regular expression, of a whole text."""
+
+    expected: str = "a regular expression"
+
+    def read(self, value: Any, path: Path, problems: Problems) -> Any:
+        if not isinstance(value, str) or not value:
+            return refuse(self, value, path, problems)
+        try:
+            re.compile(value)
+        except re.error as error:
+            problems.add(path, f"{subject(path)} is no regular expression: {error}")
+            return INVALID
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string", "format": "regex", "minLength": 1}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Flag:
     """True or false."""
 

@@ -8,7 +8,8 @@ from typing import Any
 from frozendict import frozendict
 
 from ripieno.descriptors.keys import UNSET, Key, Table, description_key
-from ripieno.descriptors.kinds import Flag, Kind, Named, Number, Several, Text
+from ripieno.descriptors.kinds import Flag, Kind, Named, Number, Pattern, Several, Text
+from ripieno.descriptors.patience import BREAKER, TIMEOUTS
 from ripieno.descriptors.positions import Path
 from ripieno.descriptors.problems import Problems, Source
 from ripieno.descriptors.tables import EMPTY, merge
@@ -18,6 +19,8 @@ from ripieno.jsonvalues import thaw
 PROVIDER_NAME = Text(
     pattern=r"[a-z][a-z0-9_.-]{0,63}", shape="a name of lower-case letters, digits, _, . and -, beginning with a letter"
 )
+#: How often a provider is asked again, unless it says otherwise.
+RETRIES = 2
 _PROTOCOL = Text(pattern=r"[a-z][a-z0-9_-]*", shape="the name of a protocol")
 _HEADER_NAME = Text(pattern=r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", shape="the name of an HTTP header")
 
@@ -45,6 +48,20 @@ CAPABILITY_KEYS: tuple[Key, ...] = (
     _capability(
         "sampling", Flag(), "Whether it takes temperature and top_p; left out, as its wire does.", UNSET, False
     ),
+    _capability(
+        "thinking_budgets",
+        Flag(),
+        "Whether it is told how much to think as a number of tokens; left out, as a word.",
+        UNSET,
+        True,
+    ),
+    _capability(
+        "signature_placeholder",
+        Text(),
+        "What stands for the signature of a call that another model made, where one is demanded.",
+        UNSET,
+        "none-was-made",
+    ),
     _capability("allowed_tools", Flag(), "Whether the wire has a word for the tools that may be called.", False, True),
     _capability("stream_usage", Flag(), "Whether it can be asked to count tokens in a stream.", True, False),
     _capability(
@@ -54,7 +71,21 @@ CAPABILITY_KEYS: tuple[Key, ...] = (
         "max_completion_tokens",
         "max_tokens",
     ),
+    _capability(
+        "call_identifiers",
+        Pattern(),
+        "The form that identifiers of calls must have, a regular expression; left out, as its wire wants it.",
+        UNSET,
+        "[A-Za-z0-9]{9}",
+    ),
     _capability("text_calls", Flag(), "Whether the server leaves calls in the text.", False, True),
+    _capability(
+        "text_form",
+        Text(choices=("hermes", "qwen-coder", "invoke", "mistral", "llama", "glm")),
+        "How a model that is prompted to call is shown to write a call.",
+        "hermes",
+        "qwen-coder",
+    ),
     _capability(
         "output_tokens",
         Number(whole=True, minimum=1),
@@ -79,7 +110,10 @@ class ModelRow:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderDescriptor:
-    """One provider. ``api_key`` and the values of ``headers`` are templates; ``capabilities`` are those given."""
+    """One provider. ``capabilities``, ``timeouts`` and ``breaker`` are those given.
+
+    ``base_url``, ``api_key``, ``region``, ``project``, ``api_version`` and the values of ``headers`` are templates.
+    """
 
     name: str
     protocol: str
@@ -88,6 +122,13 @@ class ProviderDescriptor:
     api_key: str | None = None
     carrier: str | None = None
     headers: frozendict[str, str] = EMPTY
+    cloud: str | None = None
+    region: str | None = None
+    project: str | None = None
+    api_version: str | None = None
+    retries: int | None = None
+    timeouts: frozendict[str, float] = EMPTY
+    breaker: frozendict[str, float] = EMPTY
     homepage: str | None = None
     capabilities: frozendict[str, Any] = EMPTY
     models: tuple[ModelRow, ...] = ()
@@ -104,7 +145,7 @@ class ProviderDescriptor:
         """The form that a file has; reading it gives an equal descriptor."""
         header = {name: getattr(self, name) for name in _HEADER_NAMES}
         return {
-            "provider": {name: thaw(value) for name, value in header.items() if value},
+            "provider": {name: thaw(value) for name, value in header.items() if value not in (None, "", EMPTY)},
             **({"capabilities": dict(self.capabilities)} if self.capabilities else {}),
             **({"models": [{"match": row.match, **row.capabilities} for row in self.models]} if self.models else {}),
         }
@@ -143,6 +184,29 @@ ENDPOINT_KEYS = (
         default=frozendict(),
         example={"X-Team": "{env:TEAM}"},
     ),
+    Key(
+        name="cloud",
+        kind=_PROTOCOL,
+        documentation="The cloud that stands between us and the models, where one does: it decides about addresses.",
+        example="example",
+    ),
+    Key(name="region", kind=Text(), documentation="Where in the cloud it is.", example="{env:HOUSE_REGION}"),
+    Key(name="project", kind=Text(), documentation="The account in the cloud, where it has such.", example="house-1"),
+    Key(
+        name="api_version",
+        kind=Text(),
+        documentation="The version of the cloud's interface, where it wants one.",
+        example="2024-10-21",
+    ),
+    Key(
+        name="retries",
+        kind=Number(whole=True, minimum=0, maximum=10),
+        documentation="How often it is asked again after a fault that may pass.",
+        default=RETRIES,
+        example=5,
+    ),
+    Key(name="timeouts", kind=TIMEOUTS, documentation=TIMEOUTS.documentation, default=EMPTY),
+    Key(name="breaker", kind=BREAKER, documentation="What it has otherwise than [breaker].", default=EMPTY),
     Key(
         name="homepage",
         kind=Text(pattern=r"https?://[^\s]+", shape="a URL"),
@@ -241,7 +305,7 @@ def _make(
         )
         return None
     fields = {name: keys[name] for name in (*_HEADER_NAMES, "capabilities") if keys.get(name) is not None}
-    for name in ("headers", "capabilities"):
+    for name in ("headers", "capabilities", "timeouts", "breaker"):
         fields[name] = frozendict(fields.get(name, {}))
     rows = (
         ModelRow(match=row["match"], capabilities=frozendict({name: row[name] for name in row if name != "match"}))

@@ -10,5 +10,8 @@ def ripieno_protocols() -> Mapping[str, str]:
     """The wire formats that are built in."""
     return {
         "anthropic": "ripieno.protocols.anthropic:PROTOCOL",
+        "gemini": "ripieno.protocols.gemini:PROTOCOL",
         "openai-chat": "ripieno.protocols.openai_chat:PROTOCOL",
+        "openai-responses": "ripieno.protocols.openai_responses:PROTOCOL",
+        "prompted": "ripieno.protocols.prompted:PROTOCOL",
     }

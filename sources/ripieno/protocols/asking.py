@@ -56,19 +56,30 @@ def choice_of(controls: Controls, offer: Offer, capabilities: Capabilities) -> s
     return choice
 
 
+def strict_of(controls: Controls, capabilities: Capabilities) -> bool:
+    """Whether arguments are held to their schemas. Errors: ``InputError`` where the model does not do that."""
+    if controls.strict and not capabilities.get("strict", False):
+        raise InputError(
+            "This model does not hold arguments to their schemas: leave strict out, or set strict = true in the "
+            "provider's capabilities."
+        )
+    return bool(controls.strict)
+
+
 def read_request(
     native: Native,
     *,
     messages: MessagesProcessor,
     controls: ControlsProcessor,
     definition: Callable[[Native], Definition | None],
+    said: str = "messages",
 ) -> Asked:
-    """A client's request. Errors: ``InputError``, which says what is wrong with it."""
+    """A client's request; its conversation stands under ``said``. Errors: ``InputError``, which says what is wrong."""
     model = native.get("model")
     if not isinstance(model, str) or not model:
         raise InputError("The request has no model.")
-    if not isinstance(native.get("messages"), list):
-        raise InputError("The request has no messages.")
+    if not is_list(native.get(said)):
+        raise InputError(f"The request has no {said}.")
     try:
         tools = [definition(tool) for tool in tables_in(native, "tools")]
         return Asked(

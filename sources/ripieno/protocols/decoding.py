@@ -7,7 +7,7 @@ from ripieno.controls import Finish
 from ripieno.events import Event
 from ripieno.exceptions import ProviderRefusal, WireInvalidity
 from ripieno.processors import Identifiers, Native
-from ripieno.protocols.refusals import message_of
+from ripieno.protocols.refusals import judge, message_of
 from ripieno.protocols.splitting import DONE
 
 
@@ -45,7 +45,10 @@ class AnswerDecoder(abc.ABC):
 
     def refused(self, native: Native, otherwise: str = "It sent an error.") -> ProviderRefusal:
         """The error that a native event is, in the provider's own words; ``otherwise`` where it has none."""
-        return ProviderRefusal(self._provider, message_of(native) or otherwise, body=native)
+        category, retryable = judge(native)
+        return ProviderRefusal(
+            self._provider, message_of(native) or otherwise, body=native, category=category, retryable=retryable
+        )
 
     def _why_cut(self, finish: Finish) -> str | None:
         """Why what is not complete at the end was cut off; None at an end that cuts nothing."""

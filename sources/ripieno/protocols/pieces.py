@@ -104,11 +104,19 @@ def _recall(memory: Mapping[object, Any] | None, key: object, canisters: Sequenc
     return 0, bytearray(b"[")
 
 
-def definitions(offer: Offer, key: object, make: Callable[[Invoker], Mapping[str, Any]]) -> bytes | None:
+class Define(Protocol):
+    """One tool as a wire defines it."""
+
+    def __call__(self, invoker: Invoker, *, strict: bool) -> Mapping[str, Any]: ...
+
+
+def definitions(offer: Offer, name: str, make: Define, *, strict: bool = False) -> bytes | None:
     """The tools of an offer as a JSON array; None when there are none: an empty array is refused.
 
-    Each definition is encoded once, and so is the array. What a provider runs by itself is not among them.
+    Each definition is encoded once, and so is the array, under the protocol's name, strict or not. What a provider
+    runs by itself is not among them.
     """
+    key = (name, "strict") if strict else name
     kept = offer.encodings.get(key)
     if kept is None:
         parts: list[bytes] = []
@@ -117,7 +125,7 @@ def definitions(offer: Offer, key: object, make: Callable[[Invoker], Mapping[str
                 continue
             part = invoker.encodings.get(key)
             if part is None:
-                part = invoker.encodings[key] = encode(make(invoker))
+                part = invoker.encodings[key] = encode(make(invoker, strict=strict))
             parts.append(part)
         kept = offer.encodings[key] = b"[" + b",".join(parts) + b"]" if parts else b""
     return kept or None
@@ -125,8 +133,8 @@ def definitions(offer: Offer, key: object, make: Callable[[Invoker], Mapping[str
 
 def join(members: Iterable[tuple[str, bytes]], rest: Mapping[str, Any]) -> bytes:
     """A JSON object of members that are encoded already, and the rest."""
-    # The rest is never empty: it names the model. One join, since the messages may be long.
+    # One join, since the messages may be long.
     parts = [encode(rest)[:-1]]
     for name, value in members:
-        parts += (b',"%s":' % name.encode(), value)
+        parts += (b'%s"%s":' % (b"," if rest or len(parts) > 1 else b"", name.encode()), value)
     return b"".join((*parts, b"}"))

@@ -1,5 +1,9 @@
 """What endpoints say when they refuse: their own words, in the shapes that servers use, and what to do next."""
 
+import email.utils
+import math
+import time
+from collections.abc import Mapping
 from typing import Any
 
 from ripieno.descriptors.tables import is_list, is_table
@@ -13,8 +17,51 @@ _KEYS = ("error", "errors", "detail", "message", "msg")
 _DEPTH = 4
 
 
-def refusal(provider: str, status: int, text: str, *, location: str | None = None) -> ProviderRefusal:
-    """The error that an endpoint answered. ``text`` is the body, ``location`` where a redirect points to."""
+#: What a status means, by seed 000, section 7.1, and whether the same request may do better in a moment.
+_STATUSES: Mapping[int, tuple[str, bool]] = {
+    401: ("permission", False),
+    402: ("quota", False),
+    403: ("permission", False),
+    404: ("resource", False),
+    408: ("timeout", True),
+    409: ("resource", True),  # Somebody else holds a lock on it.
+    410: ("resource", False),
+    429: ("quota", True),
+    504: ("timeout", True),
+}
+#: The same for the words by which errors are called inside an answer: the first that is found in one of them.
+_WORDS: Mapping[str, tuple[str, bool]] = {
+    "insufficient_quota": ("quota", False),
+    "billing": ("quota", False),
+    "rate_limit": ("quota", True),
+    "ratelimit": ("quota", True),
+    "resource_exhausted": ("quota", True),
+    "throttling": ("quota", True),
+    "timeout": ("timeout", True),
+    "deadline": ("timeout", True),
+    "overloaded": ("network", True),
+    "unavailable": ("network", True),
+    "server_error": ("network", True),
+    "api_error": ("network", True),
+    "internal": ("network", True),
+    "streamerror": ("network", True),
+    "authentication": ("permission", False),
+    "permission": ("permission", False),
+    "not_found": ("resource", False),
+    "invalid": ("validation", False),
+    "validation": ("validation", False),
+}
+#: Where errors are called by a word, or by a status.
+_NAMES = ("code", "type", "status")
+
+
+def refusal(
+    provider: str, status: int, text: str, *, location: str | None = None, headers: Mapping[str, str] | None = None
+) -> ProviderRefusal:
+    """The error that an endpoint answered. ``text`` is the body, ``location`` where a redirect points to.
+
+    ``headers``, with names in lower case, may say when to ask again, and whether to.
+    """
     try:
         body: object = parse(text)
     except JsonInvalidity:
@@ -22,9 +69,62 @@ def refusal(provider: str, status: int, text: str, *, location: str | None = Non
     words = message_of(body) or text.strip() or "it gave no reason"
     if 300 <= status < 400:
         words = f"it redirects to {location or 'nowhere'}"
+    category, retryable = _judge_status(status)
+    if category == "quota" and judge(body) == ("quota", False):
+        retryable = False
+    given = headers or {}
+    if (said := given.get("x-should-retry")) in ("true", "false"):
+        retryable = said == "true"
     return ProviderRefusal(
-        provider, f"HTTP {status}: {words[:_SHOWN]}", hint=_hint(provider, status), status=status, body=body
+        provider,
+        f"HTTP {status}: {words[:_SHOWN]}",
+        hint=_hint(provider, status),
+        status=status,
+        body=body,
+        category=category,
+        retryable=retryable,
+        after=seconds_after(given),
     )
+
+
+def seconds_after(headers: Mapping[str, str]) -> float | None:
+    """How many seconds a server wants to be left alone; None where it does not say so in a form that is known.
+
+    ``retry-after-ms`` is exact, and comes first; ``retry-after`` is a number of seconds or a date (RFC 9110, 10.2.3).
+    """
+    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers.get(name, "")) / unit
+        except ValueError:
+            continue
+        return max(0.0, seconds) if math.isfinite(seconds) else None
+    try:
+        date = email.utils.parsedate_to_datetime(headers.get("retry-after", ""))
+        return max(0.0, date.timestamp() - time.time())
+    except (OverflowError, TypeError, ValueError):
+        return None
+
+
+def judge(body: Any) -> tuple[str, bool]:
+    """The category of an error that stands inside an answer, and whether the same request may do better in a moment."""
+    error: Any = body.get("error", body) if is_table(body) else None
+    if not is_table(error):
+        return "execution", False
+    names = [error.get(name) for name in _NAMES]
+    for name in names:
+        if isinstance(name, int) and not isinstance(name, bool) and 400 <= name < 600:
+            return _judge_status(name)
+    called = [name.casefold() for name in names if isinstance(name, str)]
+    for word, meaning in _WORDS.items():
+        if any(word in name for name in called):
+            return meaning
+    return "execution", False
+
+
+def _judge_status(status: int) -> tuple[str, bool]:
+    if status >= 500:
+        return _STATUSES.get(status, ("network", True))
+    return _STATUSES.get(status, ("resource" if status < 400 else "validation", False))
 
 
 def _hint(provider: str, status: int) -> str:

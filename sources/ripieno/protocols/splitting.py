@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from ripieno.descriptors.tables import is_table
+from ripieno.descriptors.tables import is_list, is_table
 from ripieno.exceptions import JsonInvalidity, WireInvalidity
 from ripieno.jsonvalues import parse
 
@@ -20,6 +20,8 @@ DONE: Mapping[str, Any] = {"type": "[DONE]"}
 EVENT_BYTES = 16 * 1024 * 1024
 #: Arguments that stand as an object, and are not empty.
 _OBJECT_OF_ARGUMENTS = re.compile(rb'"(?:arguments|input|args)"\s*:\s*\{\s*"')
+#: Lines that say what the JSON says again. No line begins so inside of JSON, in which ends of lines are escaped.
+_EVENT_LINES = re.compile(rb"\n\nevent: [^\n]*\n")
 #: What stands between two events that are one line each.
 _BETWEEN = b"}\n\ndata: {"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -68,7 +70,9 @@ class Splitter:
         try:
             event = self._read(block)
         except WireInvalidity as error:
-            raise WireInvalidity(self._provider, "The answer ended in the middle of an event.") from error
+            raise WireInvalidity(
+                self._provider, "The answer ended in the middle of an event.", retryable=True
+            ) from error
         return [] if event is None else [event]
 
     def _unify(self, chunk: bytes) -> bytes:
@@ -105,8 +109,14 @@ class Splitter:
 def _together(blocks: bytes) -> Sequence[Mapping[str, Any]] | None:
     """What most chunks are, parsed at once: blocks of one line of data, an object each, with no arguments as one.
 
+    A line before it may say what kind of event it is.
+
     None for any other, which is read block by block.
     """
+    if blocks[:7] == b"event: ":
+        blocks = blocks[blocks.find(b"\n") + 1 :]
+        if blocks.find(b"\n\nevent: ") >= 0:
+            blocks = _EVENT_LINES.sub(b"\n\n", blocks)
     if blocks[:7] != b"data: {" or blocks[-1:] != b"}":
         return None
     data = blocks[6:].replace(_BETWEEN, b"},{")
@@ -121,18 +131,31 @@ def _together(blocks: bytes) -> Sequence[Mapping[str, Any]] | None:
 
 
 def read_object(data: bytes, provider: str) -> Mapping[str, Any]:
-    """A JSON object from a provider. Errors: ``WireInvalidity``, with the beginning of what it sent instead.
+    """A JSON object from a provider. Errors: ``WireInvalidity``, with the beginning of what it sent instead."""
+    return _table(_value(data, provider), provider)
+
+
+def read_objects(data: bytes, provider: str) -> Sequence[Mapping[str, Any]]:
+    """The objects of a JSON array, which one wire sends in place of events; or the one object. Errors: as above."""
+    value = _value(data, provider)
+    return [_table(one, provider) for one in value] if is_list(value) else [_table(value, provider)]
+
+
+def _value(data: bytes, provider: str) -> object:
+    """What stands in the JSON.
 
     The fast parser reads the envelope; what a model wrote stands inside it as text, and is parsed strictly later.
     Where arguments stand as an object, the strict parser reads all of it, so that no integer becomes a float and
     no key is lost.
     """
-    value: object
     try:
-        value = parse(data, max_bytes=EVENT_BYTES) if _OBJECT_OF_ARGUMENTS.search(data) else orjson.loads(data)
+        return parse(data, max_bytes=EVENT_BYTES) if _OBJECT_OF_ARGUMENTS.search(data) else orjson.loads(data)
     except (JsonInvalidity, orjson.JSONDecodeError) as error:
         beginning = data[:120].decode("utf-8", "replace")
         raise WireInvalidity(provider, f"It sent what is no JSON ({error}): {beginning!r}") from error
+
+
+def _table(value: object, provider: str) -> Mapping[str, Any]:
     if not is_table(value):
         raise WireInvalidity(provider, f"It sent {type(value).__name__} where an object was expected.")
     return value

@@ -5,178 +5,247 @@
 ============  =====================================  ==========================================
 anthropic     ``anthropic.AsyncAnthropic``           version header, bearer key
 openai        ``openai.AsyncOpenAI``                 organization headers, bearer key
+google        none                                   the key in ``x-goog-api-key``
+============  =====================================  ==========================================
+
+A ``cloud`` between us and the models may want it otherwise (``ripieno.protocols.clouds``):
+
+============  =====================================  ==========================================
+``cloud``     the client that is made                what it settles
+============  =====================================  ==========================================
+azure         ``openai.AsyncOpenAI``                 organization headers; the key in ``api-key``; paths by deployment
+bedrock       ``anthropic.AsyncAnthropicBedrock``    path, body, signature and event stream
+vertex        ``anthropic.AsyncAnthropicVertex``     path, body and token
 ============  =====================================  ==========================================
 
 The SDKs' typed body transforms grow with the history, and their accumulators lose calls (measured), so neither is
-used. They are imported when a provider is first asked, never before.
+used. They are imported when a provider is first asked, never before. Their retries are off: they tell nobody, and
+know nothing of a run's time.
 """
 
+import asyncio
 import contextlib
-import dataclasses
 import functools
-import urllib.parse
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from ripieno.descriptors.tables import EMPTY
-from ripieno.exceptions import ProviderFailure, ProviderUnreachable, WireInvalidity
-from ripieno.hiding import hide
+from ripieno.descriptors.patience import Caution
+from ripieno.exceptions import ProviderFailure, ProviderRefusal, ProviderUnreachable, WireInvalidity
 from ripieno.processors import Native, Natives
+from ripieno.protocols.breaking import Breaker
+from ripieno.protocols.endpoints import Endpoint
+from ripieno.protocols.heading import headers_of
+from ripieno.protocols.muting import mute
 from ripieno.protocols.refusals import refusal
-from ripieno.protocols.splitting import EVENT_BYTES, read_object, split
+from ripieno.protocols.splitting import EVENT_BYTES, read_objects, split
+from ripieno.protocols.timing import Lateness, Watch
 
-#: Seconds: to connect, and between two pieces of an answer. A model may think for minutes.
-CONNECT_TIMEOUT = 10.0
-READ_TIMEOUT = 600.0
 #: Bytes of an error's body that are read.
 _ERROR_BYTES = 64 * 1024
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
-    """Where a provider is, and what it is told. ``key`` is None for a server that asks for none.
+class HttpTransport:
+    """Posts bodies to one endpoint. One connection pool, opened at the first request.
 
-    ``timeout`` is how many seconds may pass between two pieces of an answer.
+    ``breaker`` is shared by all that ask the same endpoint; without one it is asked however often it fails.
     """
 
-    provider: str
-    sdk: str
-    base_url: str
-    key: str | None = dataclasses.field(default=None, repr=False)
-    headers: Mapping[str, str] = dataclasses.field(default=EMPTY, repr=False)
-    timeout: float = READ_TIMEOUT
-
-    @property
-    def shown(self) -> str:
-        """The address, as errors may show it: without a password or a query."""
-        try:
-            parts = urllib.parse.urlsplit(self.base_url)
-        except ValueError:
-            return "its base_url"
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-    def hide(self, text: str) -> str:
-        """The text without this endpoint's key, and without the values of its headers."""
-        return hide(text, [self.key or "", *self.headers.values()])
-
-
-class HttpTransport:
-    """Posts bodies to one endpoint. One connection pool, opened at the first request."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, breaker: Breaker | None = None) -> None:
         self._endpoint = endpoint
+        self._breaker = breaker or Breaker(Caution(failures=0))
         self._client: Any = None
         #: For each path, what makes a request of a body.
         self._makers: dict[str, Callable[[bytes], Any]] = {}
         self._headers: dict[str, str] = {}
-        self._base = endpoint.base_url.rstrip("/")
+        base, mark, query = endpoint.base_url.partition("?")
+        self._base = base.rstrip("/")
+        self._query = mark + query
 
     def exchange(self, body: bytes, *, path: str, stream: bool) -> AbstractAsyncContextManager[AsyncIterator[Natives]]:
         """The answer to one request. Errors: ``ProviderUnreachable``, ``ProviderRefusal``, ``WireInvalidity``."""
         return self._streamed(body, path) if stream else self._whole(body, path)
 
-    def _open(self) -> Any:
+    def _open(self) -> None:
         if self._client is None:
             import httpx2
 
-            timeout = httpx2.Timeout(self._endpoint.timeout, connect=CONNECT_TIMEOUT)
+            timeouts = self._endpoint.timeouts
+            # Reading is timed by a watch of ours: this client knows no first byte, and sets a timer for each piece.
+            timeout = httpx2.Timeout(None, connect=timeouts.connect, write=timeouts.between)
             limits = httpx2.Limits(max_connections=None, max_keepalive_connections=64)
             # No redirects: an endpoint that moves would be followed with the key in hand.
             client = httpx2.AsyncClient(timeout=timeout, limits=limits, follow_redirects=False)
-            self._headers = headers_of(self._endpoint, client)
+            mute(self, self._endpoint)
+            self._prepare(client)
             self._client = client
-        return self._client
+
+    def _prepare(self, client: Any) -> None:
+        """What is made once for a new pool."""
+        self._headers = headers_of(self._endpoint, client)
 
     @contextlib.asynccontextmanager
     async def _whole(self, body: bytes, path: str) -> AsyncGenerator[AsyncIterator[Natives], None]:
-        async with self._posted(body, path) as response:
-            data = await self._everything(response)
-        yield _one(read_object(data, self._endpoint.provider))
+        async with self._posted(body, path) as (response, watch):
+            natives = read_objects(await self._everything(response, watch), self._endpoint.provider)
+        yield _one(*natives)
 
     @contextlib.asynccontextmanager
     async def _streamed(self, body: bytes, path: str) -> AsyncGenerator[AsyncIterator[Natives], None]:
-        provider = self._endpoint.provider
-        async with self._posted(body, path) as response:
+        async with self._posted(body, path) as (response, watch):
             if "json" in response.headers.get("content-type", ""):
-                # A server that does not stream answers whole, or with an error: decoders know both.
-                yield _one(read_object(await self._everything(response), provider))
+                # A server that does not stream answers whole, all at once, or with an error: decoders know each.
+                yield _one(*read_objects(await self._everything(response, watch), self._endpoint.provider))
                 return
             async with (
                 contextlib.aclosing(response.aiter_bytes()) as chunks,
-                contextlib.aclosing(split(chunks, provider)) as natives,
+                contextlib.aclosing(watch.pieces(chunks)) as pieces,
+                contextlib.aclosing(self._split(pieces)) as natives,
             ):
                 yield natives
 
+    def _split(self, pieces: AsyncIterator[bytes]) -> AsyncGenerator[Natives, None]:
+        """The native events of a streamed answer."""
+        return split(pieces, self._endpoint.provider)
+
     @contextlib.asynccontextmanager
-    async def _posted(self, body: bytes, path: str) -> AsyncGenerator[Any, None]:
-        """The response to a request that was not refused."""
-        with self._explained():
-            client = self._open()
-            if path not in self._makers:
-                self._makers[path] = self._maker(client, path)
-            response = await client.send(self._makers[path](body), stream=True)
-            try:
-                if response.status_code >= 300:
-                    raise await self._refusal(response)
-                yield response
-            finally:
-                await response.aclose()
+    async def _posted(self, body: bytes, path: str) -> AsyncGenerator[tuple[Any, Watch], None]:
+        """The response to a request that was not refused, and the clock of its answer."""
+        with self._judged() as answered, self._explained():
+            self._open()
+            with contextlib.closing(Watch(self._endpoint.timeouts)) as watch:
+                response = await watch.begin(self._send(body, path))
+                try:
+                    if response.status_code >= 300:
+                        raise await self._refusal(response, watch)
+                    answered()
+                    yield response, watch
+                finally:
+                    await response.aclose()
+
+    async def _send(self, body: bytes, path: str) -> Any:
+        if path not in self._makers:
+            self._makers[path] = self._maker(self._client, path)
+        return await self._client.send(self._makers[path](body), stream=True)
 
     def _maker(self, client: Any, path: str) -> Callable[[bytes], Any]:
         """Makes requests from one that the client built: building each anew takes five times as long (measured)."""
         import httpx2
 
-        model = client.build_request("POST", self._base + path, headers=self._headers)
+        query = self._query.replace("?", "&", 1) if "?" in path else self._query
+        model = client.build_request("POST", self._base + path + query, headers=self._headers)
         model.headers.pop("content-length", None)
         return functools.partial(
             _request, httpx2.Request, model.url, httpx2.Headers(model.headers), dict(model.extensions)
         )
 
-    async def _refusal(self, response: Any) -> ProviderFailure:
-        data = b""
-        async for chunk in response.aiter_bytes():
-            data += chunk
-            if len(data) >= _ERROR_BYTES:
-                break
-        text = self._endpoint.hide(data.decode("utf-8", "replace"))
-        location = response.headers.get("location")
-        return refusal(self._endpoint.provider, response.status_code, text, location=location)
+    async def _refusal(self, response: Any, watch: Watch) -> ProviderRefusal:
+        import httpx2
 
-    async def _everything(self, response: Any) -> bytes:
+        data = b""
+        # A refusal whose words do not come is one all the same.
+        with contextlib.suppress(httpx2.HTTPError, Lateness):
+            async with contextlib.aclosing(watch.pieces(response.aiter_bytes())) as pieces:
+                async for chunk in pieces:
+                    data += chunk
+                    if len(data) >= _ERROR_BYTES:
+                        break
+        return refusal(
+            self._endpoint.provider,
+            response.status_code,
+            data.decode("utf-8", "replace"),
+            location=response.headers.get("location"),
+            headers=response.headers,
+        )
+
+    async def _everything(self, response: Any, watch: Watch) -> bytes:
         """The whole body. Errors: ``WireInvalidity`` where it is too large."""
         chunks: list[bytes] = []
         size = 0
-        async for chunk in response.aiter_bytes():
-            size += len(chunk)
-            if size > EVENT_BYTES:
-                raise WireInvalidity(self._endpoint.provider, f"It sent an answer of more than {EVENT_BYTES} bytes.")
-            chunks.append(chunk)
+        async with contextlib.aclosing(watch.pieces(response.aiter_bytes())) as pieces:
+            async for chunk in pieces:
+                size += len(chunk)
+                if size > EVENT_BYTES:
+                    raise WireInvalidity(
+                        self._endpoint.provider, f"It sent an answer of more than {EVENT_BYTES} bytes."
+                    )
+                chunks.append(chunk)
         return b"".join(chunks)
 
     @contextlib.contextmanager
+    def _judged(self) -> Generator[Callable[[], None], None, None]:
+        """Lets a request through if the endpoint is not left alone for now, and remembers what became of it.
+
+        Its body calls what it is given when the endpoint has answered. Only failures of the endpoint itself count: one
+        that refuses a request is well. Errors: ``ProviderUnreachable``, with the time of the next try.
+        """
+        breaker, clock = self._breaker, asyncio.get_running_loop().time
+        seconds = breaker.seconds(clock())
+        if seconds is not None:
+            raise self._left_alone(seconds)
+        trying = breaker.enter()
+        settled = False
+
+        def answered() -> None:
+            nonlocal settled
+            settled = True
+            breaker.succeed()
+
+        try:
+            yield answered
+        except ProviderFailure as error:
+            # What was raised first holds the request, and that has the key.
+            error.__context__ = None
+            if isinstance(error, ProviderUnreachable) or (getattr(error, "status", None) or 0) >= 500:
+                breaker.fail(clock(), error.reason, trying=trying and not settled)
+            elif isinstance(error, ProviderRefusal):
+                breaker.succeed()
+            elif not settled:
+                breaker.leave(trying=trying)
+            raise
+        except BaseException:
+            if not settled:
+                breaker.leave(trying=trying)
+            raise
+
+    def _left_alone(self, seconds: float) -> ProviderUnreachable:
+        breaker = self._breaker
+        when = f"in {max(1, round(seconds))} s" if seconds else "as soon as the request that tries it now has ended"
+        return ProviderUnreachable(
+            self._endpoint.provider,
+            f"{self._endpoint.shown} failed {breaker.failures} times in a row, so it is left alone: it is tried again "
+            f"{when}. The last time: {breaker.words}",
+            hint="Use another model, or see [breaker].",
+            retryable=False,
+        )
+
+    @contextlib.contextmanager
     def _explained(self) -> Generator[None, None, None]:
-        """Errors of the HTTP client, in the words of this family."""
+        """Errors of the HTTP client in the words of this family, and no error with a secret in it."""
         import httpx2
 
-        endpoint = self._endpoint
-        provider, base = endpoint.provider, endpoint.shown
+        failure: ProviderFailure
         try:
             yield
-        except httpx2.ConnectError as error:
-            raise ProviderUnreachable(
-                provider,
-                f"Nothing answers at {base} ({_reason(endpoint, error)}).",
-                hint="Is the server running, and is base_url right?",
-            ) from error
-        except httpx2.TimeoutException as error:
-            raise ProviderUnreachable(
-                provider, f"{base} took too long ({type(error).__name__}).", hint="Try again later."
-            ) from error
-        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
-            raise ProviderUnreachable(
-                provider, f"The connection to {base} failed ({_reason(endpoint, error)})."
-            ) from error
+        except ProviderFailure as error:
+            failure = error
+        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, Lateness) as error:
+            failure = explain(self._endpoint, error)
+        else:
+            return
+        raise self._hidden(failure)
+
+    def _hidden(self, error: ProviderFailure) -> ProviderFailure:
+        """The error, without this endpoint's secrets."""
+        hidden = self._endpoint.hide_in([error.reason, getattr(error, "body", None)])
+        if hidden != [error.reason, getattr(error, "body", None)]:
+            error.reason = hidden[0]
+            error.args = (error.provider, error.reason)
+            if isinstance(error, ProviderRefusal):
+                error.body = hidden[1]
+            # Parsers keep the text that they could not read.
+            error.__cause__ = None
+        return error
 
     async def close(self) -> None:
         """Closes the pool."""
@@ -186,53 +255,42 @@ class HttpTransport:
             await client.aclose()
 
 
+def explain(endpoint: Endpoint, error: Exception) -> ProviderUnreachable:
+    """What an error of the HTTP client means."""
+    import httpx2
+
+    provider, base = endpoint.provider, endpoint.shown
+    reason = str(error) or type(error).__name__
+    if isinstance(error, Lateness):
+        late = {
+            "first_byte": "no answer began",
+            "between": "no more of its answer came",
+            "whole": "its answer was not complete",
+        }
+        return ProviderUnreachable(
+            provider,
+            f"{base} took too long: {late[error.key]} within {error.seconds:g} s.",
+            hint=f"If it needs more time: {error.key} = … under [providers.{provider}.timeouts].",
+            category="timeout",
+            # It would be as long the next time.
+            retryable=error.key != "whole",
+        )
+    if isinstance(error, httpx2.ConnectError):
+        return ProviderUnreachable(
+            provider, f"Nothing answers at {base} ({reason}).", hint="Is the server running, and is base_url right?"
+        )
+    if isinstance(error, httpx2.TimeoutException):
+        return ProviderUnreachable(
+            provider, f"{base} took too long ({type(error).__name__}).", hint="Try again later.", category="timeout"
+        )
+    # An address that is none will not become one.
+    lost = isinstance(error, httpx2.HTTPError) and not isinstance(error, httpx2.UnsupportedProtocol)
+    return ProviderUnreachable(provider, f"The connection to {base} failed ({reason}).", retryable=lost)
+
+
 def _request(make: Any, url: Any, headers: Any, extensions: dict[str, Any], body: bytes) -> Any:
     return make("POST", url, headers=headers, content=body, extensions=extensions)
 
 
-def _reason(endpoint: Endpoint, error: Exception) -> str:
-    return endpoint.hide(str(error)) or type(error).__name__
-
-
-def headers_of(endpoint: Endpoint, client: Any) -> dict[str, str]:
-    """The headers of every request: the SDK's own, its credentials, and the provider's. Imports the SDK.
-
-    The SDKs refuse to be made without a key, so a server that asks for none gets none by leaving the header out.
-    Errors: ``ProviderFailure`` for a key or header that HTTP cannot carry.
-    """
-    key = None if endpoint.key is None else endpoint.key.strip()
-    for name, value in {"api_key": key or "", **endpoint.headers}.items():
-        if not value.isascii() or not value.isprintable():
-            raise ProviderFailure(
-                endpoint.provider,
-                f"Its {name} has a character that no HTTP header can carry.",
-                hint="Was it copied whole, on one line?",
-            )
-    settings: dict[str, Any] = {
-        "api_key": key or "none",
-        "base_url": endpoint.base_url,
-        "http_client": client,
-        "max_retries": 0,
-        "default_headers": dict(endpoint.headers),
-    }
-    made: Any
-    if endpoint.sdk == "anthropic":
-        import anthropic
-
-        made = anthropic.AsyncAnthropic(**settings)
-    else:
-        import openai
-
-        made = openai.AsyncOpenAI(**settings)
-    headers = {
-        name: value
-        for name, value in made.default_headers.items()
-        # What the SDKs tell of this machine, its user did not ask them to.
-        if isinstance(value, str) and not name.lower().startswith(("authorization", "x-stainless-"))
-    }
-    given = {name: value for name, value in endpoint.headers.items() if name.lower() == "authorization"}
-    return headers | (given or ({} if key is None else {"Authorization": f"Bearer {key}"}))
-
-
-async def _one(native: Native) -> AsyncGenerator[Natives, None]:
-    yield (native,)
+async def _one(*natives: Native) -> AsyncGenerator[Natives, None]:
+    yield natives

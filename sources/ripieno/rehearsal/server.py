@@ -5,11 +5,10 @@ Nothing in it is a vendor's: routes, requests, answers and errors are those of t
 
 import asyncio
 import contextlib
-import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable
+import dataclasses
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -22,6 +21,7 @@ from ripieno.descriptors.tables import is_table
 from ripieno.exceptions import InputError, JsonInvalidity, ProviderFailure, RipienoError
 from ripieno.jsonvalues import encode, parse
 from ripieno.processors import Asked, Protocol
+from ripieno.protocols.prompted.reading import ended, in_words, recover
 from ripieno.scores import Answer, Score, callable_names, events_of, perform
 from ripieno.showing import brief
 
@@ -31,8 +31,8 @@ BODY_BYTES = 10 * 1024 * 1024
 BODY_DEPTH = 128
 #: How many different warnings are said, whatever clients ask.
 _NOTICES = 100
-#: Seconds that open answers have to end when the server closes; then their connections are cut.
-GRACE = 0.3
+#: Seconds in which all of a request's body must come.
+BODY_SECONDS = 30.0
 
 
 class _Refused(Exception):
@@ -114,14 +114,19 @@ class _Notice:
 def _endpoint(score: Score, protocol: Protocol, notice: _Notice) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         try:
-            asked = _read(await _body(request), protocol)
+            asked = _read(await _body(request), protocol, request.path_params)
         except _Refused as refused:
             return _json(protocol.refuse(refused.status, refused.message), refused.status)
         except ClientDisconnect:
             return Response(status_code=400)
+        # A model that is prompted hears of tools, calls and results in words, and answers so.
+        prompted = recover(asked)
+        asked = prompted or asked
         tools = callable_names([tool.exposed or tool.name for tool in asked.tools], asked.controls)
         notice.take(asked, tools)
         played = score.answer(asked.canisters, tools)
+        if prompted is not None:
+            played = dataclasses.replace(played, canisters=(in_words(played.canisters),), finish=ended(played.finish))
         if not asked.controls.stream:
             return _json(protocol.encode(events_of(played, model=asked.model), asked.model))
         return StreamingResponse(
@@ -137,20 +142,25 @@ async def _body(request: Request) -> bytes:
     """The body, bounded while it is read."""
     parts: list[bytes] = []
     size = 0
-    async for part in request.stream():
-        size += len(part)
-        if size > BODY_BYTES:
-            raise _Refused(413, f"The request is larger than {BODY_BYTES} bytes.")
-        parts.append(part)
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for part in request.stream():
+                size += len(part)
+                if size > BODY_BYTES:
+                    raise _Refused(413, f"The request is larger than {BODY_BYTES} bytes.")
+                parts.append(part)
+    except TimeoutError:
+        raise _Refused(408, f"The request did not come within {BODY_SECONDS:g} s.") from None
     return b"".join(parts)
 
 
-def _read(body: bytes, protocol: Protocol) -> Asked:
+def _read(body: bytes, protocol: Protocol, parameters: Mapping[str, Any]) -> Asked:
+    """What a client asks for: its body, and what its path says."""
     try:
         native = parse(body, max_bytes=BODY_BYTES, max_depth=BODY_DEPTH)
         if not is_table(native):
             raise _Refused(400, "The request is not a JSON object.")
-        return protocol.parse(native)
+        return protocol.parse({**native, **parameters} if parameters else native)
     except JsonInvalidity as error:
         raise _Refused(400, f"The request is not strict JSON: {error}") from error
     except (InputError, ProviderFailure) as error:
@@ -184,7 +194,8 @@ def _models(name: str) -> dict[str, Any]:
         "created_at": "1970-01-01T00:00:00Z",
         "owned_by": "ripieno",
     }
-    return {"object": "list", "data": [model], "has_more": False, "first_id": name, "last_id": name}
+    listed = {"object": "list", "data": [model], "has_more": False, "first_id": name, "last_id": name}
+    return {**listed, "models": [{"name": f"models/{name}", "displayName": name}]}
 
 
 def _json(body: bytes, status: int = 200) -> Response:
@@ -193,66 +204,4 @@ def _json(body: bytes, status: int = 200) -> Response:
 
 def base_url(url: str, protocol: Protocol) -> str:
     """What a client of this protocol takes as its base URL, below the server's own."""
-    return url + protocol.routes[0].removesuffix(protocol.path)
-
-
-@contextlib.asynccontextmanager
-async def serve(application: Any, *, host: str = "127.0.0.1", port: int = 0) -> AsyncGenerator[str, None]:
-    """Serves an ASGI application in the running loop, and gives its URL. Port 0 is any that is free.
-
-    Takes no signals. At the end open answers have ``GRACE`` seconds, then they are cut. Errors: ``InputError`` when the
-    port cannot be had.
-    """
-    listener = _listen(host, port)
-    config = uvicorn.Config(
-        application,
-        log_config=None,
-        log_level="error",
-        access_log=False,
-        lifespan="off",
-        ws="none",
-        server_header=False,
-    )
-    config.load()
-    server = uvicorn.Server(config)
-    server.lifespan = config.lifespan_class(config)
-    # Its own main loop would take the signals of this program; it only stamps dates beside that.
-    await server.startup(sockets=[listener])
-    try:
-        number = listener.getsockname()[1]
-        yield f"http://[{host}]:{number}" if ":" in host else f"http://{host}:{number}"
-    finally:
-        cut = asyncio.get_running_loop().call_later(GRACE, _cut, server.server_state.connections)
-        try:
-            await server.shutdown(sockets=[listener])
-        finally:
-            cut.cancel()
-            _cut(server.server_state.connections)
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    if not 0 <= port <= 65535:
-        raise InputError(f"There is no port {port}. Choose one from 1 to 65535, or 0 for a free one.")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        with contextlib.ExitStack() as stack:
-            # Named as TCP, because asyncio switches Nagle's algorithm off only where it is: a stream of small events
-            # would wait for acknowledgements (measured: 50 events take 44 ms with it, 5 ms without).
-            listener = stack.enter_context(socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP))
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            listener.bind((host, port))
-            listener.listen()
-            stack.pop_all()
-            return listener
-    except OSError as error:
-        raise InputError(
-            f"Cannot listen at {host}, port {port}: {error}. Choose another, or 0 for a free one."
-        ) from error
-
-
-def _cut(connections: Collection[Any]) -> None:
-    """Ends connections at once; whoever still answers on them is told, and stops."""
-    for connection in tuple(connections):
-        connection.transport.abort()
+    return url + protocol.routes[0].rpartition(protocol.path.partition("{")[0])[0]

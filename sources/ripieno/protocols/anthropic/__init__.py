@@ -9,7 +9,7 @@ What it wants:
 * Sampling controls are refused at this version; asking for one is an error unless the capability ``sampling`` says
   that the provider takes them all the same.
 * There is no word for allowed tools: execution enforces them.
-* Empty text blocks are refused, and left out; so is a canister that says nothing.
+* Blank text blocks are refused, and left out; so is a canister that says nothing.
 
 What it does:
 
@@ -28,14 +28,17 @@ What an answer cannot carry back: the text of arguments that could be read, in w
 free-form; what came to stand beside a call (``caller``) after it had begun; citations of a text; reasoning without its
 block; opaque contents of other protocols.
 
-What a request cannot carry back: the same, and the kind of a text; empty texts; the borders of adjacent canisters of
-one role, and where among the results of a turn the user spoke; audio; images of a supervisor, and those of a document
-as part of it; the identifier of a document without its ``context`` field; the kind of a document at a URL, or of one
-that is text; a fault's category, code and details (its text and ``is_error`` come back), and where among the texts of
-a failed result its images stood.
+What a request cannot carry back: the same, and the kind of a text; blank texts; the borders of adjacent canisters of
+one role, and where among the results of a turn the user spoke; audio; images of a supervisor and of the assistant, and
+those of a document as part of it; the identifier of a document without its ``context`` field; the kind of a document at
+a URL, or of one that is text; a fault's category, code and details (its text and ``is_error`` come back), and where
+among the texts of a failed result its images stood.
 """
 
+import re
+
 from ripieno.contents import DocumentContent, ImageContent, TextualContent
+from ripieno.mending import Requirements
 from ripieno.processors import Protocol
 from ripieno.protocols.anthropic.controls import CONTROLS
 from ripieno.protocols.anthropic.decoding import Decoder, decode
@@ -60,4 +63,7 @@ PROTOCOL = Protocol(
     encoder=Encoder,
     encode=encode,
     refuse=refuse,
+    requirements=Requirements(
+        names=re.compile(r"[A-Za-z0-9_-]{1,128}"), identifiers=re.compile(r"[A-Za-z0-9_-]{1,256}"), asked_first=True
+    ),
 )

@@ -13,12 +13,17 @@ NAME = "anthropic"
 
 
 def blocks_of(contents: Sequence[Content]) -> list[Mapping[str, Any]]:
-    """The blocks of contents, without those that this wire has no word for."""
-    return [block for content in contents if (block := block_of(content)) is not None]
+    """The blocks of contents in a request, without those that this wire has no word for or refuses."""
+    return [block for content in contents if not is_blank(content) and (block := block_of(content)) is not None]
+
+
+def is_blank(content: Content) -> bool:
+    """Whether it is a text without a letter: an answer may have one, and a request may not."""
+    return isinstance(content, TextualContent) and not content.text.strip()
 
 
 def block_of(content: Content) -> Mapping[str, Any] | None:
-    """The block of a content; None for what this wire has no word for, and for an empty text, which it refuses."""
+    """The block of a content; None for what this wire has no word for, and for an empty text."""
     if isinstance(content, TextualContent):
         return {"type": "text", "text": content.text} if content.text else None
     if isinstance(content, ImageContent):

@@ -167,7 +167,7 @@ class Decoder(AnswerDecoder):
         reason = self._reason
         if reason is None:
             word = "a stop reason" if self._ended else "its terminal event"
-            raise WireInvalidity(self._provider, f"The answer ended without {word}.")
+            raise WireInvalidity(self._provider, f"The answer ended without {word}.", retryable=True)
         finish = FINISHES.get(reason, "stop")
         why = self._why_cut(finish)
         while self._pending:

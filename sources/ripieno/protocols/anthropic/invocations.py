@@ -1,6 +1,6 @@
 """Tools, calls and results of the Messages wire."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ripieno.canisters import InvocationCanister, ResultCanister
@@ -11,7 +11,8 @@ from ripieno.events import InvocationBegan
 from ripieno.exceptions import InputError
 from ripieno.faults import Fault
 from ripieno.processors import Identifiers, InvocationsProcessor, Native
-from ripieno.protocols.anthropic.blocks import NAME, block_of, contents_of
+from ripieno.protocols.anthropic.blocks import NAME, block_of, contents_of, is_blank
+from ripieno.protocols.dialects import ANTHROPIC_STRICT
 from ripieno.protocols.reading import extras_of, read_invocation
 from ripieno.schemas import Schema
 
@@ -21,11 +22,16 @@ _CALL_KEYS = frozenset({"type", "id", "name", "input"})
 class Invocations(InvocationsProcessor):
     """Flat definitions; calls and results are blocks of messages."""
 
-    def definition_of(self, invoker: Invoker) -> Native:
+    strict_dialect = ANTHROPIC_STRICT
+
+    def definition_of(self, invoker: Invoker, *, strict: bool = False) -> Native:
         definition: dict[str, Any] = {"name": invoker.exposed}
         if invoker.description:
             definition["description"] = invoker.description
-        definition["input_schema"] = invoker.arguments_schema
+        lowered = self.lowered(invoker, strict=strict)
+        definition["input_schema"] = lowered.schema
+        if lowered.strict:
+            definition["strict"] = True
         return definition
 
     def normalize_invocations(self, native: Native) -> Sequence[InvocationCanister]:
@@ -73,9 +79,8 @@ def result_block(result: ResultCanister) -> dict[str, Any]:
     """The block of a result. Text alone is a string, which every server understands; what failed stands first."""
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.invocation_id}
     natives = [native for content in result.content if (native := _result_block(content)) is not None]
-    texts = [native["text"] for native in natives if native["type"] == "text"]
     others = [native for native in natives if native["type"] != "text"]
-    text = "".join(texts)
+    text = "".join(_texts(result.content))
     if result.error is not None:
         text = f"{result.error.text()}\n{text}" if text else result.error.text()
         natives = [{"type": "text", "text": text}, *others]
@@ -85,10 +90,23 @@ def result_block(result: ResultCanister) -> dict[str, Any]:
 
 
 def _result_block(content: Content) -> Mapping[str, Any] | None:
-    block = block_of(content)
+    block = None if is_blank(content) else block_of(content)
     if block is None and not isinstance(content, TextualContent | OpaqueContent):
-        return {"type": "text", "text": f"[{type(content).__name__} left out]"}
+        return {"type": "text", "text": _left_out(content)}
     return block
+
+
+def _texts(contents: Iterable[Content]) -> Iterator[str]:
+    """What is text of a result. A blank text is refused as a block, and part of a string."""
+    for content in contents:
+        if isinstance(content, TextualContent):
+            yield content.text
+        elif not isinstance(content, OpaqueContent) and block_of(content) is None:
+            yield _left_out(content)
+
+
+def _left_out(content: Content) -> str:
+    return f"[{type(content).__name__} left out]"
 
 
 def result_of(block: Native) -> ResultCanister:

@@ -13,12 +13,12 @@ from ripieno.canisters import (
     SupervisorCanister,
     UserCanister,
 )
-from ripieno.contents import Content, DocumentContent, TextualContent
+from ripieno.contents import Content, DocumentContent, OpaqueContent, TextualContent
 from ripieno.descriptors.tables import is_list, is_table
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import encode
 from ripieno.processors import Capabilities, MessagesProcessor, Native
-from ripieno.protocols.anthropic.blocks import NAME, block_of, blocks_of, content_of, contents_of, text_source
+from ripieno.protocols.anthropic.blocks import NAME, block_of, blocks_of, content_of, contents_of, is_blank, text_source
 from ripieno.protocols.anthropic.invocations import invocation_block, invocation_of, result_block, result_of
 from ripieno.protocols.asking import tables_in
 from ripieno.protocols.pieces import Group, gather, piece
@@ -74,8 +74,14 @@ _GROUPS: Mapping[type, Callable[[], Group]] = {
 }
 
 
-def _said(canister: UserCanister | AssistantCanister) -> bytes:
+def _said(canister: UserCanister) -> bytes:
     return encode(blocks_of(canister.content))[1:-1]
+
+
+def _answered(canister: AssistantCanister) -> bytes:
+    # An image that another model made is refused there.
+    kept = [content for content in canister.content if isinstance(content, TextualContent | OpaqueContent)]
+    return encode(blocks_of(kept))[1:-1]
 
 
 def _supervisor(canister: SupervisorCanister) -> bytes:
@@ -91,7 +97,9 @@ def _document(canister: DocumentCanister) -> bytes:
     about = {"context": canister.identifier} | ({} if canister.title is None else {"title": canister.title})
     blocks: list[Mapping[str, Any]] = []
     for content in canister.content:
-        if isinstance(content, TextualContent) and content.text:
+        if is_blank(content):
+            continue
+        if isinstance(content, TextualContent):
             blocks.append({"type": "document", "source": text_source(content.text), **about})
         elif (block := block_of(content)) is not None:
             blocks.append({**block, **about} if block["type"] == "document" else block)
@@ -108,7 +116,7 @@ def _result(canister: ResultCanister) -> bytes:
 
 _PIECES: Mapping[type, Callable[[Any], bytes]] = {
     UserCanister: _said,
-    AssistantCanister: _said,
+    AssistantCanister: _answered,
     SupervisorCanister: _supervisor,
     DocumentCanister: _document,
     InvocationCanister: _invocation,

@@ -6,7 +6,7 @@ from ripieno.protocols.anthropic.blocks import NAME
 from ripieno.protocols.anthropic.controls import CONTROLS, tool_choice
 from ripieno.protocols.anthropic.invocations import INVOCATIONS, definition_from
 from ripieno.protocols.anthropic.messages import MESSAGES, system_of
-from ripieno.protocols.asking import read_request
+from ripieno.protocols.asking import read_request, strict_of
 from ripieno.protocols.pieces import definitions, join
 
 
@@ -18,7 +18,9 @@ def request(asked: Request) -> bytes:
     members = [("messages", MESSAGES.nativize(canisters, asked.capabilities, asked.memory))]
     if system:
         members.append(("system", encode(system)))
-    tools = definitions(asked.offer, NAME, INVOCATIONS.definition_of)
+    tools = definitions(
+        asked.offer, NAME, INVOCATIONS.definition_of, strict=strict_of(asked.controls, asked.capabilities)
+    )
     if tools is not None:
         members.append(("tools", tools))
         choice = tool_choice(asked.controls, asked.offer, asked.capabilities)

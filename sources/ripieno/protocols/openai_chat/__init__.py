@@ -41,10 +41,11 @@ from ripieno.contents import AudioContent, DocumentContent, ImageContent, Textua
 from ripieno.processors import Protocol
 from ripieno.protocols.openai_chat.controls import CONTROLS
 from ripieno.protocols.openai_chat.decoding import Decoder, decode
-from ripieno.protocols.openai_chat.encoding import Encoder, encode, refuse
+from ripieno.protocols.openai_chat.encoding import Encoder, encode
 from ripieno.protocols.openai_chat.invocations import INVOCATIONS
 from ripieno.protocols.openai_chat.messages import MESSAGES
 from ripieno.protocols.openai_chat.requests import parse, request
+from ripieno.protocols.openai_forms import refuse
 
 PROTOCOL = Protocol(
     name="openai-chat",

@@ -184,7 +184,7 @@ class Decoder(AnswerDecoder):
         events = self._events = []
         reason, slots = self._reason, self._slots.all
         if reason is None and not self._done:
-            raise WireInvalidity(self._provider, "The answer ended without its terminal event.")
+            raise WireInvalidity(self._provider, "The answer ended without its terminal event.", retryable=True)
         if reason == "error":
             raise ProviderRefusal(self._provider, "It broke its answer off, and did not say why.")
         finish = FINISHES.get(reason or "stop", "stop")

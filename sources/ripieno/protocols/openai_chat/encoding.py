@@ -22,11 +22,11 @@ from ripieno.events import (
 )
 from ripieno.jsonvalues import encode as encode_json
 from ripieno.protocols.openai_chat.endings import REASONS, usage_object
-from ripieno.protocols.openai_chat.invocations import NAME, WORDS, begun_object, call_object, text_of_call
+from ripieno.protocols.openai_chat.invocations import NAME, WORDS, begun_object, call_object
 from ripieno.protocols.openai_chat.reasoning import additions_of
+from ripieno.protocols.openai_forms import refuse, text_of_call
 from ripieno.protocols.reading import extras_of
 
-_ERRORS = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
 #: Where the text of reasoning stands; what was streamed of it is not sent again.
 _REASONING_TEXTS = ("reasoning_content", "reasoning")
 
@@ -156,12 +156,6 @@ def encode(events: Iterable[Event], model: str) -> bytes:
         "usage": usage_object(usage),
     }
     return encode_json(answer)
-
-
-def refuse(status: int, message: str) -> bytes:
-    """The wire's own form of an error."""
-    kind = _ERRORS.get(status, "server_error" if status >= 500 else "invalid_request_error")
-    return encode_json({"error": {"message": message, "type": kind, "param": None, "code": None}})
 
 
 def _header(kind: str, model: str) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Tools, calls and results of the chat completions wire."""
 
-import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,9 +9,10 @@ from ripieno.descriptors.tables import EMPTY, is_list, is_table
 from ripieno.ensembles import Definition, Invoker
 from ripieno.events import InvocationBegan
 from ripieno.exceptions import InputError
-from ripieno.jsonvalues import encode
 from ripieno.processors import Identifiers, InvocationsProcessor, Native
 from ripieno.protocols.asking import table_in
+from ripieno.protocols.dialects import OPENAI_STRICT
+from ripieno.protocols.openai_forms import data_url, text_of_call
 from ripieno.protocols.reading import extras_of, read_invocation
 from ripieno.schemas import Schema
 
@@ -29,11 +29,16 @@ WORDS: Mapping[InvocationKind, tuple[str, str]] = {
 class Invocations(InvocationsProcessor):
     """Nested definitions; calls are part of the assistant's message, results are messages of their own."""
 
-    def definition_of(self, invoker: Invoker) -> Native:
+    strict_dialect = OPENAI_STRICT
+
+    def definition_of(self, invoker: Invoker, *, strict: bool = False) -> Native:
         function: dict[str, Any] = {"name": invoker.exposed}
         if invoker.description:
             function["description"] = invoker.description
-        function["parameters"] = invoker.arguments_schema
+        lowered = self.lowered(invoker, strict=strict)
+        function["parameters"] = lowered.schema
+        if lowered.strict:
+            function["strict"] = True
         return {"type": "function", "function": function}
 
     def normalize_invocations(self, native: Native) -> Sequence[InvocationCanister]:
@@ -100,17 +105,6 @@ def begun_object(call: InvocationCanister | InvocationBegan, text: str = "") -> 
     return {"id": call.identifier, "type": kind, kind: {"name": call.name, key: text, **inner}, **extras}
 
 
-def text_of_call(invocation: InvocationCanister, *, verbatim: bool = True) -> str:
-    """The arguments of a call as text, or its free-form input. ``verbatim``: also where they cannot be read."""
-    arguments: Any = invocation.arguments
-    if invocation.kind == "freeform":
-        return str(arguments.get("input") or "") if invocation.raw is None else invocation.raw
-    if invocation.raw is None:
-        return encode(arguments).decode()
-    unreadable = invocation.fault is not None and not arguments
-    return invocation.raw if invocation.raw.strip() and (verbatim or not unreadable) else "{}"
-
-
 def result_message(result: ResultCanister) -> dict[str, Any]:
     """A result as a message: text alone, and a word about what follows or cannot be sent."""
     parts = [result.text] if result.text else []
@@ -135,8 +129,7 @@ def images_message(images: Sequence[ImageContent]) -> Mapping[str, Any]:
 
 def image_part(image: ImageContent) -> dict[str, Any]:
     """An image as part of a user's message."""
-    data = base64.b64encode(image.data).decode()
-    return {"type": "image_url", "image_url": {"url": f"data:{image.mime_type};base64,{data}"}}
+    return {"type": "image_url", "image_url": {"url": data_url(image.data, image.mime_type)}}
 
 
 def result_of(message: Native) -> ResultCanister:

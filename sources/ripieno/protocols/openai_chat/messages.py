@@ -29,7 +29,8 @@ from ripieno.protocols.openai_chat.invocations import (
     result_of,
 )
 from ripieno.protocols.openai_chat.parts import contents_of, parts_of
-from ripieno.protocols.openai_chat.reasoning import additions_in, additions_of, merge, opaque, replay_from
+from ripieno.protocols.openai_chat.reasoning import additions_in, additions_of, merge, opaque
+from ripieno.protocols.openai_forms import replay_from
 from ripieno.protocols.pieces import Group, gather, piece
 
 #: The key of pieces with all reasoning in them.

@@ -8,6 +8,7 @@ from ripieno.contents import AudioContent, Content, DocumentContent, ImageConten
 from ripieno.descriptors.tables import is_list, is_table
 from ripieno.exceptions import InputError
 from ripieno.protocols.openai_chat.invocations import image_part
+from ripieno.protocols.openai_forms import data_url, decoded, read_data_url
 
 _AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/mp3": "mp3", "audio/x-wav": "wav", "audio/wave": "wav"}
 _AUDIO_TYPES = {"mp3": "audio/mpeg"}
@@ -39,8 +40,7 @@ def _part(content: Content) -> Mapping[str, Any] | None:
 
 def _document_part(content: DocumentContent) -> Mapping[str, Any]:
     if content.data is not None:
-        data = base64.b64encode(content.data).decode()
-        file = {"filename": "document", "file_data": f"data:{content.mime_type};base64,{data}"}
+        file = {"filename": "document", "file_data": data_url(content.data, content.mime_type)}
         return {"type": "file", "file": file}
     if content.mime_type.startswith("image/"):
         return {"type": "image_url", "image_url": {"url": content.url}}
@@ -70,9 +70,9 @@ def _content(part: object) -> Content:
             return _image(str(inner.get("url") or ""))
         if kind == "input_audio":
             form = str(inner.get("format") or "")
-            return AudioContent(data=_decoded(inner.get("data")), mime_type=_AUDIO_TYPES.get(form) or f"audio/{form}")
+            return AudioContent(data=decoded(inner.get("data")), mime_type=_AUDIO_TYPES.get(form) or f"audio/{form}")
         if kind == "file" and "file_data" in inner:
-            mime_type, data = _data_url(str(inner["file_data"]))
+            mime_type, data = read_data_url(str(inner["file_data"]))
             return DocumentContent(data=data, mime_type=mime_type)
     raise InputError(f"A part has the type {kind!r}, which cannot be read here.")
 
@@ -81,17 +81,5 @@ def _image(url: str) -> Content:
     """An image; one that stands elsewhere is a document that its provider fetches."""
     if not url.startswith("data:"):
         return DocumentContent(url=url, mime_type="image/*")
-    mime_type, data = _data_url(url)
+    mime_type, data = read_data_url(url)
     return ImageContent(data=data, mime_type=mime_type)
-
-
-def _data_url(url: str) -> tuple[str, bytes]:
-    head, _, data = url.removeprefix("data:").partition(",")
-    return head.partition(";")[0] or "text/plain", _decoded(data)
-
-
-def _decoded(data: object) -> bytes:
-    try:
-        return base64.b64decode(str(data), validate=True)
-    except ValueError as error:
-        raise InputError(f"A part holds what is no base64: {error}.") from error

@@ -3,11 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ripieno.canisters import Canister, UserCanister
 from ripieno.contents import Content, OpaqueContent
 from ripieno.descriptors.tables import is_list, is_table
 from ripieno.jsonvalues import freeze
-from ripieno.processors import Capabilities
 from ripieno.protocols.openai_chat.invocations import NAME
 
 #: The keys, and whether the capability ``reasoning_replay`` decides on their return; the others always return.
@@ -109,16 +107,3 @@ def additions_of(contents: Sequence[Content], *, replay: bool) -> dict[str, Any]
                 if replay or not KEYS.get(name, False):
                     found.setdefault(name, []).append(value)
     return {name: merge(values) for name, values in found.items()}
-
-
-def replay_from(canisters: Sequence[Canister], capabilities: Capabilities) -> int:
-    """The place of the first canister whose reasoning returns: it does never, always, or until the user speaks."""
-    rule = capabilities.get("reasoning_replay", "never")
-    if rule == "always":
-        return 0
-    if rule == "turn":
-        for place in range(len(canisters) - 1, -1, -1):
-            if type(canisters[place]) is UserCanister:
-                return place
-        return 0
-    return len(canisters)

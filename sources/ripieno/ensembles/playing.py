@@ -7,59 +7,26 @@ origin's matter. This module starts no process, opens no file and knows no wire.
 import asyncio
 import dataclasses
 import inspect
-import pathlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from frozendict import frozendict
 
-from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.differences import difference
+from ripieno.ensembles.surroundings import Surroundings
+from ripieno.ensembles.watching import Watchers
 from ripieno.events import Alert
-from ripieno.exceptions import ConnectionFailure, NameAbsence, Problem, RipienoError, ValidationFault
-from ripieno.faults import Change
+from ripieno.exceptions import ConnectionFailure, NameAbsence, RipienoError, ValidationFault, explain_absence
 from ripieno.naming import expose
 from ripieno.owning import Owner, Recovery, reason
-from ripieno.pins import Pins
 from ripieno.policies import Hosted, Policy
-from ripieno.processes import Spawner
 from ripieno.schemas import Schema
 from ripieno.threads import run_in_thread
 
 Invocable: TypeAlias = Callable[["Context", dict[str, Any]], Awaitable[Any] | Any]
 #: ``reconnecting``: it was lost, and is tried again; ``failed``: it never connected, or is lost for good.
 State = Literal["new", "connecting", "connected", "reconnecting", "disconnected", "failed"]
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What an invocable may return when its content alone does not say enough.
-
-    ``content`` is a string, JSON, a content, or a sequence of contents. Sizes are in bytes.
-    """
-
-    content: object = ""
-    exit_code: int | None = None
-    changes: tuple[Change, ...] = ()
-    stdout_truncated: bool = False
-    stderr_truncated: bool = False
-    total_bytes: int | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What the application lends to origins and invocables.
-
-    ``workspace`` is absolute; ``secrets`` are the variables that descriptors may name; ``alert`` tells the
-    application something, from any thread. ``pins`` is what was approved of foreign tools.
-    """
-
-    workspace: pathlib.Path
-    spawner: Spawner
-    secrets: Mapping[str, str]
-    alert: Callable[[Alert], None]
-    pins: Pins | None = None
 
 
 async def _nobody(text: str, schema: Mapping[str, Any]) -> None:
@@ -188,46 +155,13 @@ def is_asynchronous(invocable: object) -> bool:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Connected:
-    """What an origin gives while it is open.
-
-    ``definitions`` are those that it discovered; ``bind`` makes the invocable of a declared or discovered one.
-    ``subscribe`` takes a function that is told all definitions whenever they have changed, as long as it is open.
-    """
-
-    connection: Any = None
-    definitions: tuple[InvokerDescriptor, ...] = ()
-    bind: Callable[[InvokerDescriptor], Invocable | None]
-    subscribe: Callable[[Callable[[tuple[InvokerDescriptor, ...]], None]], None] | None = None
-    hosted: Hosted = "here"
-
-
-class Origin(Protocol):
-    """A kind of place that invokers come from. Plugins write these."""
-
-    @property
-    def name(self) -> str:
-        """What ``origin = "…"`` says."""
-        ...
-
-    def check(self, descriptor: EnsembleDescriptor) -> Sequence[Problem]:
-        """What is wrong with the parts of a descriptor that are this origin's. Imports nothing, does no I/O."""
-        ...
-
-    def open(
-        self, descriptor: EnsembleDescriptor, surroundings: Surroundings
-    ) -> AbstractAsyncContextManager[Connected]:
-        """Connects, and disconnects at the end. Entered and left by one task."""
-        ...
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """A connection and everything that can be invoked over it; ``subscribe`` as in ``Connected``."""
+    """A connection and everything that can be invoked over it; ``subscribe`` and ``left_out`` as in ``Connected``."""
 
     connection: Any
     definitions: tuple[Definition, ...]
     subscribe: Callable[[Callable[[tuple[Definition, ...]], None]], None] | None = None
+    left_out: Mapping[str, str] = dataclasses.field(default_factory=frozendict[str, str])
 
 
 Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[Opened]]
@@ -236,7 +170,8 @@ Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[Opened]]
 class Ensemble:
     """A group of invokers with one configuration, one connection and one life cycle.
 
-    The one live object: ``invokers`` is an immutable snapshot, and ``revision`` counts the snapshots.
+    The one live object: ``invokers`` is an immutable snapshot, ``revision`` counts the snapshots, and ``watch`` tells
+    that one of them or the ``state`` is another.
     """
 
     def __init__(
@@ -261,9 +196,11 @@ class Ensemble:
         self.state: State = "new"
         self.revision = 0
         self.invokers: Mapping[str, Invoker] = frozendict()
+        self._left_out: Mapping[str, str] = frozendict[str, str]()
         self._opener = opener
         self._recovery = recovery
         self._owner: Owner[Opened] | None = None
+        self._watchers = Watchers(f"ensemble {name!r}")
         #: Who connects while another one does waits for the same connection.
         self._turn = asyncio.Lock()
 
@@ -310,13 +247,19 @@ class Ensemble:
         )
 
     def access_invoker(self, name: str) -> Invoker:
-        """The invoker of that name. Errors: ``NameAbsence``, with the nearest names."""
-        try:
+        """The invoker of that name. Errors: ``NameAbsence``, with the nearest names, or why it is left out."""
+        if name in self.invokers:
             return self.invokers[name]
-        except KeyError:
-            raise NameAbsence(
-                "invoker", f"{self.name}.{name}", (one.identity for one in self.invokers.values())
-            ) from None
+        why = f"is left out: {self._left_out[name]}." if name in self._left_out else ""
+        known = (one.identity for one in self.invokers.values())
+        raise NameAbsence("tool", f"{self.name}.{name}", known, left_out=why)
+
+    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Calls a function whenever ``invokers`` or ``state`` have changed, on the event loop, as soon as they have.
+
+        The function that is returned ends that. What the callback raises is logged, and goes no further.
+        """
+        return self._watchers.add(callback)
 
     async def __aenter__(self) -> "Ensemble":
         await self.connect()
@@ -334,11 +277,11 @@ class Ensemble:
             if self.state == "connected":
                 return
             if self._opener is None:
-                self.state = "connected"
+                self._become("connected")
                 return
             if self._owner is not None:
                 await self._owner.close()  # It waits for its next attempt: this is one.
-            self.state = "connecting"
+            self._become("connecting")
             self._owner = Owner(
                 self.name, self._opener, recovery=self._recovery, lost=self._lose, regained=self._regain
             )
@@ -346,7 +289,7 @@ class Ensemble:
                 opened = await self._owner.open()
             except BaseException as error:
                 # A cancelled attempt says nothing of the connection.
-                self.state = "failed" if isinstance(error, Exception) else "disconnected"
+                self._become("failed" if isinstance(error, Exception) else "disconnected")
                 if isinstance(error, RipienoError) or not isinstance(error, Exception):
                     raise
                 raise ConnectionFailure(self.name, f"it could not connect: {reason(error)}") from error
@@ -357,23 +300,31 @@ class Ensemble:
         owner, self._owner = self._owner, None
         self.connection = None
         if self.state != "failed":
-            self.state = "disconnected"
+            self._become("disconnected")
         if owner is not None:
             await owner.close()
 
     def _lose(self, error: BaseException, pause: float | None) -> None:
-        self.state = "failed" if pause is None else "reconnecting"
-        again = "" if pause is None else f" It is connected again in {pause:g} s."
-        self._alert(f"Ensemble {self.name!r} was lost: {reason(error)}.{again}")
+        self._become("failed" if pause is None else "reconnecting")
+        # What follows may end with lines of the server's, which ours must not pass for.
+        again = "" if pause is None else f", and is connected again in {pause:g} s"
+        why = explain_absence(self.name, error) if isinstance(error, RipienoError) else f"{reason(error)}."
+        self._alert(f"Ensemble {self.name!r} was lost{again}: {why}")
 
     def _regain(self, opened: Opened) -> None:
         before = self._shown()
         self._adopt(opened)
         self._alert(f"Ensemble {self.name!r} is connected again. {difference(before, self._shown())}".rstrip())
 
+    def _become(self, state: State) -> None:
+        if state != self.state:
+            self.state = state
+            self._watchers.tell()
+
     def _change(self, definitions: Iterable[Definition]) -> None:
         before = self._shown()
         self._offer(definitions)
+        self._watchers.tell()
         changes = difference(before, self._shown())
         if changes:
             self._alert(f"Ensemble {self.name!r} offers something else now. {changes}")
@@ -388,8 +339,10 @@ class Ensemble:
 
     def _adopt(self, opened: Opened) -> None:
         self.connection = opened.connection
+        self._left_out = opened.left_out
         self._offer(opened.definitions)
         self.state = "connected"
+        self._watchers.tell()
         if opened.subscribe is not None:
             opened.subscribe(self._change)
 

@@ -1,0 +1,171 @@
+"""Clouds that stand between us and the models, and how each is reached.
+
+*azure* wants the name of a deployment in the path, and the version of its interface beside it; all else is the plain
+wire. *bedrock* and *vertex* rewrite path and body, sign requests, and one has an event stream of its own: there the
+body goes through the SDK's ``post`` as a mapping, once more than elsewhere, and credentials, signatures and the
+splitting of events are the SDK's matter.
+"""
+
+import dataclasses
+import importlib
+import importlib.util
+import json
+import urllib.parse
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from typing import Any
+
+from ripieno.descriptors.tables import EMPTY
+from ripieno.exceptions import ProviderFailure, WireInvalidity
+from ripieno.processors import Natives, Protocol
+from ripieno.protocols.breaking import Breaker
+from ripieno.protocols.endpoints import Endpoint
+from ripieno.protocols.heading import key_of
+from ripieno.protocols.transport import HttpTransport
+
+#: The SDK that each cloud is reached with.
+CLOUDS: Mapping[str, str] = {"azure": "openai", "bedrock": "anthropic", "vertex": "anthropic"}
+#: What each SDK needs beside itself, and what brings it.
+_EXTRAS: Mapping[str, tuple[str, str]] = {"bedrock": ("boto3", "bedrock"), "vertex": ("google.auth", "vertex")}
+
+#: Headers that the SDKs make for each request, beside those that they always have.
+_UNSAID = ("x-stainless-retry-count", "x-stainless-timeout", "x-stainless-read-timeout")
+
+
+def reach(endpoint: Endpoint, protocol: Protocol, breaker: Breaker | None = None) -> tuple[HttpTransport, Protocol]:
+    """The transport for an endpoint, and the protocol as it is spoken there.
+
+    Errors: ``ProviderFailure`` for a cloud that is not known, or that does not speak this protocol.
+    """
+    cloud = endpoint.cloud
+    if cloud is None:
+        return HttpTransport(endpoint, breaker), protocol
+    if cloud not in CLOUDS:
+        raise ProviderFailure(
+            endpoint.provider, f"No cloud is named {cloud!r}.", hint=f"There is: {', '.join(CLOUDS)}."
+        )
+    if protocol.sdk != CLOUDS[cloud]:
+        raise ProviderFailure(
+            endpoint.provider,
+            f"The cloud {cloud!r} cannot carry the protocol {protocol.name!r}.",
+            hint=f"It carries protocols whose sdk is {CLOUDS[cloud]!r}.",
+        )
+    if cloud == "azure":
+        return HttpTransport(endpoint, breaker), _by_deployment(endpoint, protocol)
+    return SdkTransport(endpoint, breaker), protocol
+
+
+def _by_deployment(endpoint: Endpoint, protocol: Protocol) -> Protocol:
+    """The protocol with the paths of deployments: a model is named by the name of its deployment.
+
+    Without a version the present interface is used, whose paths are those of everybody else.
+    """
+    if endpoint.api_version is None:
+        return dataclasses.replace(protocol, path=f"/openai/v1{protocol.path}")
+    version = urllib.parse.urlencode({"api-version": endpoint.api_version})
+    return dataclasses.replace(protocol, path=f"/openai/deployments/{{model}}{protocol.path}?{version}")
+
+
+class SdkTransport(HttpTransport):
+    """Posts mappings through the client that an SDK has for a cloud, which has the same pool beneath it."""
+
+    _sdk: Any = None
+    #: What every request is told beside its body.
+    _options: Mapping[str, Any] = EMPTY
+
+    def _prepare(self, client: Any) -> None:
+        endpoint = self._endpoint
+        key = key_of(endpoint)
+        module, extra = _EXTRAS[endpoint.cloud or ""]
+        # A token that is given needs nobody to fetch it; an event stream always needs its parser.
+        if (endpoint.cloud == "bedrock" or key is None) and not _installed(module):
+            raise ProviderFailure(
+                endpoint.provider,
+                f"Its cloud, {endpoint.cloud}, needs the module {module}, which is not installed.",
+                hint=f"Install it: pip install 'ripieno[{extra}]' (or 'anthropic[{extra}]').",
+            )
+        import anthropic
+        from anthropic.lib.bedrock import AsyncAnthropicBedrock
+        from anthropic.lib.vertex import AsyncAnthropicVertex
+
+        settings: dict[str, Any] = {
+            "http_client": client,
+            "timeout": client.timeout,
+            "max_retries": 0,
+            "base_url": endpoint.base_url or None,
+        }
+        try:
+            if endpoint.cloud == "bedrock":
+                self._sdk = AsyncAnthropicBedrock(api_key=key, aws_region=endpoint.region, **settings)
+            else:
+                places = {"region": endpoint.region, "project_id": endpoint.project}
+                settings.update((name, place) for name, place in places.items() if place is not None)
+                self._sdk = AsyncAnthropicVertex(access_token=key, **settings)
+        except Exception as error:
+            raise self._refused(error) from None
+        # What the SDKs tell of this machine, its user did not ask them to.
+        told = (name for name in self._sdk.default_headers if name.lower().startswith("x-stainless-"))
+        self._options = {"headers": {**dict.fromkeys((*told, *_UNSAID), anthropic.omit), **endpoint.headers}}
+
+    async def _send(self, body: bytes, path: str) -> Any:
+        import anthropic
+        import httpx2
+
+        failure: Exception
+        try:
+            return await self._sdk.post(
+                path,
+                body=json.loads(body),
+                cast_to=httpx2.Response,
+                stream=True,
+                stream_cls=anthropic.AsyncStream[object],
+                options=self._options,
+            )
+        except anthropic.APIStatusError as error:
+            return error.response
+        except anthropic.APIConnectionError as error:
+            # What the pool beneath it said is known here by name.
+            cause = error.__cause__
+            failure = cause if isinstance(cause, httpx2.HTTPError) else self._refused(error)
+        except httpx2.HTTPError:
+            raise
+        except Exception as error:
+            failure = self._refused(error)
+        raise failure
+
+    def _refused(self, error: Exception) -> ProviderFailure:
+        """Credentials, regions and projects that cannot be found, in the words of who looked for them."""
+        return ProviderFailure(
+            self._endpoint.provider,
+            f"No request could be made for {self._endpoint.shown}: {str(error) or type(error).__name__}",
+            hint="Are its credentials, region and project set?",
+            category="permission",
+        )
+
+    def _split(self, pieces: AsyncIterator[bytes]) -> AsyncGenerator[Natives, None]:
+        if self._endpoint.cloud == "bedrock":
+            return self._unframed(pieces)
+        return super()._split(pieces)
+
+    async def _unframed(self, pieces: AsyncIterator[bytes]) -> AsyncGenerator[Natives, None]:
+        """The native events in the frames of an event stream: an error in one becomes the wire's own error event."""
+        # The SDK's streams read a response of their own, and would leave our clock out.
+        events = self._sdk._make_sse_decoder().aiter_bytes(pieces)
+        frames: Any = importlib.import_module("botocore.eventstream")
+        unreadable: tuple[type[Exception], ...] = (ValueError, LookupError, frames.ParserError)
+        while True:
+            try:
+                event = await anext(events)
+                native = event.json()
+            except StopAsyncIteration:
+                return
+            except unreadable as error:
+                provider = self._endpoint.provider
+                raise WireInvalidity(provider, f"It sent frames that cannot be read ({error}).") from error
+            yield (native,)
+
+
+def _installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False

@@ -1,0 +1,176 @@
+"""Answers of the generateContent wire, chunk by chunk or whole, into our events."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ripieno.contents import TextualContent
+from ripieno.descriptors.tables import EMPTY
+from ripieno.events import (
+    ContentSealed,
+    Event,
+    InvocationBegan,
+    InvocationSealed,
+    ReasoningDelta,
+    TextDelta,
+    TurnBegan,
+    TurnEnded,
+)
+from ripieno.exceptions import ProviderRefusal, WireInvalidity
+from ripieno.processors import Identifiers, Native
+from ripieno.protocols.decoding import AnswerDecoder
+from ripieno.protocols.gemini.endings import BROKEN, FINISHES, usage_of
+from ripieno.protocols.gemini.growing import Growing
+from ripieno.protocols.gemini.invocations import extras_in, invocation_of
+from ripieno.protocols.gemini.parts import CONTINUATION, NAME, contents_of, opaque
+from ripieno.protocols.reading import cut_off, opaque_of
+
+_UNSPECIFIED = "FINISH_REASON_UNSPECIFIED"
+#: What an unsigned thought has.
+_THOUGHT = ("text", "thought")
+
+
+class Decoder(AnswerDecoder):
+    """Each chunk is an answer of its own: texts go on from one to the next, calls come whole."""
+
+    def __init__(self, provider: str, identifiers: Identifiers) -> None:
+        super().__init__(provider, identifiers)
+        self._began = False
+        #: Pieces of the text, or of the thought, that may go on. Never of both.
+        self._text: list[str] = []
+        self._thought: list[str] = []
+        #: The call whose arguments are being streamed.
+        self._growing: Growing | None = None
+        self._calls = 0
+        self._usage: dict[str, Any] = {}
+        self._blocked = False
+        self._message = ""
+        self._token: object = None
+
+    def _read(self, native: Native) -> list[Event]:
+        events = self._events = []
+        if native.get("error"):
+            raise self.refused(native)
+        if not self._began:
+            self._began = True
+            events.append(TurnBegan(model=str(native.get("modelVersion") or "")))
+        usage = native.get("usageMetadata")
+        if usage:
+            # What is counted is the whole so far.
+            self._usage.update({name: value for name, value in usage.items() if value is not None})
+        feedback = native.get("promptFeedback")
+        if feedback and feedback.get("blockReason"):
+            self._reason, self._blocked = feedback["blockReason"], True
+        for candidate in native.get("candidates") or ():
+            if candidate.get("index"):
+                continue  # Another answer to the same question, which nobody asked for.
+            for part in (candidate.get("content") or EMPTY).get("parts") or ():
+                self._part(part)
+            reason = candidate.get("finishReason")
+            if reason and reason != _UNSPECIFIED:
+                self._reason = reason
+                self._message = candidate.get("finishMessage") or ""
+                self._token = candidate.get("continuationToken")
+        return events
+
+    def _part(self, part: Mapping[str, Any]) -> None:
+        text = part.get("text")
+        if text is not None and len(part) == 1:
+            if text:
+                self._seal(said=False)
+                self._text.append(text)
+                if self.deltas:
+                    self._events.append(TextDelta(text))
+        elif part.get("functionCall") is not None:
+            self._call(part)
+        elif part.get("thought"):
+            self._think(part)
+        else:
+            # What is signed is a part by itself, and returns as it came.
+            self._seal()
+            for content in contents_of(part):
+                if isinstance(content, TextualContent) and self.deltas:
+                    self._events.append(TextDelta(content.text))
+                self._events.append(ContentSealed(content))
+
+    def _think(self, part: Mapping[str, Any]) -> None:
+        text = part.get("text")
+        if text and self.deltas:
+            self._events.append(ReasoningDelta(text))
+        if len(part) == len(_THOUGHT) and text is not None:
+            self._seal(thought=False)
+            if text:
+                self._thought.append(text)
+            return
+        self._seal()
+        self._events.extend(ContentSealed(content) for content in contents_of(part))
+
+    def _seal(self, *, said: bool = True, thought: bool = True) -> None:
+        """Seals the text, or the thought, that goes on no more."""
+        if said and self._text:
+            self._events.append(ContentSealed(TextualContent(text="".join(self._text))))
+            self._text.clear()
+        if thought and self._thought:
+            data = {"text": "".join(self._thought), "thought": True}
+            self._events.append(ContentSealed(opaque(data, "thought")))
+            self._thought.clear()
+
+    def _call(self, part: Mapping[str, Any]) -> None:
+        self._seal()
+        call, growing = part["functionCall"], self._growing
+        if growing is not None and growing.goes_on(call):
+            growing.add(part)
+        else:
+            if growing is not None:
+                self._close(growing, "another call began")
+            if not call.get("willContinue") and not call.get("partialArgs"):
+                self._whole(part, self._begin(part))
+                return
+            growing = self._growing = Growing(part, self._begin(part))
+        if not call.get("willContinue"):
+            self._close(growing)
+
+    def _begin(self, part: Mapping[str, Any]) -> str:
+        call = part["functionCall"]
+        identifier = self._identifiers.settle(call.get("id"))
+        name = str(call.get("name") or "")
+        beside = opaque_of(extras_in(part), NAME)
+        self._events.append(InvocationBegan(index=self._calls, identifier=identifier, name=name, opaque=beside))
+        return identifier
+
+    def _whole(self, part: Mapping[str, Any], identifier: str, why: str | None = None) -> None:
+        invocation = invocation_of(part, identifier)
+        if why is not None:
+            invocation = cut_off(invocation, why)
+        self._events.append(InvocationSealed(index=self._calls, invocation=invocation))
+        self._calls += 1
+
+    def _close(self, growing: Growing, why: str | None = None) -> None:
+        self._growing = None
+        self._whole(growing.whole(), growing.identifier, why)
+
+    def _end(self, _: Native) -> list[Event]:
+        events = self._events = []
+        reason = self._reason
+        if reason is None:
+            raise WireInvalidity(self._provider, "The answer ended without its terminal event.")
+        if reason in BROKEN:
+            said = f" ({self._message})" if self._message else ""
+            raise ProviderRefusal(self._provider, f"It broke its answer off: {reason}{said}.", hint=BROKEN[reason])
+        self._seal()
+        if self._growing is not None:
+            self._close(self._growing, f"the answer ended with {reason!r}")
+        if self._token is not None:
+            events.append(ContentSealed(opaque({"continuationToken": self._token}, CONTINUATION)))
+        finish = "filter" if self._blocked else FINISHES.get(reason, "stop")
+        if reason == "STOP" and self._calls:
+            finish = "invocations"
+        events.append(TurnEnded(finish=finish, usage=usage_of(self._usage), reason=reason))
+        return events
+
+
+def decode(native: Native, provider: str, identifiers: Identifiers) -> Iterable[Event]:
+    """A whole answer, played through the decoder. Errors: as in streams."""
+    decoder = Decoder(provider, identifiers)
+    if not native.get("candidates") and not native.get("promptFeedback"):
+        raise decoder.refused(native, "It sent no candidate.")
+    return decoder.play(native)

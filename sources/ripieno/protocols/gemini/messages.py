@@ -1,0 +1,225 @@
+"""Canisters to contents of the generateContent wire, and back."""
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ripieno.canisters import (
+    AssistantCanister,
+    Canister,
+    DocumentCanister,
+    InvocationCanister,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from ripieno.contents import Content, TextualContent
+from ripieno.exceptions import InputError
+from ripieno.jsonvalues import encode
+from ripieno.processors import Capabilities, MessagesProcessor, Native
+from ripieno.protocols.asking import table_in, tables_in
+from ripieno.protocols.gemini.histories import Reading
+from ripieno.protocols.gemini.invocations import call_part, has_identifier, media_parts, response_part
+from ripieno.protocols.gemini.parts import NAME, contents_of, parts_of
+from ripieno.protocols.pieces import Group, gather, piece
+from ripieno.protocols.reading import extras_of
+
+#: Where a part keeps its signature.
+_SIGNATURE = "thoughtSignature"
+
+
+class Messages(MessagesProcessor):
+    """Each canister is some parts, and adjacent parts of one role are one content."""
+
+    def nativize(
+        self, canisters: Sequence[Canister], capabilities: Capabilities, memory: dict[object, Any] | None = None
+    ) -> bytes:
+        media = bool(capabilities.get("images_in_results", True))
+        placeholder = capabilities.get("signature_placeholder")
+        said = _Said(canisters, media=media)
+        return gather(
+            canisters,
+            groups=_groups(said, placeholder),
+            said=said.piece,
+            key=(NAME, media, placeholder),
+            memory=memory,
+        )
+
+    def normalize(self, native: Native) -> tuple[Canister, ...]:
+        reading = Reading()
+        system = tuple(
+            content
+            for part in tables_in(table_in(native, "systemInstruction"), "parts")
+            for content in contents_of(part)
+        )
+        if system:
+            reading.canisters.append(SupervisorCanister(content=system))
+        for role, parts in _turns(tables_in(native, "contents")):
+            (reading.hear_user if role == "user" else reading.hear_model)(parts)
+        return tuple(reading.canisters)
+
+
+MESSAGES = Messages()
+
+
+class _Said:
+    """The pieces of one conversation. A result needs its call: the wire wants its name, and goes by its place."""
+
+    __slots__ = ("_canisters", "media", "places")
+
+    def __init__(self, canisters: Sequence[Canister], *, media: bool) -> None:
+        self._canisters = canisters
+        self.media = media
+        #: Where the call of each result stands.
+        self.places: dict[str, int] = {}
+
+    def piece(self, canister: Canister, place: int) -> bytes:
+        if not isinstance(canister, ResultCanister):
+            return piece(canister, NAME, _PIECES[type(canister)])
+        at, call = self._call(canister.invocation_id, place)
+        self.places[canister.invocation_id] = at
+        # Orphans have no name: what tells them apart stands for it.
+        name = canister.invocation_id if call is None else call.name
+        identified = call is None or has_identifier(call)
+        make = functools.partial(_result, name=name, identified=identified, media=self.media)
+        return piece(canister, (NAME, name, identified, self.media), make)
+
+    def _call(self, identifier: str, place: int) -> tuple[int, InvocationCanister | None]:
+        for at in range(place - 1, -1, -1):
+            canister = self._canisters[at]
+            if isinstance(canister, InvocationCanister) and canister.identifier == identifier:
+                return at, canister
+        return place, None
+
+
+class _Heard:
+    """One content of the user, while it is gathered: results stand first in it, in the order of their calls."""
+
+    __slots__ = ("_media", "_parts", "_places", "_results")
+
+    def __init__(self, said: _Said, *, media: bool) -> None:
+        self._places = said.places
+        self._media = media
+        self._results: list[tuple[int, ResultCanister, bytes]] = []
+        self._parts: list[bytes] = []
+
+    def add(self, canister: Canister, data: bytes) -> None:
+        if isinstance(canister, ResultCanister):
+            self._results.append((self._places[canister.invocation_id], canister, data))
+        else:
+            self._parts.append(data)
+
+    def close(self, messages: list[bytes]) -> None:
+        ordered = sorted(self._results, key=lambda one: one[0])
+        parts = [data for _, _, data in ordered]
+        if not self._media:
+            media = [part for _, result, _ in ordered for part in media_parts(result)]
+            parts += [encode(media)[1:-1]] if media else []
+        messages.append(b'{"role":"user","parts":[%s]}' % b",".join(parts + self._parts))
+
+
+class _Spoken:
+    """One content of the model, while it is gathered."""
+
+    __slots__ = ("_call", "_parts", "_placeholder", "_signed")
+
+    def __init__(self, placeholder: str | None) -> None:
+        self._placeholder = placeholder
+        self._parts: list[bytes] = []
+        #: Where the first call stands, and whether any has a signature.
+        self._call: int | None = None
+        self._signed = False
+
+    def add(self, canister: Canister, data: bytes) -> None:
+        if isinstance(canister, InvocationCanister):
+            self._signed = self._signed or _SIGNATURE in extras_of(canister, NAME)
+            if self._call is None:
+                self._call = len(self._parts)
+        self._parts.append(data)
+
+    def close(self, messages: list[bytes]) -> None:
+        if self._placeholder and self._call is not None and not self._signed:
+            # Calls that another model made: the first of each step needs a signature, or all of it is refused.
+            self._parts[self._call] = self._parts[self._call][:-1] + b',"%s":%s}' % (
+                _SIGNATURE.encode(),
+                encode(self._placeholder),
+            )
+        messages.append(b'{"role":"model","parts":[%s]}' % b",".join(self._parts))
+
+
+def _groups(said: _Said, placeholder: str | None) -> Mapping[type, Callable[[], Group]]:
+    user, model = functools.partial(_Heard, said, media=said.media), functools.partial(_Spoken, placeholder)
+    return {
+        UserCanister: user,
+        DocumentCanister: user,
+        ResultCanister: user,
+        SupervisorCanister: user,
+        AssistantCanister: model,
+        InvocationCanister: model,
+    }
+
+
+def _contents(canister: UserCanister | AssistantCanister) -> bytes:
+    return encode(parts_of(canister.content))[1:-1]
+
+
+def _headed(heading: str, contents: Iterable[Content]) -> bytes:
+    """Contents under a heading, which is one text with the first of them."""
+    parts = parts_of(contents)
+    if parts and parts[0].keys() <= {"text"}:
+        heading += str(parts.pop(0)["text"])
+    return encode([{"text": heading}, *parts])[1:-1]
+
+
+def _supervisor(canister: SupervisorCanister) -> bytes:
+    texts = [content for content in canister.content if isinstance(content, TextualContent) and content.text]
+    return _headed("[instructions]\n", texts) if texts else b""
+
+
+def _document(canister: DocumentCanister) -> bytes:
+    title = f": {canister.title}" if canister.title else ""
+    return _headed(f"[document {canister.identifier}{title}]\n", canister.content)
+
+
+def _call(canister: InvocationCanister) -> bytes:
+    return encode(call_part(canister))
+
+
+def _result(canister: ResultCanister, *, name: str, identified: bool, media: bool) -> bytes:
+    return encode(response_part(canister, name, identified=identified, media=media))
+
+
+_PIECES: Mapping[type, Callable[[Any], bytes]] = {
+    UserCanister: _contents,
+    AssistantCanister: _contents,
+    SupervisorCanister: _supervisor,
+    DocumentCanister: _document,
+    InvocationCanister: _call,
+}
+
+
+def _turns(contents: Sequence[Mapping[str, Any]]) -> Sequence[tuple[str, list[Mapping[str, Any]]]]:
+    """Roles and parts. Clients that stream send a content back for each chunk: those of one role are one."""
+    turns: list[tuple[str, list[Mapping[str, Any]]]] = []
+    for content in contents:
+        role = content.get("role") or "user"
+        if role == "function":
+            role = "user"  # As results were sent before they were the user's.
+        if role not in ("user", "model"):
+            raise InputError(f"A content has the role {role!r}; known are user and model.")
+        if not turns or turns[-1][0] != role:
+            turns.append((role, []))
+        turns[-1][1].extend(tables_in(content, "parts"))
+    return turns
+
+
+def system_of(canisters: Sequence[Canister]) -> tuple[list[Mapping[str, Any]], int]:
+    """The parts of the leading supervisor canisters, and how many canisters those are."""
+    leading = 0
+    parts: list[Mapping[str, Any]] = []
+    for canister in canisters:
+        if not isinstance(canister, SupervisorCanister):
+            break
+        leading += 1
+        parts.extend(parts_of(content for content in canister.content if isinstance(content, TextualContent)))
+    return parts, leading

@@ -1,0 +1,229 @@
+"""Canisters to the items of the Responses wire, and back."""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ripieno.canisters import (
+    AssistantCanister,
+    Canister,
+    DocumentCanister,
+    InvocationCanister,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from ripieno.contents import Content, TextualContent
+from ripieno.exceptions import InputError
+from ripieno.jsonvalues import encode
+from ripieno.processors import Capabilities, MessagesProcessor, Native
+from ripieno.protocols.asking import tables_in
+from ripieno.protocols.openai_forms import replay_from
+from ripieno.protocols.openai_responses.items import (
+    CALLS,
+    OUTPUTS,
+    beside_of,
+    call_item,
+    caller_of,
+    invocation_of,
+    items_of,
+    kind_of,
+    opaque_of_item,
+    output_item,
+    result_of,
+    said_in,
+)
+from ripieno.protocols.openai_responses.parts import NAME, contents_of, parts_of
+from ripieno.protocols.pieces import Group, gather, piece
+
+#: The key of pieces that have no reasoning in them.
+_UNREASONED = f"{NAME} without reasoning"
+
+
+class Messages(MessagesProcessor):
+    """Each canister is some items, in the order in which they stand."""
+
+    def nativize(
+        self, canisters: Sequence[Canister], capabilities: Capabilities, memory: dict[object, Any] | None = None
+    ) -> bytes:
+        since = replay_from(canisters, capabilities, otherwise="always")
+        # What was said stays said, unless the reasoning in it returns no more.
+        key = (NAME, capabilities.get("reasoning_replay"), since if since < len(canisters) else None)
+
+        def said(canister: Canister, place: int) -> bytes:
+            if isinstance(canister, ResultCanister):
+                return _result(canister, canisters, place)
+            if isinstance(canister, AssistantCanister) and place < since:
+                return piece(canister, _UNREASONED, _assistant_without_reasoning)
+            return piece(canister, NAME, _PIECES[type(canister)])
+
+        return gather(canisters, groups=_GROUPS, said=said, key=key, memory=memory)
+
+    def normalize(self, native: Native) -> tuple[Canister, ...]:
+        canisters: list[Canister] = []
+        instructions = contents_of(native.get("instructions"))
+        if instructions:
+            canisters.append(SupervisorCanister(content=instructions))
+        reading = _Reading(canisters)
+        for item in tables_in(native, "input"):
+            reading.take(item)
+        reading.flush()
+        return tuple(canisters)
+
+
+MESSAGES = Messages()
+
+
+class _Items:
+    """Items that stand one after the other."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self) -> None:
+        self._items: list[bytes] = []
+
+    def add(self, canister: Canister, data: bytes) -> None:
+        del canister
+        self._items.append(data)
+
+    def close(self, messages: list[bytes]) -> None:
+        messages.extend(self._items)
+
+
+# Nothing joins anything here; two groups take turns, so that all but the last turn need not be said again.
+_ASKED, _ANSWERED = (functools.partial(_Items) for _ in range(2))
+_GROUPS: Mapping[type, Callable[[], Group]] = {
+    UserCanister: _ASKED,
+    SupervisorCanister: _ASKED,
+    DocumentCanister: _ASKED,
+    ResultCanister: _ASKED,
+    AssistantCanister: _ANSWERED,
+    InvocationCanister: _ANSWERED,
+}
+
+
+def _assistant(canister: AssistantCanister) -> bytes:
+    return encode(items_of(canister.content))[1:-1]
+
+
+def _assistant_without_reasoning(canister: AssistantCanister) -> bytes:
+    return encode(items_of(canister.content, replay=False))[1:-1]
+
+
+def _call(canister: InvocationCanister) -> bytes:
+    return encode(call_item(canister, verbatim=False))
+
+
+def _result(result: ResultCanister, canisters: Sequence[Canister], place: int) -> bytes:
+    """A result depends on its call, which stands not far before it."""
+    call: InvocationCanister | None = None
+    while call is None and place > 0:
+        place -= 1
+        canister = canisters[place]
+        if isinstance(canister, InvocationCanister) and canister.identifier == result.invocation_id:
+            call = canister
+    kind, caller = kind_of(call), caller_of(call)
+    key = NAME if kind == "function" and caller is None else (NAME, kind, caller)
+    return piece(result, key, lambda one: encode(output_item(one, call)))
+
+
+def _spoken(role: str, contents: Sequence[Content]) -> bytes:
+    """A message; nothing where nothing of it can be said here."""
+    content = parts_of(contents)
+    return encode({"type": "message", "role": role, "content": content}) if content else b""
+
+
+def _user(canister: UserCanister) -> bytes:
+    return _spoken("user", canister.content)
+
+
+def _supervisor(canister: SupervisorCanister) -> bytes:
+    # Every server knows this role; newer ones take it for that of a developer.
+    return _spoken("system", [content for content in canister.content if isinstance(content, TextualContent)])
+
+
+def _document(canister: DocumentCanister) -> bytes:
+    title = f": {canister.title}" if canister.title else ""
+    heading = f"[document {canister.identifier}{title}]\n"
+    first = canister.content[0] if canister.content else None
+    if isinstance(first, TextualContent):
+        return _spoken("user", (TextualContent(text=heading + first.text), *canister.content[1:]))
+    return _spoken("user", (TextualContent(text=heading), *canister.content))
+
+
+_PIECES: Mapping[type, Callable[[Any], bytes]] = {
+    UserCanister: _user,
+    SupervisorCanister: _supervisor,
+    DocumentCanister: _document,
+    AssistantCanister: _assistant,
+    InvocationCanister: _call,
+}
+
+
+class _Reading:
+    """Reads items one after the other; those of the assistant are gathered until somebody else speaks."""
+
+    __slots__ = ("_canisters", "_contents", "_reasoned", "_speaking")
+
+    def __init__(self, canisters: list[Canister]) -> None:
+        self._canisters = canisters
+        self._contents: list[Content] = []
+        #: Whether the assistant has spoken or called last, and whether it has reasoned before that.
+        self._speaking = False
+        self._reasoned = False
+
+    def take(self, item: Mapping[str, Any]) -> None:
+        """One more item. Errors: ``InputError``."""
+        kind = item.get("type") or ("message" if "role" in item else None)
+        if kind == "message" and item.get("role") != "assistant":
+            self._hear(_message(item))
+        elif kind in OUTPUTS:
+            self._hear(result_of(item))
+        elif kind in CALLS:
+            if self._contents or not self._speaking:
+                # Calls stand after an assistant's canister, as in answers: an empty one when it only invokes.
+                self._canisters.append(AssistantCanister(content=tuple(self._contents)))
+                self._contents.clear()
+            self._canisters.append(invocation_of(item))
+            self._speaking = True
+        elif kind == "message":
+            self._said(item)
+        else:
+            self._keep(item, kind)
+
+    def _hear(self, canister: Canister) -> None:
+        self.flush()
+        self._canisters.append(canister)
+        self._speaking = self._reasoned = False
+
+    def _said(self, item: Mapping[str, Any]) -> None:
+        text = said_in(item)
+        if not text:
+            return
+        beside = beside_of(item, reasoned=self._reasoned)
+        self._contents += [TextualContent(text=text)] if beside is None else [beside, TextualContent(text=text)]
+
+    def _keep(self, item: Mapping[str, Any], kind: object) -> None:
+        if kind == "item_reference":
+            raise InputError("Nothing is stored here, so that an item_reference points nowhere: send the item itself.")
+        if not isinstance(kind, str):
+            raise InputError("An item is an object with a type.")
+        kept = opaque_of_item(item)
+        if kept is not None:
+            self._contents.append(kept)
+            self._reasoned = self._reasoned or kind == "reasoning"
+
+    def flush(self) -> None:
+        """Makes a canister of what the assistant has said."""
+        if self._contents:
+            self._canisters.append(AssistantCanister(content=tuple(self._contents)))
+            self._contents.clear()
+
+
+def _message(item: Mapping[str, Any]) -> Canister:
+    role, contents = item.get("role"), contents_of(item.get("content"))
+    if role == "user":
+        return UserCanister(content=contents)
+    if role in ("system", "developer"):
+        return SupervisorCanister(content=contents)
+    raise InputError(f"A message has the role {role!r}; known are user, assistant, system and developer.")

@@ -1,0 +1,91 @@
+"""Asking a model again after a fault that may pass, as long as nothing of its answer was handed on."""
+
+import asyncio
+import contextlib
+import dataclasses
+import random
+from collections.abc import AsyncGenerator, Callable, Iterable
+
+from frozendict import frozendict
+
+from ripieno.events import Alert, Event, TurnBegan
+from ripieno.exceptions import ProviderFailure
+
+#: Seconds: the back-off of seed 000, section 7.2.
+INITIAL = 0.1
+LONGEST = 10.0
+MULTIPLIER = 2.0
+#: The share that chance may take from it, so that those who failed together do not come back together.
+JITTER = 0.25
+#: Seconds that a server may ask to be left alone for. One that asks for more is not waited for.
+LONGEST_ASKED = 60.0
+
+Batches = AsyncGenerator[Iterable[Event], None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How often a model is asked again."""
+
+    retries: int = 0
+
+    def seconds(self, failed: int, error: ProviderFailure, chance: float) -> float | None:
+        """How long to wait after the last of ``failed`` failures; None when it is to be the last.
+
+        ``chance`` is a number from 0 to 1. What the server asks for goes before our own back-off.
+        """
+        if not error.retryable or failed > self.retries:
+            return None
+        if error.after:
+            return error.after if error.after <= LONGEST_ASKED else None
+        return min(INITIAL * MULTIPLIER ** min(failed - 1, 64), LONGEST) * (1 - JITTER * chance)
+
+
+def says_something(event: Event) -> bool:
+    """Whether an event is part of what a model says: after it, another try would say it twice."""
+    return not isinstance(event, Alert | TurnBegan)
+
+
+async def persist(attempt: Callable[[], Batches], patience: Patience, identity: str) -> Batches:
+    """The events of the first attempt that succeeds, each in the batches in which they came.
+
+    Before every further attempt stands an ``Alert`` with the provider's own words. ``TurnBegan`` is held back until
+    the model says something, and gets its ``identity``: a turn begins once. Errors: ``ProviderFailure``, of the last
+    attempt; and of any that had handed something on.
+    """
+    failed = 0
+    while True:
+        held: list[Event] | None = []
+        try:
+            async with contextlib.aclosing(attempt()) as batches:
+                async for batch in batches:
+                    if held is None:
+                        yield batch
+                        continue
+                    held += batch
+                    if any(map(says_something, held)):
+                        yield _named(held, identity)
+                        held = None
+            if held:
+                yield _named(held, identity)
+            return
+        except ProviderFailure as error:
+            if held is None or any(map(says_something, held)):
+                if held:
+                    yield _named(held, identity)
+                raise
+            failed += 1
+            seconds = patience.seconds(failed, error, random.random())
+            if seconds is None:
+                raise
+            alert = Alert(
+                message=f"{identity} is asked again in {seconds:.2g} s ({failed} of {patience.retries}): "
+                f"{error.reason}",
+                details=frozendict({"category": error.category, "attempt": failed, "seconds": seconds}),
+            )
+        yield (alert,)
+        await asyncio.sleep(seconds)
+
+
+def _named(events: list[Event], identity: str) -> list[Event]:
+    return [TurnBegan(model=identity, turn=one.turn) if isinstance(one, TurnBegan) else one for one in events]
