@@ -11,7 +11,7 @@ from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.ensembles import Connected, Definition, Opened, Opener, Origin, Surroundings
 from ripieno.events import Alert
 from ripieno.exceptions import NameAbsence, SchemaInvalidity
-from ripieno.pins import admit, check_command
+from ripieno.pins import admit, advise, check_command
 from ripieno.schemas import Schema
 
 
@@ -38,18 +38,29 @@ def opener(descriptor: EnsembleDescriptor, origins: Mapping[str, Origin], surrou
                 for invoker in descriptor.invokers
                 if invoker.enabled
             )
+            disabled = {one.name: _disabled(one.file) for one in descriptor.invokers if not one.enabled}
             if main is None:
-                yield Opened(connection=None, definitions=declared)
+                yield Opened(connection=None, definitions=declared, left_out=disabled)
                 return
+            left_out: dict[str, str] = {}
 
             def define(found: Iterable[InvokerDescriptor]) -> tuple[Definition, ...]:
-                return (*declared, *_define_discovered(descriptor, found, main, surroundings))
+                left_out.clear()
+                left_out.update(main.left_out)
+                definitions = (*declared, *_define_discovered(descriptor, found, main, surroundings, left_out))
+                left_out.update(disabled)
+                return definitions
 
             def subscribe(changed: Callable[[tuple[Definition, ...]], None]) -> None:
                 if main.subscribe is not None:
                     main.subscribe(lambda found: changed(define(found)))
 
-            yield Opened(connection=main.connection, definitions=define(main.definitions), subscribe=subscribe)
+            yield Opened(
+                connection=main.connection,
+                definitions=define(main.definitions),
+                subscribe=subscribe,
+                left_out=left_out,
+            )
 
     return open_origins
 
@@ -76,15 +87,21 @@ def _define_discovered(
     found: Iterable[InvokerDescriptor],
     connected: Connected,
     surroundings: Surroundings,
+    left_out: dict[str, str],
 ) -> Iterator[Definition]:
-    """What a connection offers, as far as it can be used. Foreign schemas stay as they are."""
+    """What a connection offers, as far as it can be used; else why. Foreign schemas stay as they are."""
     declared = {invoker.name for invoker in descriptor.invokers}
+    offered = tuple(found)
 
     def tell(name: str, what: str) -> None:
         surroundings.alert(Alert(message=what, tool=f"{descriptor.name}.{name}"))
 
-    for invoker in admit(descriptor, found, surroundings.pins, surroundings.alert):
+    admitted = admit(descriptor, offered, surroundings.pins, surroundings.alert)
+    left_out.update((one.name, f"it is not pinned as it is now. {advise(descriptor.name)}") for one in offered)
+    for invoker in admitted:
+        left_out.pop(invoker.name, None)
         if not invoker.enabled:
+            left_out[invoker.name] = _disabled(descriptor.file)
             continue
         if invoker.name in declared:
             tell(invoker.name, "The tool is left out: an invoker of this ensemble has its name.")
@@ -92,7 +109,8 @@ def _define_discovered(
         try:
             schema = Schema.of(invoker.arguments, closed=False)
         except SchemaInvalidity as invalidity:
-            tell(invoker.name, f"The tool is left out: the schema of its arguments cannot be used: {invalidity}")
+            left_out[invoker.name] = f"the schema of its arguments cannot be used: {invalidity}"
+            tell(invoker.name, f"The tool is left out: {left_out[invoker.name]}")
             continue
         results = None
         if invoker.results is not None:
@@ -101,6 +119,10 @@ def _define_discovered(
             except SchemaInvalidity as invalidity:
                 tell(invoker.name, f"The results of the tool are not checked: their schema is broken: {invalidity}")
         yield _definition(invoker, connected, schema, results)
+
+
+def _disabled(file: str | None) -> str:
+    return f"it is not enabled (enabled = false, {file or 'in the configuration'})"
 
 
 def _definition(invoker: InvokerDescriptor, connected: Connected, schema: Schema, results: Schema | None) -> Definition:

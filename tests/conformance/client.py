@@ -18,11 +18,17 @@ from typing import Any
 import ripieno
 from ripieno.confirmation import Answer, Approve, ConfirmationRequest
 from ripieno.ensembles import Ensemble
+from ripieno.exceptions import AssemblyFailure, ConnectionFailure
 from ripieno.gathering import Places
 from ripieno.jsonvalues import thaw
+from ripieno.origins.mcp.signins import sign_in
 from ripieno.scores import Call
 from ripieno.testing import call, model_of, turn
 
+#: What the suite takes for the description of a client; nobody fetches it.
+METADATA = "https://conformance-test.local/client-metadata.json"
+#: How often a person signs in before they have had enough.
+SIGN_INS = 3
 #: Arguments by the type of a parameter.
 _VALUES: Mapping[str, Any] = {
     "string": "some text",
@@ -48,24 +54,66 @@ async def main(url: str) -> None:
     context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
     connection: dict[str, Any] = {"origin": "mcp", "url": url}
     secrets = {"CLIENT_SECRET": context.get("client_secret", "")}
-    if os.environ.get("MCP_CONFORMANCE_SCENARIO") == "auth/client-credentials-basic":
-        connection["oauth"] = {"client_id": context["client_id"], "client_secret": "{env:CLIENT_SECRET}"}
-        connection["oauth"]["issuer"] = find_issuer(url)
+    scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
+    if scenario.startswith("auth/"):
+        connection["oauth"] = choose_oauth(scenario, context, url)
+    personal = "grant" in connection.get("oauth", {})
     table = {"ensemble": {"name": "suite", "prefix": "", "pin": "off"}, "connection": connection}
     with tempfile.TemporaryDirectory() as folder:
         places = Places(configuration=pathlib.Path(folder, "configuration"), state=pathlib.Path(folder, "state"))
-        configuration = {"ensembles": [table]}
-        async with ripieno.assemble(
-            configuration, workspace=folder, places=places, confirmer=Yes(), secrets=secrets
-        ) as assembly:
-            ensemble = assembly.access_ensemble("suite")
-            print(f"{ensemble.connection.protocol}: {', '.join(ensemble.invokers) or 'no tools'}", file=sys.stderr)
-            calls = list(choose(ensemble, context))
-            if calls:
-                model = model_of([turn(calls=calls), turn("Done.")])
-                conversation = await assembly.conduct("Call them.", model=model, ensembles=[ensemble])
-                for canister in conversation.canisters:
-                    print(canister, file=sys.stderr)
+        assembly = ripieno.assemble(
+            {"ensembles": [table]}, workspace=folder, places=places, confirmer=Yes(), secrets=secrets
+        )
+        for last in (False,) * (SIGN_INS - 1) + (True,) if personal else (True,):
+            try:
+                if personal:
+                    done = await sign_in(assembly.gathered.known["suite"], assembly.surroundings, follow, patience=60)
+                    print(f"Signed in at {done.sign_in.issuer}, scope: {done.sign_in.scope}", file=sys.stderr)
+                if not await play(assembly, context):
+                    return
+            except (AssemblyFailure, ConnectionFailure) as failure:
+                text = failure.text if isinstance(failure, AssemblyFailure) else str(failure)
+                print(text, file=sys.stderr)
+                if last or "ripieno login" not in text:
+                    raise
+
+
+async def play(assembly: ripieno.Assembly, context: Mapping[str, Any]) -> bool:
+    """Lets the model call what the scenario wants called. Whether a call said that somebody has to sign in for more."""
+    async with assembly:
+        ensemble = assembly.access_ensemble("suite")
+        print(f"{ensemble.connection.protocol}: {', '.join(ensemble.invokers) or 'no tools'}", file=sys.stderr)
+        calls = list(choose(ensemble, context))
+        if not calls:
+            return False
+        model = model_of([turn(calls=calls), turn("Done.")])
+        conversation = await assembly.conduct("Call them.", model=model, ensembles=[ensemble])
+        for canister in conversation.canisters:
+            print(canister, file=sys.stderr)
+        faults = [getattr(canister, "error", None) for canister in conversation.canisters]
+        return any(fault is not None and fault.code == "sign_in_needed" for fault in faults)
+
+
+def choose_oauth(scenario: str, context: Mapping[str, Any], url: str) -> dict[str, Any]:
+    """How a token is had in a scenario: what an operator would have written."""
+    if scenario == "auth/client-credentials-basic":
+        known = {"client_id": context["client_id"], "client_secret": "{env:CLIENT_SECRET}"}
+        return {**known, "issuer": find_issuer(url)}
+    oauth: dict[str, Any] = {"grant": "authorization_code"}
+    if scenario == "auth/pre-registration":
+        oauth |= {"client_id": context["client_id"], "client_secret": "{env:CLIENT_SECRET}", "issuer": find_issuer(url)}
+    if scenario == "auth/basic-cimd":
+        oauth["client_metadata_url"] = METADATA
+    return oauth
+
+
+async def follow(url: str) -> None:
+    """The person: agrees to everything, and follows the way back to this machine."""
+
+    def visit() -> None:
+        urllib.request.urlopen(url).close()
+
+    await asyncio.to_thread(visit)
 
 
 def find_issuer(url: str) -> str:

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Generator
 
 from tests.conformance.suite import Unavailable
@@ -20,8 +19,7 @@ GRACE = 10
 @contextlib.contextmanager
 def serving() -> Generator[str, None, None]:
     """Runs it as long as it is entered; gives its URL. Nothing of the user's own configuration plays."""
-    options = ["--config", str(HERE / "ripieno.toml"), "--workspace", str(HERE / "ensembles")]
-    command = [sys.executable, "-m", "ripieno", *options, "serve", "mcp", "--transport", "http", "--port", "0"]
+    command = [sys.executable, "-m", "tests.conformance.server"]
     with tempfile.TemporaryDirectory() as folder:
         environment = {
             **os.environ,
@@ -30,7 +28,7 @@ def serving() -> Generator[str, None, None]:
             # The server that changes is started with the Python that runs this.
             "PATH": os.pathsep.join((str(pathlib.Path(sys.executable).parent), os.environ.get("PATH", ""))),
         }
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
             try:
                 yield _url(process)
             finally:
@@ -42,12 +40,10 @@ def serving() -> Generator[str, None, None]:
 
 
 def _url(process: subprocess.Popen[str]) -> str:
-    assert process.stderr is not None
+    assert process.stdout is not None
     said: list[str] = []
-    for line in process.stderr:
+    for line in process.stdout:
         said.append(line)
-        if found := re.search(r"clients at (http://\S+?),? ", line):
-            # Whatever it says later must not fill the pipe.
-            threading.Thread(target=process.stderr.read, daemon=True).start()
+        if found := re.search(r"clients at (http://\S+)", line):
             return found[1]
     raise Unavailable(f"Our server did not start:\n{''.join(said)}")

@@ -16,11 +16,11 @@ from ripieno.confirmation import Answer, ConfirmationRequest, Edit
 from ripieno.ensembles import Context, Definition, Ensemble, Opened
 from ripieno.events import Alert
 from ripieno.exceptions import ConfigurationInvalidity
-from ripieno.execution import Record
 from ripieno.gathering import Places
 from ripieno.mcpserver import create_server, server
 from ripieno.mcpserver.calling import PENDING
 from ripieno.policies import Policy
+from ripieno.recording import Record
 from ripieno.schemas import Schema
 from tests.faces.commanding import PATIENCE
 from tests.faces.mcpserving import ERAS
@@ -88,7 +88,7 @@ async def test_clients_are_told_of_tools_that_come_and_go(tmp_path: pathlib.Path
             assert await names_of(client) == ["one"]
             if mode == "auto":
                 async with client.listen(tools_list_changed=True) as events:
-                    # Nobody asks anything: the server looks by itself.
+                    # Nobody asks anything: the ensemble tells the server.
                     await growing.grow("one", "two")
                     assert isinstance(await anext(aiter(events)), ToolsListChanged)
             else:

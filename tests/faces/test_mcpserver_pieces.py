@@ -1,16 +1,21 @@
-"""Pieces of the MCP server: what it takes out of errors, and which addresses are this machine's."""
+"""Pieces of the MCP server: what it takes out of errors, which addresses are this machine's, and what it reads."""
 
 import asyncio
 import pathlib
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mcp_types import INVALID_REQUEST
 from starlette.types import Message, Receive, Scope, Send
 
 from ripieno.mcpserver import bodies
 from ripieno.mcpserver.concealing import Concealer
 from ripieno.mcpserver.http import is_loopback
+from ripieno.mcpserver.messages import Refused, read
+from ripieno.origins.mcp.framing import LINE_LIMIT
+from ripieno.origins.mcp.measuring import VALUES
 
 WORKSPACE = pathlib.Path("/tmp/work")
 HIDDEN = "(a path outside of the workspace)"
@@ -60,6 +65,38 @@ def test_a_path_between_spaces_never_stays(around: str, path: str) -> None:
 )
 def test_loopback_is_told_from_the_rest(host: str, loopback: bool) -> None:
     assert is_loopback(host) is loopback
+
+
+LISTS = b"[" + b"[]," * 200_000 + b"0]"
+PING = b'"method": "ping", "params": {"_meta": {"id": 2, "x": ' + LISTS + b"}}"
+
+
+@pytest.mark.parametrize(
+    ("message", "identifier"),
+    [
+        (b'{"jsonrpc": "2.0", "id": 7, ' + PING + b"}", 7),
+        (b'{"id":"a-b", "jsonrpc":"2.0", ' + PING + b"}", "a-b"),
+        (b"{" + PING + b', "jsonrpc": "2.0", "id": 7 }\n', 7),
+        (b'{"jsonrpc": "2.0", ' + PING + b"}", None),
+        (b'{"jsonrpc": "2.0", "id": "\xff", ' + PING + b"}", None),
+        (b'{"jsonrpc": "2.0", "id": 007, ' + PING + b"}", None),
+        (b"{" + PING + b', "jsonrpc": "2.0", "id": [7]}', None),
+        (LISTS, None),
+    ],
+)
+def test_a_message_of_too_many_values_is_refused_unread(message: bytes, identifier: object) -> None:
+    began = time.process_time()
+    with pytest.raises(Refused, match="A message may have 100000 values") as refused:
+        read(message, limit=LINE_LIMIT)
+    # Measured: 0.02 s, and half a second to read it.
+    assert time.process_time() - began < 0.3
+    answer = refused.value.answer
+    assert (answer.id, answer.error.code) == (identifier, INVALID_REQUEST)
+
+
+def test_a_message_of_as_many_values_as_it_may_have_is_read() -> None:
+    text = b'{"a": [%s]}' % b",".join([b"1"] * (VALUES - 2))
+    assert read(text, limit=LINE_LIMIT) == {"a": [1] * (VALUES - 2)}
 
 
 async def test_a_body_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

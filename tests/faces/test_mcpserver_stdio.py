@@ -77,6 +77,11 @@ def test_lines_that_are_no_messages_are_answered_and_the_server_goes_on(user: Us
             ("[" * 100_000, None, -32700),
             ("[]", None, -32600),
             ('{"jsonrpc": "2.0", "id": 9}', 9, -32600),
+            (
+                f'{{"jsonrpc": "2.0", "id": "many", "method": "ping", "params": {{"a": [{"[]," * 200_000}0]}}}}',
+                "many",
+                -32600,
+            ),
         ):
             send(process, line)
             refused = receive(process)

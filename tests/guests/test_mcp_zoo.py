@@ -109,6 +109,8 @@ def check_result(result: ResultCanister, category: str, words: str) -> None:
     found = "" if result.error is None else result.error.category
     assert found == category, result.text[:1000]
     said = result.text if result.error is None else result.error.message
+    # A fault is read by people, too.
+    assert result.error is None or all(one.isprintable() or one in "\n\t" for one in said), ascii(said)[:1000]
     assert re.search(words, said, re.DOTALL), said[:1000]
 
 

@@ -14,6 +14,7 @@ from ripieno.exceptions import (
     ConfigurationInvalidity,
     ConnectionFailure,
     ExecutionFault,
+    NameAbsence,
     NetworkFault,
     OutcomeUnknownFault,
     ToolFault,
@@ -297,6 +298,9 @@ async def test_tools_that_cannot_be_used_are_left_out_each_with_its_reason(
     assert any(tool == "it.nan0" and "its schema is no JSON" in message for tool, message in told)
     assert any(tool == "it.both0" and "inputSchema: Field required" in message for tool, message in told)
     assert any(tool == "it.task0" and "as a task" in message for tool, message in told)
+    for name, why in (("task0", "called as a task"), ("unschemed", "inputSchema: Field required"), ("nan0", "no JSON")):
+        with pytest.raises(NameAbsence, match=f"The tool 'it.{name}' is left out: .*{why}"):
+            ensemble.access_invoker(name)
 
 
 @pytest.mark.parametrize(("mode", "count", "what"), [("endless", 200, "20 pages"), ("many", 512, "512 tools")])

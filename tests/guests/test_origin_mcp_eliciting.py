@@ -73,6 +73,12 @@ async def test_what_does_not_fit_is_no_answer(era: str, answer: Answer, surround
         assert await ask(ensemble, Answering(answer)) == ("decline null", None)
 
 
+@ERAS
+async def test_servers_are_told_that_only_forms_are_answered(era: str, surroundings: Surroundings) -> None:
+    async with connected(era, surroundings) as (ensemble, _):
+        assert await ask(ensemble, Answering(), times=0) == ('{"elicitation": {"form": {}}}', None)
+
+
 async def test_it_may_ask_again_but_not_for_ever(surroundings: Surroundings) -> None:
     answers: Sequence[Answer] = [Edit({"region": str(number)}) for number in range(9)]
     async with make_ensemble(server("changing.py", "stdio"), surroundings) as ensemble:
@@ -97,7 +103,7 @@ async def test_a_person_at_the_terminal_is_asked_field_by_field(surroundings: Su
         said = await ask(ensemble, TerminalConfirmer(read))
         assert said == ('accept {"region": "eu", "sure": false}', None)
         assert "it.ask asks, in words of its own:\n  Region? 0" in shown[0]
-        assert shown[1:] == ["  region [string]: ", "  sure [boolean; default True]: "]
+        assert shown[1:] == ["  region [string]: ", "  sure [yes or no; default yes]: "]
         lines[:] = ["n"]
         assert await ask(ensemble, TerminalConfirmer(read)) == ("decline null", None)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import os
 import pathlib
 import subprocess
@@ -159,7 +160,7 @@ async def test_a_server_that_dies_is_connected_again_twice_in_a_row(
             await until(lambda: ensemble.state == "connected")
             assert await call(ensemble, "echo") == said("echo {}")
         assert "grown9" not in ensemble.invokers
-    assert [alert.message.partition(":")[0] for alert in alerts] == [
+    assert [alert.message.partition(":")[0].partition(",")[0] for alert in alerts] == [
         "Ensemble 'it' offers something else now. New",
         "Ensemble 'it' was lost",
         "Ensemble 'it' is connected again. Gone",
@@ -233,7 +234,7 @@ async def test_something_else_answers(answer: bytes, says: str, surroundings: Su
     async with answering(answer) as (url, _):
         message = await refused(url, surroundings)
     assert says in message
-    assert message.endswith(f"Its URL: {url}")
+    assert f"Its URL: {url}" in message.splitlines()
 
 
 async def test_a_mute_server_is_given_up_at_the_deadline(surroundings: Surroundings) -> None:
@@ -251,10 +252,33 @@ async def test_headers_are_sent_and_never_shown(surroundings: Surroundings) -> N
     assert "answered 401" in message
 
 
+@pytest.mark.parametrize("challenge", ["", "WWW-Authenticate: Bearer\r\n"], ids=["plain", "bearer"])
+async def test_who_is_not_let_in_is_told_once_and_what_to_do(challenge: str, surroundings: Surroundings) -> None:
+    answer = f"HTTP/1.1 401 Unauthorized\r\n{challenge}Content-Length: 0\r\n\r\n".encode()
+    key = 'headers = { Authorization = "Bearer {env:NAME}" }'
+    async with answering(answer) as (url, _):
+        said, place, first, *others = (await refused(url, surroundings)).splitlines()
+        assert said == "Ensemble 'it': the MCP server answered 401 Unauthorized."
+        assert place == f"Its URL: {url}"
+        assert first == f"If it wants a key: set {key} under [connection], and the variable."
+        assert [line.partition(":")[0] for line in others] == (["If it wants you to sign in"] if challenge else [])
+        advice = (await refused(url, surroundings, key.replace("NAME", "TOKEN"))).splitlines()[2:]
+        assert advice == [
+            "It does not take the Authorization that is set under headers: see whether it is still right."
+        ]
+
+
 async def test_a_missing_variable_is_named_before_anything_is_sent(surroundings: Surroundings) -> None:
     async with answering(b"") as (url, asked):
         message = await refused(url, surroundings, '[connection.headers]\nA = "{env:ABSENT}"\n')
-    assert "ABSENT" in message
+    assert message.endswith("the variable ABSENT is needed, and not set. Set it in the environment.")
+    async with answering(b"") as (url, asked):
+        chosen = dataclasses.replace(surroundings, allow=("TOKEN", "SET_*"))
+        message = await refused(url, chosen, '[connection.headers]\nA = "{env:ABSENT}{env:SET_LATER}"\n')
+    assert message.endswith(
+        "the variables ABSENT, SET_LATER are needed, and not set. Set them in the environment. "
+        "Only what allow under [environment] names is seen: add ABSENT to it."
+    )
     assert asked == []
 
 

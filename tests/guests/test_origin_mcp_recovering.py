@@ -49,7 +49,7 @@ async def test_a_server_that_is_killed_is_started_again(
                 await until(lambda: ensemble.state == "connected" and ensemble.connection.peer.pid != killed)  # noqa: B023
                 assert await call(ensemble, "echo") == [TextualContent(text="echo {}")]
         assert alive.all_gone(5)
-    assert sum("It is connected again in" in alert.message for alert in alerts) == 2
+    assert sum("was lost, and is connected again in" in alert.message for alert in alerts) == 2
     assert sum(alert.message == "Ensemble 'it' is connected again." for alert in alerts) == 2
 
 

@@ -8,6 +8,8 @@ import click
 from ripieno.cli import exits
 from ripieno.cli.assembling import gather_layers, project_of
 from ripieno.cli.facts import collect_facts
+from ripieno.cli.logins import print_sign_ins, sign_in_facts
+from ripieno.cli.pinning import pin_row
 from ripieno.cli.running import run_async
 from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
 from ripieno.cli.tables import print_json, print_table
@@ -25,7 +27,7 @@ from ripieno.showing import brief, clean
 def doctor(settings: Settings, connect: bool, output: Format) -> None:
     """Show what plays, what does not, and why.
 
-    Ensembles are connected one by one for it, and disconnected at the end; no model is asked. The exit code is
+    Ensembles are connected for it, all at once, and disconnected at the end; no model is asked. The exit code is
     2 when a start would fail.
 
     \b
@@ -36,7 +38,7 @@ def doctor(settings: Settings, connect: bool, output: Format) -> None:
     gathered = gather_layers(settings, quiet=True)
     trials = run_async(try_ensembles(gathered)) if connect else {}
     project = project_of(settings)
-    facts = collect_facts(gathered, project, trials)
+    facts = {**collect_facts(gathered, project, trials), "sign_ins": sign_in_facts(gathered, trials)}
     if output == "json":
         print_json(facts)
     else:
@@ -61,7 +63,12 @@ def _print(facts: Mapping[str, Any]) -> None:
     )
     _section("Ensembles")
     print_table(("NAME", "PLAYS", "TOOLS", "LAYER", "WHY"), [_ensemble(one) for one in facts["ensembles"]])
+    _print_failures(facts["ensembles"])
+    absent = [f"{name}, for {one['name']}" for one in facts["ensembles"] for name in one["absent_variables"]]
+    _list("Variables that are named, and not set", absent)
     _print_connections(facts["ensembles"])
+    _print_pins(facts["ensembles"])
+    print_sign_ins(facts["sign_ins"])
     if facts["plugins"]:
         _section("Plugins")
         plugins = [(one["name"], f"{one['distribution']} {one['version']}", one["state"]) for one in facts["plugins"]]
@@ -71,7 +78,25 @@ def _print(facts: Mapping[str, Any]) -> None:
     _list("Warnings", facts["warnings"])
     _list("A start would fail", facts["failures"])
     if not facts["failures"]:
-        click.echo("\nAll of it can start.")
+        click.echo(clean(f"\n{_summary(facts['ensembles'])}"))
+
+
+def _summary(ensembles: Sequence[Mapping[str, Any]]) -> str:
+    lost = [one["name"] for one in ensembles if one["failed"]]
+    if not lost:
+        return "All of it can start."
+    return (
+        f"What is required can start; {len(lost)} optional {'does' if len(lost) == 1 else 'do'} not: {', '.join(lost)}."
+    )
+
+
+def _print_failures(ensembles: Sequence[Mapping[str, Any]]) -> None:
+    """The whole reason of each optional ensemble that did not start, where the table has its first line only."""
+    for one in ensembles:
+        # That of a required one stands at the end.
+        lines = (one["reason"] or "").splitlines() if one["failed"] and not one["required"] else []
+        if len(lines) > 1:
+            _list(f"Why {one['name']} does not start", lines)
 
 
 def _print_connections(ensembles: Sequence[Mapping[str, Any]]) -> None:
@@ -89,6 +114,14 @@ def _print_connections(ensembles: Sequence[Mapping[str, Any]]) -> None:
     )
     for one, facts in connected:
         _list(f"Last lines of the standard error of {one['name']}", facts["complaints"])
+
+
+def _print_pins(ensembles: Sequence[Mapping[str, Any]]) -> None:
+    """How the tools that others define compare with what was approved."""
+    rows = [pin_row(one["name"], one["pins"]) for one in ensembles if one["pins"] is not None]
+    if rows:
+        _section("Pins")
+        print_table(("NAME", "PIN", "STATE", "RECORD WHAT IS THERE"), rows)
 
 
 def _print_layers(facts: Mapping[str, Any]) -> None:
@@ -119,7 +152,7 @@ def _section(title: str) -> None:
     click.echo(f"\n{title}")
 
 
-def _list(title: str, lines: list[str]) -> None:
+def _list(title: str, lines: Sequence[str]) -> None:
     if lines:
         _section(title)
         for line in lines:

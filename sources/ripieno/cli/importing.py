@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
-import tomli_w
 
 from ripieno.cli import exits
 from ripieno.cli.mcpensembles import Made, Variables, make, propose_name
@@ -25,10 +24,14 @@ from ripieno.showing import clean
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a file: ensembles with the files for them, and servers that were refused, with the reasons."""
+    """What came of a file: ensembles with the files for them, and servers that were refused, with the reasons.
+
+    ``there`` are names of ensembles that are there already.
+    """
 
     made: tuple[tuple[pathlib.Path, Made], ...]
     refused: tuple[tuple[str, str], ...]
+    there: tuple[str, ...] = ()
 
 
 @click.group("import")
@@ -70,7 +73,7 @@ def mcp(
 
     FILE is what an MCP client is configured with: mcpServers, servers or mcp.servers, with comments or without. What
     looks like a secret is not written: it becomes a variable, whose name is told. The exit code is 2 when a server was
-    refused; the others are imported all the same.
+    refused, or its ensemble is there already; the others are imported all the same.
 
     \b
     Example:
@@ -84,7 +87,7 @@ def mcp(
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
     outcome = _make_all(_choose(entries, only), gathered, folder, force=force, named=into is not None)
-    texts = {path: f"# Imported from {_quoted(file.name)}\n\n{tomli_w.dumps(one.tables)}" for path, one in outcome.made}
+    texts = {path: f"# Imported from {_quoted(file.name)}\n\n{one.text}" for path, one in outcome.made}
     if not dry_run:
         for path, text in texts.items():
             _write(path, text, force=force)
@@ -102,7 +105,10 @@ def mcp(
             click.echo(clean(line))
     for name, reason in outcome.refused:
         say(f"Refused {name!r}: {reason}")
-    if outcome.refused:
+    if outcome.there:
+        verb = "is" if len(outcome.there) == 1 else "are"
+        say(f"{len(outcome.there)} {verb} there already: {', '.join(outcome.there)}; --force replaces them.")
+    if outcome.refused or outcome.there:
         raise click.exceptions.Exit(exits.INPUT)
 
 
@@ -132,6 +138,7 @@ def _make_all(
 ) -> Outcome:
     made: dict[str, tuple[pathlib.Path, Made]] = {}
     refused: list[tuple[str, str]] = []
+    there: list[str] = []
     taken: dict[str, Entry] = {}
     variables = Variables(entries)
     for entry in entries:
@@ -139,20 +146,25 @@ def _make_all(
             server = read_entry(entry)
             same = next((name for name, other in taken.items() if _is_same(entry, other)), None)
             if same is not None:
-                path, one = made[same]
-                twice = f"{entry.place}: it is the same server there, and written once"
-                made[same] = path, dataclasses.replace(one, notes=(*one.notes, twice))
+                if same in made:
+                    path, one = made[same]
+                    twice = f"{entry.place}: it is the same server there, and written once"
+                    made[same] = path, dataclasses.replace(one, notes=(*one.notes, twice))
                 continue
             name, remark = _name(propose_name(entry.name), taken, gathered)
             path = folder / f"{name}.toml"
-            _refuse_held(path, name, gathered, force=force, named=named)
             one = make(server, name, entry.inputs, variables)
+            if path.exists() and not force:
+                there.append(name)
+                taken[name] = entry
+                continue
+            _refuse_held(path, name, gathered, named=named)
         except InputError as error:
             refused.append((entry.name, str(error)))
             continue
         taken[name] = entry
         made[name] = path, dataclasses.replace(one, notes=(*remark, *one.notes))
-    return Outcome(made=tuple(made.values()), refused=tuple(refused))
+    return Outcome(made=tuple(made.values()), refused=tuple(refused), there=tuple(there))
 
 
 def _is_same(entry: Entry, other: Entry) -> bool:
@@ -173,10 +185,8 @@ def _name(proposed: str, taken: Mapping[str, Entry], gathered: Gathered) -> tupl
     return name, ((f"the name {proposed!r}: {why} has it, so this one is {name!r}",) if why else ())
 
 
-def _refuse_held(path: pathlib.Path, name: str, gathered: Gathered, *, force: bool, named: bool) -> None:
-    """Errors: ``InputError`` for an ensemble that is there already, unless it may be replaced."""
-    if path.exists() and not force:
-        raise InputError(f"there is {path} already. Replace it with --force, or remove it first.")
+def _refuse_held(path: pathlib.Path, name: str, gathered: Gathered, *, named: bool) -> None:
+    """Errors: ``InputError`` for an ensemble that another file has already."""
     holder = gathered.known.get(name)
     if holder is not None and not named and holder.file != str(path):
         where = holder.file or "the configuration"
@@ -207,7 +217,7 @@ def _mapping(outcome: Outcome, texts: Mapping[pathlib.Path, str], *, dry_run: bo
         for path, one in outcome.made
     ]
     refused = [{"server": name, "reason": reason} for name, reason in outcome.refused]
-    return {"written": not dry_run, "ensembles": ensembles, "refused": refused}
+    return {"written": not dry_run, "ensembles": ensembles, "refused": refused, "there": list(outcome.there)}
 
 
 def _show(outcome: Outcome) -> None:

@@ -7,6 +7,9 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import tomli_w
+from frozendict import frozendict
+
 from ripieno.cli.mcpservers import Entry, Server
 from ripieno.cli.secrecy import (
     HOME,
@@ -41,7 +44,10 @@ _PRESENT = frozenset({HOME, "PATH"})
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """An ensemble's tables. ``variables`` are those to be set, with what each is for; ``notes`` what was left out."""
+    """An ensemble's tables. ``variables`` are those to be set, with what each is for; ``notes`` what was left out.
+
+    ``comments`` say what the timeout of a table is about, by the table's name.
+    """
 
     server: str
     ensemble: str
@@ -50,6 +56,20 @@ class Made:
     variables: Mapping[str, str]
     notes: tuple[str, ...]
     approve: tuple[str, ...]
+    comments: Mapping[str, str] = dataclasses.field(default_factory=frozendict[str, str])
+
+    @property
+    def text(self) -> str:
+        """The tables as TOML, with the comments before the timeouts."""
+        lines: list[str] = []
+        table = ""
+        for line in tomli_w.dumps(self.tables).splitlines(keepends=True):
+            if line.startswith("["):
+                table = line.strip("[]\n")
+            if line.startswith("timeout = ") and table in self.comments:
+                lines.append(f"# {self.comments[table]}\n")
+            lines.append(line)
+        return "".join(lines)
 
 
 class Variables:
@@ -114,9 +134,11 @@ def make(server: Server, ensemble: str, inputs: Mapping[str, str], variables: Va
         if headers:
             connection["headers"] = headers
     defaults: dict[str, Any] = {}
+    comments: dict[str, str] = {}
     if server.timeout is not None:
         connection["timeout"] = min(_plain(server.timeout), _plain(_LONGEST_START))
         defaults["timeout"] = min(_plain(server.timeout), _LONGEST_CALL)
+        comments = dict(_timeout_comments(server.timeout))
     tables = {
         "ensemble": _header(server, ensemble),
         "defaults": defaults,
@@ -133,7 +155,17 @@ def make(server: Server, ensemble: str, inputs: Mapping[str, str], variables: Va
         variables=maker.wanted,
         notes=(*server.left_out, *maker.notes, *_selection(server)),
         approve=tuple(ensemble if name == "*" else f"{ensemble}.{name}" for name in server.approved),
+        comments=comments,
     )
+
+
+def _timeout_comments(seconds: float) -> Iterable[tuple[str, str]]:
+    """Which timeout is which: a client has one for both."""
+    yield "defaults", "Seconds that a call of a tool may take."
+    start = "Seconds in which the server must have started and told its tools"
+    if seconds > _LONGEST_START:
+        start += f": {_plain(_LONGEST_START)} is the most, whatever a call may take"
+    yield "connection", f"{start}."
 
 
 def _check(tables: Mapping[str, Any]) -> None:
@@ -150,7 +182,7 @@ def _check(tables: Mapping[str, Any]) -> None:
 def _header(server: Server, ensemble: str) -> dict[str, Any]:
     description = " ".join(server.description.split())
     if not description or looks_secret(description):
-        description = f"Tools of the MCP server {ensemble}"
+        description = f"Tools of the MCP server {propose_name(server.name)}"
     # A client starts without a server that fails; so does what is imported from it.
     header: dict[str, Any] = {"name": ensemble, "description": description, "required": False}
     return header if server.enabled else {**header, "enabled": False}

@@ -293,5 +293,5 @@ _WHY: Mapping[str, str] = {
     "env": "only a command has an environment",
     "args": "only a command has arguments",
     "cwd": "only a command has a folder",
-    "oauth": "ripieno signs in nowhere; set a header with a token under [connection.headers]",
+    "oauth": 'to sign in, set oauth = { grant = "authorization_code" } under [connection], and run: ripieno login',
 }

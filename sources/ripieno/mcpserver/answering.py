@@ -2,7 +2,8 @@
 
 import base64
 import contextlib
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,6 +21,7 @@ from mcp_types import (
 
 from ripieno import contents
 from ripieno.canisters import ResultCanister
+from ripieno.descriptors.tables import is_table
 from ripieno.ensembles import Invoker
 from ripieno.exceptions import JsonInvalidity
 from ripieno.jsonvalues import parse
@@ -38,7 +40,7 @@ def answer(result: ResultCanister, invoker: Invoker, conceal: Concealer, *, stru
         return _failure(conceal(result.error.text()), blocks)
     if not structured or invoker.results is None:
         return CallToolResult(content=blocks)
-    for value in _values(result):
+    for value in itertools.chain(_values(result), _wrapped(result, invoker.results.mapping)):
         if not invoker.results.validate(value):
             return CallToolResult(content=blocks, structured_content=value)
     # Clients take a good answer without what its schema promises for a broken one, and show none of it (measured).
@@ -63,6 +65,29 @@ def _values(result: ResultCanister) -> Iterator[Any]:
             return
     if texts:
         yield contents.text_of(result.content)
+
+
+def _wrapped(result: ResultCanister, schema: Mapping[str, Any]) -> Iterator[Any]:
+    """What a text may be where the schema is that of an object with one property.
+
+    Servers wrap so what is no object (measured), and from servers the contents come without their wrapping.
+    """
+    properties = schema.get("properties")
+    if not is_table(properties) or len(properties) != 1:
+        return
+    (name,) = properties
+    texts = [content.text for content in result.content if isinstance(content, contents.TextualContent)]
+    read = [_read(text) for text in texts]
+    yield from ({name: value} for value in ([*texts, *read] if len(texts) == 1 else [contents.text_of(result.content)]))
+    yield from ({name: values} for values in (texts, read))
+
+
+def _read(text: str) -> Any:
+    """The JSON that a text is, or else the text."""
+    try:
+        return parse(text, max_bytes=_BYTES, max_depth=_DEPTH)
+    except JsonInvalidity:
+        return text
 
 
 def _blocks(result: ResultCanister) -> Iterator[ContentBlock]:

@@ -2,22 +2,25 @@
 
 import asyncio
 import collections
+import itertools
 import math
 import uuid
 from collections.abc import Mapping
 from typing import Any
 
 import anyio
-from mcp.server.session import ServerSession
 
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.contents import legible
+from ripieno.ensembles import Invoker
 from ripieno.events import Event, ExecutionProgress
 from ripieno.exceptions import JsonInvalidity
 from ripieno.execution import Circumstances, Execution
 from ripieno.faults import Fault
+from ripieno.inquiring import Inquire, NobodyAsked
 from ripieno.jsonvalues import encode, freeze
 from ripieno.limiting import Budget
+from ripieno.mcpserver.clients import Client, UnaskedClient, can_fill_form, in_name_of
 from ripieno.offers import Offer
 from ripieno.scheduling import Turn
 
@@ -25,33 +28,72 @@ from ripieno.scheduling import Turn
 PENDING = 64
 
 
-async def perform(
-    execution: Execution, offer: Offer, name: str, arguments: Mapping[str, Any], session: ServerSession
-) -> ResultCanister:
-    """The one result of a call, whatever the tool does. Tells the client how far it is, where it wants to know.
+class Performance:
+    """One call of a client, from its first request to its result, over as many requests as that takes.
 
-    Every call is a turn and a run of its own, with the limits of one. Cancelling this cancels the call, and is raised
-    when that has its result, some seconds later at most.
+    It is a turn and a run of its own, with the limits of one.
     """
-    progress = _Progress(session)
-    around = Circumstances(conversation="mcp", turn=1, notify=progress.take)
-    turn = Turn(execution=execution, offer=offer, around=around, budget=Budget(execution.limits))
-    turn.seal(_invocation(name, arguments))
-    # A task of its own: the SDK's cancel scopes cancel what they hold again and again until it ends.
-    task = asyncio.create_task(turn.finish())
-    task.add_done_callback(lambda _: progress.wake())
-    try:
-        while await progress.tell(final=task.done()):
-            pass
-    finally:
-        if not task.done():
+
+    def __init__(
+        self, execution: Execution, offer: Offer, invoker: Invoker, arguments: Mapping[str, Any], client: Client
+    ) -> None:
+        self.invoker = invoker
+        self.arguments = arguments
+        self.client = client
+        self._progress = _Progress(client)
+        client.waits = self._progress.wake
+        around = Circumstances(conversation="mcp", turn=1, notify=self._progress.take, inquire=_inquire_of(client))
+        self._turn = Turn(execution=execution, offer=offer, around=around, budget=Budget(execution.limits))
+        context = in_name_of(client)
+        context.run(self._turn.seal, _invocation(invoker.exposed, arguments))
+        # A task of its own: the SDK's cancel scopes cancel what they hold again and again until it ends.
+        self._task = asyncio.create_task(self._turn.finish(), context=context)
+        self._task.add_done_callback(lambda _: self._progress.wake())
+
+    @property
+    def done(self) -> bool:
+        """Whether it has its result."""
+        return self._task.done()
+
+    async def proceed(self) -> ResultCanister | None:
+        """Its result, whatever the tool does; None when it waits for what the client says next.
+
+        Tells the client how far it is, where it wants to know. Cancelling this cancels the call, and is raised when
+        that has its result, some seconds later at most.
+        """
+        try:
+            while await self._progress.tell(final=self.done):
+                if self.client.requests and not self.done:
+                    return None
+        except BaseException:
             with anyio.CancelScope(shield=True):
-                task.cancel()
-                await asyncio.wait((task,))
-    task.result()
-    result = turn.entries[0].result
-    assert result is not None  # The turn's law: a call that is hosted here has its result.
-    return result
+                await self.cancel()
+            raise
+        self._task.result()
+        result = self._turn.entries[0].result
+        assert result is not None  # The turn's law: a call that is hosted here has its result.
+        return result
+
+    async def cancel(self) -> None:
+        """Cancels the call, and waits until it has its result."""
+        if not self.done:
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+
+
+def _inquire_of(client: Client) -> Inquire:
+    """What asks a person on the other side; where there is none to be asked, it says so."""
+    names = itertools.count(1)
+
+    async def inquire(text: str, schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        if not can_fill_form(client, schema):
+            raise NobodyAsked
+        try:
+            return await client.inquire(text, schema, f"question_{next(names)}")
+        except UnaskedClient:
+            return None
+
+    return inquire
 
 
 def refuse(execution: Execution, offer: Offer, name: str) -> str:
@@ -75,8 +117,8 @@ def _invocation(name: str, arguments: Mapping[str, Any]) -> InvocationCanister:
 class _Progress:
     """Reports of one call on their way to its client: in order, growing, and only the latest of a flood."""
 
-    def __init__(self, session: ServerSession) -> None:
-        self._session = session
+    def __init__(self, client: Client) -> None:
+        self._client = client
         self._waiting: collections.deque[tuple[float, float | None, str | None]] = collections.deque(maxlen=PENDING)
         self._last = -math.inf
         self._woken = asyncio.Event()
@@ -103,7 +145,7 @@ class _Progress:
             await self._woken.wait()
             self._woken.clear()
         while self._waiting:
-            await self._session.report_progress(*self._waiting.popleft())
+            await self._client.report(*self._waiting.popleft())
         return not final
 
 

@@ -6,13 +6,17 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from mcp.server import ServerRequestContext
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ServerEvent,
+    ToolsListChanged,
+)
 from mcp_types import NotificationParams
 
 from ripieno.mcpserver.listing import Listing
-
-#: Seconds between two looks at the ensembles; each look compares a few numbers.
-INTERVAL = 0.5
 
 
 class Changes:
@@ -29,13 +33,22 @@ class Changes:
         if self._listing.refresh():
             await self._bus.publish(ToolsListChanged())
 
+    async def publish(self, event: ServerEvent) -> None:
+        """Tells that something else has changed, which an application serves beside the tools."""
+        await self._bus.publish(event)
+
     @contextlib.asynccontextmanager
     async def watching(self) -> AsyncGenerator[None, None]:
-        """Looks again and again while it is entered, by however many connections."""
-        watcher = asyncio.create_task(self._watch(), name="watch for changed tools")
+        """Looks whenever an ensemble has changed while it is entered, by however many connections."""
+        changed = asyncio.Event()
+        leave = self._listing.watch(changed.set)
+        # What changed before is looked for at once.
+        changed.set()
+        watcher = asyncio.create_task(self._watch(changed), name="watch for changed tools")
         try:
             yield
         finally:
+            leave()
             watcher.cancel()
             await asyncio.wait((watcher,))
 
@@ -43,9 +56,10 @@ class Changes:
         """Ends the subscriptions, each with its last message."""
         self.listen.close()
 
-    async def _watch(self) -> None:
+    async def _watch(self, changed: asyncio.Event) -> None:
         while True:
-            await asyncio.sleep(INTERVAL)
+            await changed.wait()
+            changed.clear()
             await self.look()
 
     async def follow(self, context: ServerRequestContext[Any], params: NotificationParams) -> None:
@@ -58,13 +72,26 @@ class Changes:
         if peer is None or id(peer) in self._peers:
             return
         changed = asyncio.Event()
-        leave = self._bus.subscribe(lambda _: changed.set())
+        waiting: set[ServerEvent] = set()
+
+        def note(event: ServerEvent) -> None:
+            waiting.add(event)
+            changed.set()
+
+        leave = self._bus.subscribe(note)
         self._peers.add(id(peer))
         try:
             while True:
                 await changed.wait()
                 changed.clear()
-                await context.session.send_tool_list_changed()
+                told = {type(event) for event in waiting}
+                waiting.clear()
+                if ToolsListChanged in told:
+                    await context.session.send_tool_list_changed()
+                if PromptsListChanged in told:
+                    await context.session.send_prompt_list_changed()
+                if ResourcesListChanged in told:
+                    await context.session.send_resource_list_changed()
         finally:
             self._peers.discard(id(peer))
             leave()

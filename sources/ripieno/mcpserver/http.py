@@ -16,7 +16,7 @@ from ripieno.exceptions import InputError
 from ripieno.mcpserver.bodies import StrictBodies
 from ripieno.mcpserver.server import EnsembleServer
 from ripieno.owning import Owner
-from ripieno.rehearsal.server import serve
+from ripieno.serving import serve
 
 PATH = "/mcp"
 #: Characters that a header can carry, and as many as nobody guesses.

@@ -1,5 +1,6 @@
 """The tools that are offered now: taken from the ensembles, and taken anew when one of them has changed."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,6 +27,13 @@ class Listing:
         self._revisions = self._look()
         self.offer = _hosted_here(Offer.of(self._ensembles))
         self._tools: dict[bool, list[Tool]] = {}
+
+    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """As ``Ensemble.watch``, for all of the ensembles."""
+        with contextlib.ExitStack() as stack:
+            for ensemble in self._ensembles:
+                stack.callback(ensemble.watch(callback))
+            return stack.pop_all().close
 
     def refresh(self) -> bool:
         """Whether something has changed since the last time; what is offered is new then."""

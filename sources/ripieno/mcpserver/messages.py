@@ -1,16 +1,27 @@
-"""Messages as strict JSON: doubled keys, NaN and halves of characters are refused before the SDK reads them."""
+"""Messages as strict JSON: doubled keys, NaN and halves of characters are refused before the SDK reads them.
+
+So is a message of more values than anybody means, before anything reads it at all.
+"""
 
 import json
+import re
 from typing import Any
 
-from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError
+from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
 
 from ripieno.descriptors.tables import is_table
 from ripieno.exceptions import JsonInvalidity
 from ripieno.jsonvalues import JsonValue, parse
+from ripieno.origins.mcp.measuring import VALUES, too_many
 
 #: How deep a message may be nested.
 DEPTH = 128
+#: Where the id of a request stands that is not read: before its method, or at its end. Clients write one or the other.
+_IDENTIFIER = rb'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")\s*'
+_BEGINNING = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _IDENTIFIER + rb",")
+_END = re.compile(rb",\s*" + _IDENTIFIER + rb"\}\s*\Z")
+#: Bytes at either side in which it is looked for.
+_ENDS = 300
 
 
 class Refused(Exception):
@@ -24,6 +35,8 @@ class Refused(Exception):
 
 def read(data: bytes, *, limit: int) -> JsonValue:
     """The JSON of a message of at most ``limit`` bytes. Errors: ``Refused``."""
+    if len(data) <= limit and too_many(data):
+        raise Refused(INVALID_REQUEST, f"A message may have {VALUES} values.", data)
     try:
         return parse(data, max_bytes=limit, max_depth=DEPTH)
     except JsonInvalidity as error:
@@ -32,6 +45,9 @@ def read(data: bytes, *, limit: int) -> JsonValue:
 
 def _identifier(data: bytes) -> str | int | None:
     """The id of a request that is refused, as far as it can be read: its sender waits for an answer."""
+    if too_many(data):
+        known = _BEGINNING.match(data[:_ENDS]) or _END.search(data[-_ENDS:])
+        data = b'{"id": %s}' % known[1] if known is not None else b""
     try:
         value: Any = json.loads(data)
     except (ValueError, RecursionError):

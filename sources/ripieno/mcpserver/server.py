@@ -14,11 +14,14 @@ from mcp.server.models import InitializationOptions
 from mcp_types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
+    MISSING_REQUIRED_CLIENT_CAPABILITY,
     CallToolRequestParams,
     CallToolResult,
+    InputRequiredResult,
     ListToolsResult,
     NotificationParams,
     PaginatedRequestParams,
+    SetLevelRequestParams,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
@@ -26,11 +29,14 @@ from pydantic import ValidationError
 from ripieno.assembly import Assembly
 from ripieno.ensembles import Ensemble
 from ripieno.mcpserver.answering import answer
-from ripieno.mcpserver.calling import perform, refuse
+from ripieno.mcpserver.calling import Performance, refuse
 from ripieno.mcpserver.changes import Changes
+from ripieno.mcpserver.clients import Client, DirectClient, RoundsClient
 from ripieno.mcpserver.concealing import Concealer
 from ripieno.mcpserver.describing import output_schema
+from ripieno.mcpserver.levels import Levels
 from ripieno.mcpserver.listing import Listing
+from ripieno.mcpserver.parking import Parking
 
 #: Calls that run at the same time, whoever asked for them; more wait for their turn.
 PARALLEL = 64
@@ -47,6 +53,9 @@ class EnsembleServer(Server[None]):
         self._workspace = assembly.surroundings.workspace
         self._listing = Listing(ensembles, assembly.surroundings.alert)
         self._room = asyncio.Semaphore(PARALLEL)
+        self._levels = Levels()
+        self._parking = Parking()
+        self._connections = 0
         self.changes = Changes(self._listing)
         super().__init__(
             name,
@@ -58,6 +67,8 @@ class EnsembleServer(Server[None]):
             on_call_tool=self._call_tool,
             on_subscriptions_listen=self.changes.listen,
         )
+        # Passed to the SDK's constructor, it would warn of the handshake era's end.
+        self.add_request_handler("logging/setLevel", SetLevelRequestParams, self._levels.take)
         self.add_notification_handler("notifications/initialized", NotificationParams, self.changes.follow)
         self.middleware.append(_guard)
 
@@ -68,14 +79,22 @@ class EnsembleServer(Server[None]):
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
         """The SDK's, which says to peers of the handshake era that they will be told of changes."""
-        told = notification_options or NotificationOptions(tools_changed=True)
+        told = notification_options or NotificationOptions(
+            tools_changed=True, prompts_changed=True, resources_changed=True
+        )
         return super().create_initialization_options(told, experimental_capabilities, extensions)
 
     @contextlib.asynccontextmanager
     async def _live(self, server: Server[None]) -> AsyncGenerator[None, None]:
         del server
-        async with self.changes.watching():
-            yield
+        self._connections += 1
+        try:
+            async with self.changes.watching():
+                yield
+        finally:
+            self._connections -= 1
+            if not self._connections:
+                await self._parking.clear()
 
     async def _list_tools(
         self, context: ServerRequestContext[None], params: PaginatedRequestParams | None
@@ -86,17 +105,50 @@ class EnsembleServer(Server[None]):
         await self.changes.look()
         return ListToolsResult(tools=self._listing.tools(modern=_is_modern(context)))
 
-    async def _call_tool(self, context: ServerRequestContext[None], params: CallToolRequestParams) -> CallToolResult:
+    async def _call_tool(
+        self, context: ServerRequestContext[None], params: CallToolRequestParams
+    ) -> CallToolResult | InputRequiredResult:
         await self.changes.look()
+        async with self._room:
+            # Not before: a call that reads starts at once when it is made.
+            performance = self._continued(context, params) or self._begun(context, params)
+            result = await performance.proceed()
+        client = performance.client
+        if result is None:
+            return InputRequiredResult(
+                input_requests=dict(client.requests), request_state=self._parking.put(performance)
+            )
+        if client.lacking is not None and result.error is not None and _is_modern(context):
+            required = client.lacking.model_dump(mode="json", by_alias=True, exclude_none=True)
+            raise MCPError(
+                code=MISSING_REQUIRED_CLIENT_CAPABILITY,
+                message=f"The tool needs a client that can do more: {', '.join(required)}.",
+                data={"requiredCapabilities": required},
+            )
+        structured = output_schema(performance.invoker, modern=_is_modern(context)) is not None
+        conceal = Concealer(workspace=self._workspace, arguments=performance.arguments)
+        return answer(result, performance.invoker, conceal, structured=structured)
+
+    def _begun(self, context: ServerRequestContext[None], params: CallToolRequestParams) -> Performance:
         offer = self._listing.offer
         invoker = offer.named(params.name)
         if invoker is None:
             raise MCPError(code=INVALID_PARAMS, message=refuse(self._execution, offer, params.name))
-        arguments = params.arguments or {}
-        async with self._room:
-            result = await perform(self._execution, offer, params.name, arguments, context.session)
-        structured = output_schema(invoker, modern=_is_modern(context)) is not None
-        return answer(result, invoker, Concealer(workspace=self._workspace, arguments=arguments), structured=structured)
+        client: Client
+        if _is_modern(context):
+            client = RoundsClient(context.session, context.meta, self._levels, params.input_responses or {})
+            client.crowded = self._parking.full
+        else:
+            client = DirectClient(context.session, context.meta, self._levels)
+        return Performance(self._execution, offer, invoker, params.arguments or {}, client)
+
+    def _continued(self, context: ServerRequestContext[None], params: CallToolRequestParams) -> Performance | None:
+        """The call that this request goes on with; None for a new one."""
+        if params.request_state is None or not _is_modern(context):
+            return None
+        performance = self._parking.take(params.request_state, params.name, params.arguments or {})
+        performance.client.resume(context.session, context.meta, params.input_responses or {})
+        return performance
 
 
 async def _guard(ctx: ServerRequestContext[None], call_next: CallNext) -> HandlerResult:

@@ -125,7 +125,7 @@ class CommandOrigin:
     async def open(self, descriptor: EnsembleDescriptor, surroundings: Surroundings) -> AsyncGenerator[Connected, None]:
         def bind(invoker: InvokerDescriptor) -> Runner:
             program = read_invocable(descriptor, invoker, _read)
-            require_variables(descriptor.name, program.environment.values(), surroundings.secrets)
+            require_variables(descriptor.name, program.environment.values(), surroundings)
             return Runner(program, surroundings, output=invoker.policy.output)
 
         yield Connected(bind=bind)

@@ -2,11 +2,12 @@
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor, Path, Problems, Source
 from ripieno.descriptors.kinds import INVALID, Named, Text, refuse
+from ripieno.ensembles import Surroundings
 from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, InputError, Problem
 from ripieno.templates import ArgvTemplate, Complaint, Template
 
@@ -147,16 +148,21 @@ def locate_program(program: str, folder: str | None) -> str:
     return os.path.join(folder or "/", program) if "/" in program else program
 
 
-def require_variables(ensemble: str, templates: Iterable[Template], variables: Mapping[str, str]) -> None:
+def require_variables(ensemble: str, templates: Iterable[Template], surroundings: Surroundings) -> None:
     """Errors: ``ConnectionFailure`` that names every variable which templates need and nobody set."""
-    missing = sorted({name for template in templates for name in template.variables if name not in variables})
+    needed = {name for template in templates for name in template.variables}
+    missing = sorted(needed - surroundings.secrets.keys())
     if missing:
         several = len(missing) > 1
         names = ", ".join(missing)
-        raise ConnectionFailure(
-            ensemble,
-            f"the variable{'s' if several else ''} {names} {'are' if several else 'is'} needed, and not set.",
-            hint="Set them in the environment and allow them in [environment]."
-            if several
-            else "Set it in the environment and allow it in [environment].",
-        )
+        reason = f"the variable{'s' if several else ''} {names} {'are' if several else 'is'} needed, and not set."
+        raise ConnectionFailure(ensemble, reason, hint=advise_setting(missing, surroundings))
+
+
+def advise_setting(missing: Sequence[str], surroundings: Surroundings) -> str:
+    """What to do about variables that are not there."""
+    advice = f"Set {'them' if len(missing) > 1 else 'it'} in the environment."
+    hidden = [name for name in missing if not surroundings.allows(name)]
+    if hidden:
+        advice += f" Only what allow under [environment] names is seen: add {', '.join(hidden)} to it."
+    return advice

@@ -3,7 +3,7 @@
 ``records`` has the values, ``store`` the file of them, ``checking`` what happens when an ensemble is opened.
 """
 
-from ripieno.pins.checking import Pins, admit, check_command
+from ripieno.pins.checking import Pins, admit, advise, check_command
 from ripieno.pins.records import Comparison, Pin, PinRecord, compare, pin_command, pin_tools, show_difference
 from ripieno.pins.store import PinStore, read_pins, write_pins
 
@@ -14,6 +14,7 @@ __all__ = [
     "PinStore",
     "Pins",
     "admit",
+    "advise",
     "check_command",
     "compare",
     "pin_command",

@@ -12,7 +12,7 @@ from frozendict import frozendict
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.events import Alert
 from ripieno.exceptions import ConnectionFailure, InputError, JsonInvalidity
-from ripieno.pins.records import PinRecord, changed_parts, compare, pin_command, pin_tool
+from ripieno.pins.records import Comparison, PinRecord, changed_parts, compare, pin_command, pin_tool
 from ripieno.pins.store import PinStore
 
 #: Names that a message lists.
@@ -22,11 +22,16 @@ Tell = Callable[[Alert], None]
 
 
 class Pins:
-    """What counts: the user's own records, and for ensembles that those leave out, what a trusted project shares."""
+    """What counts: the user's own records, and for ensembles that those leave out, what a trusted project shares.
+
+    ``compared`` has how the tools of each ensemble that has a record compared when they were offered last; tools that
+    whoever defines the ensemble leaves out are in none of it.
+    """
 
     def __init__(self, own: PinStore, shared: Mapping[str, PinRecord] = frozendict()) -> None:
         self.own = own
         self._shared = shared
+        self.compared: dict[str, Comparison] = {}
 
     def record(self, ensemble: str) -> PinRecord | None:
         """What was approved of an ensemble, or None. Errors: ``InputError`` when the pins cannot be read."""
@@ -66,9 +71,9 @@ def check_command(descriptor: EnsembleDescriptor, pins: Pins | None, alert: Tell
         return
     if required:
         reason = "the command that starts its server is not the one that was approved."
-        raise ConnectionFailure(descriptor.name, reason, hint=_advice(descriptor.name))
+        raise ConnectionFailure(descriptor.name, reason, hint=advise(descriptor.name))
     what = f"The command of ensemble {descriptor.name!r} is not the one that was approved."
-    alert(Alert(message=f"{what} {_advice(descriptor.name)}"))
+    alert(Alert(message=f"{what} {advise(descriptor.name)}"))
 
 
 def admit(
@@ -91,6 +96,7 @@ def admit(
         return offered
     kept: list[InvokerDescriptor] = []
     unknown: list[str] = []
+    changed: list[str] = []
     for invoker in offered:
         if not invoker.enabled:
             kept.append(invoker)  # Whoever defines it leaves it out.
@@ -101,12 +107,18 @@ def admit(
         if change == "":
             unknown.append(invoker.name)
         elif change is not None:
+            changed.append(invoker.name)
             disabled = "The tool is disabled: it" if required else "The tool"
-            what = f"{disabled} is not what was approved ({change}). {_advice(descriptor.name)}"
+            what = f"{disabled} is not what was approved ({change}). {advise(descriptor.name)}"
             alert(Alert(message=what, tool=f"{descriptor.name}.{invoker.name}"))
+    if pins is not None and record is not None:
+        gone = record.tools.keys() - {invoker.name for invoker in offered}
+        pins.compared[descriptor.name] = Comparison(
+            new=tuple(unknown), changed=tuple(changed), gone=tuple(sorted(gone))
+        )
     if unknown:
         disabled = "disabled, because they are not pinned" if required else "not pinned"
-        message = f"Tools of {descriptor.name!r} are {disabled}: {_listed(unknown)}. {_advice(descriptor.name)}"
+        message = f"Tools of {descriptor.name!r} are {disabled}: {_listed(unknown)}. {advise(descriptor.name)}"
         alert(Alert(message=message))
     return tuple(kept)
 
@@ -129,5 +141,6 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(every[:_LISTED]) + more
 
 
-def _advice(ensemble: str) -> str:
+def advise(ensemble: str) -> str:
+    """What to do about a difference."""
     return f"See what it is: ripieno lock --check {ensemble}. Agree to it: ripieno lock --approve {ensemble}"

@@ -256,7 +256,15 @@ fixed(
         "content_with_number_as_text": {"content": [{"type": "text", "text": 3}]},
         "is_error_no_boolean": {"content": TEXT, "isError": "perhaps"},
         "is_error": {"content": [{"type": "text", "text": "the cat \x1b[31mis here"}], "isError": True},
+        "is_error_of_two_texts": {
+            "content": [
+                {"type": "text", "text": "first\r\n\x9b2J"},
+                {"type": "text", "text": "\u202esecond\U000e0041"},
+            ],
+            "isError": True,
+        },
         "is_error_without_content": {"content": [], "isError": True},
+        "is_error_that_shows_nothing": {"content": [{"type": "text", "text": " \x1b[2J\u200b"}], "isError": True},
         "broken_base64": {"content": [{"type": "image", "data": "?!", "mimeType": "image/png"}]},
         "kind_with_escapes": {"content": [{"type": "image", "data": "?!", "mimeType": "\x1b[31m\u202eimage"}]},
         "resource_without_text": {"content": [{"type": "resource", "resource": {"uri": "a:b"}}]},

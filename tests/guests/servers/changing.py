@@ -1,6 +1,7 @@
-"""A server that grows tools, over HTTP or its standard streams, in either era: ``changing.py stdio|http [legacy]``.
+"""A server that grows tools, over HTTP or its standard streams, in either era: ``changing.py stdio|http|sse [legacy]``.
 
-Over HTTP it prints its port first; ``legacy`` makes it one that has never heard of the newer era.
+Over HTTP it prints its port first; ``legacy`` makes it one that has never heard of the newer era. ``sse`` is how HTTP
+was before: posts at ``/messages/``, and a stream of events at ``/sse``.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ import anyio
 import uvicorn
 from mcp import MCPError
 from mcp.server import NotificationOptions, Server, ServerRequestContext
+from mcp.server.sse import SseServerTransport
 from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.types import (
@@ -28,7 +30,13 @@ from mcp.types import (
     TextContent,
     Tool,
 )
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
 
+#: The authorization of every request over ``sse``, by its method; the tool ``echo`` says it.
+HEADERS: list[str] = []
 #: Tools whose answer is cut, over HTTP.
 KINDS = {"cut_json": b"application/json", "cut_events": b"text/event-stream"}
 TOOLS = ["grow", "echo", "wait", "die", "fail", "count", "ask", *KINDS]
@@ -41,8 +49,12 @@ async def list_tools(context: ServerRequestContext, parameters: PaginatedRequest
 
 
 async def ask(context: ServerRequestContext, parameters: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
-    """Asks back as often as it is told to, and says what it was answered."""
+    """Asks back as often as it is told to, and says what it was answered; not told to, what it might ask for."""
     times = int((parameters.arguments or {}).get("times", 1))
+    if times == 0:
+        known = context.session.client_params
+        able = known.capabilities.model_dump(exclude_none=True) if known is not None else None
+        return CallToolResult(content=[TextContent(text=json.dumps(able))])
     properties = {"region": {"type": "string"}, "sure": {"type": "boolean", "default": True}}
     schema = {"type": "object", "properties": properties, "required": ["region"]}
     asked = int(parameters.request_state or 0)
@@ -78,6 +90,10 @@ async def call_tool(
             return await ask(context, parameters)
         case "die":
             os._exit(3)
+        case "echo" if (parameters.arguments or {}).get("headers"):
+            return CallToolResult(content=[TextContent(text=" ".join(sorted(set(HEADERS))))])
+        case "echo" if (parameters.arguments or {}).get("fail"):
+            return CallToolResult(content=[TextContent(text="it \x1b[31mbroke")], is_error=True)
         case "count":
             for done in range(3):
                 await context.session.report_progress(done + 1, 3, f"step {done + 1}")
@@ -125,7 +141,11 @@ class Middle:
             await send({"type": "http.response.start", "status": 500, "headers": []})
             await send({"type": "http.response.body", "body": b"a traceback"})
             return
-        if self.legacy and asked.get("method") == "server/discover":
+        unknown = self.legacy and asked.get("method") == "server/discover"
+        if unknown and scope["path"].startswith("/messages"):
+            # What is refused there is refused in the stream: as a method that nobody knows.
+            body = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "method": "server/unknown"}).encode()
+        elif unknown:
             await send({"type": "http.response.start", "status": 404, "headers": []})
             await send({"type": "http.response.body", "body": b"no such thing"})
             return
@@ -137,9 +157,27 @@ class Middle:
         await self.inner(scope, replay, send)
 
 
-async def serve_http(port: int, legacy: bool) -> None:
+def events_app() -> Any:
+    """The application of old servers."""
+    transport = SseServerTransport("/messages/")
+
+    async def connect(request: Request) -> Response:
+        HEADERS.append(f"GET {request.headers.get('authorization')}")
+        options = server.create_initialization_options(notification_options=NotificationOptions(tools_changed=True))
+        async with transport.connect_sse(request.scope, request.receive, request._send) as (incoming, outgoing):
+            await server.run(incoming, outgoing, options)
+        return Response()
+
+    async def post(scope: Any, receive: Any, send: Any) -> None:
+        HEADERS.append(f"POST {dict(scope['headers']).get(b'authorization', b'None').decode()}")
+        await transport.handle_post_message(scope, receive, send)
+
+    return Starlette(routes=[Route("/sse", connect), Mount("/messages/", app=post)])
+
+
+async def serve_http(port: int, legacy: bool, *, events: bool) -> None:
     """Serves until it is told to stop."""
-    app = Middle(server.streamable_http_app(), legacy=legacy)
+    app = Middle(events_app() if events else server.streamable_http_app(), legacy=legacy)
     running = uvicorn.Server(uvicorn.Config(app, port=port, log_level="critical", timeout_graceful_shutdown=0))
     task = asyncio.create_task(running.serve())
     while not running.started:  # noqa: ASYNC110
@@ -161,4 +199,5 @@ if __name__ == "__main__":
     if sys.argv[1] == "stdio":
         asyncio.run(serve_stdio())
     else:
-        asyncio.run(serve_http(int(os.environ.get("PORT", "0")), "legacy" in sys.argv))
+        events = sys.argv[1] == "sse"
+        asyncio.run(serve_http(int(os.environ.get("PORT", "0")), "legacy" in sys.argv, events=events))

@@ -9,7 +9,6 @@ Only the rooms of this package know the SDK, and it is imported when the first s
 
 import asyncio
 import contextlib
-import importlib
 import shutil
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -20,15 +19,14 @@ from ripieno.ensembles import Connected, Surroundings
 from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, Problem, ToolFault
 from ripieno.origins.mcp.cleaning import clean
 from ripieno.origins.mcp.peers import Peer
+from ripieno.origins.mcp.persons import Person
+from ripieno.origins.mcp.rooms import import_rooms
 from ripieno.origins.mcp.servers import Server, run_server
 from ripieno.origins.mcp.settings import ServerSettings, read_connection
+from ripieno.origins.mcp.tokens import TokenStore
 from ripieno.origins.settings import check_connection, check_invocables, locate_program, require_variables
 from ripieno.owning import reason
 from ripieno.processes import clean_environment
-from ripieno.threads import run_in_thread
-
-#: The room that imports the SDK.
-_SESSIONS = "ripieno.origins.mcp.sessions"
 
 #: Characters that are shown of what a server said, or of what was wrong with it.
 _SHOWN = 500
@@ -56,35 +54,62 @@ class McpOrigin:
         settings = read_connection(descriptor, Problems(Source()))
         if settings is None or problems:
             raise ConfigurationInvalidity(problems)
-        async with _reach(settings, descriptor, surroundings) as peer, contextlib.AsyncExitStack() as stack:
-            try:
-                async with asyncio.timeout(settings.timeout):
-                    if not hasattr(sys.modules.get(_SESSIONS), "open_session"):
-                        # In a thread, while the server starts: it takes most of a second.
-                        await run_in_thread(importlib.import_module, _SESSIONS, patient=False, name="import of mcp")
-                    from ripieno.origins.mcp.sessions import open_session
+        async with connect(settings, descriptor, surroundings) as connected:
+            yield connected
 
-                    connected = await stack.enter_async_context(open_session(peer, descriptor, surroundings.alert))
-            except Exception as error:
-                raise ConnectionFailure(descriptor.name, await _explain(peer, error, settings)) from error
-            async with _kept(peer):
-                yield connected
+
+@contextlib.asynccontextmanager
+async def connect(
+    settings: ServerSettings, descriptor: EnsembleDescriptor, surroundings: Surroundings, person: Person | None = None
+) -> AsyncGenerator[Connected, None]:
+    """The connection to a server whose settings were read. A ``person`` signs in first, and takes their time.
+
+    Errors: ``ConnectionFailure``; with a person also ``SignInRefused``.
+    """
+    async with _reach(settings, descriptor, surroundings, person) as peer, contextlib.AsyncExitStack() as stack:
+        try:
+            async with asyncio.timeout(settings.timeout if person is None else None):
+                await import_rooms()  # While the server starts.
+                from ripieno.origins.mcp.sessions import open_session
+
+                connected = await stack.enter_async_context(open_session(peer, descriptor, surroundings.alert))
+        except Exception as error:
+            failure = await _explain(peer, error, settings)
+            raise ConnectionFailure(descriptor.name, failure, hint=_advise(peer, settings)) from error
+        async with _kept(peer):
+            yield connected
 
 
 def _reach(
-    settings: ServerSettings, descriptor: EnsembleDescriptor, surroundings: Surroundings
+    settings: ServerSettings, descriptor: EnsembleDescriptor, surroundings: Surroundings, person: Person | None
 ) -> AbstractAsyncContextManager[Peer]:
     """The other side, as far as it can be there before it is talked to."""
     variables = settings.headers if settings.command is None else settings.environment
-    secrets = [] if settings.oauth is None else [settings.oauth.client_secret]
-    require_variables(descriptor.name, (*variables.values(), *secrets), surroundings.secrets)
+    secret = None if settings.oauth is None else settings.oauth.client_secret
+    secrets = [] if secret is None else [secret]
+    require_variables(descriptor.name, (*variables.values(), *secrets), surroundings)
     values = {name: template.text({}, surroundings.secrets) for name, template in variables.items()}
     if settings.command is None:
-        from ripieno.origins.mcp.remotes import reach
-
-        secret = secrets[0].text({}, surroundings.secrets) if secrets else ""
-        return reach(settings, values, secret, ensemble=descriptor.name)
+        text = "" if secret is None else secret.text({}, surroundings.secrets)
+        return _dial(settings, values, text, ensemble=descriptor.name, store=TokenStore.of(surroundings), person=person)
     return _start(settings.command, settings.directory, values, descriptor, surroundings)
+
+
+@contextlib.asynccontextmanager
+async def _dial(
+    settings: ServerSettings,
+    headers: Mapping[str, str],
+    secret: str,
+    *,
+    ensemble: str,
+    store: TokenStore,
+    person: Person | None,
+) -> AsyncGenerator[Peer, None]:
+    await import_rooms()
+    from ripieno.origins.mcp.remotes import reach
+
+    async with reach(settings, headers, secret, ensemble=ensemble, store=store, person=person) as remote:
+        yield remote
 
 
 @contextlib.asynccontextmanager
@@ -123,6 +148,15 @@ async def _explain(peer: Peer, error: Exception, settings: ServerSettings) -> st
     # What pydantic says goes over lines, the last of which is an address.
     what = " ".join(clean(reason(error))[0].partition("\n    For further information")[0].split())
     return await peer.explain(None if peer.ended.is_set() else f"could not be understood: {what[:_SHOWN]}")
+
+
+def _advise(peer: Peer, settings: ServerSettings) -> str:
+    """What to do where a person has to sign in, or could."""
+    if settings.command is not None:
+        return ""
+    from ripieno.origins.mcp.remotes import Remote
+
+    return peer.advice if isinstance(peer, Remote) else ""
 
 
 @contextlib.asynccontextmanager

@@ -1,14 +1,19 @@
-"""Tokens for a server behind a URL: credentials of ours, exchanged by the SDK. Imports the SDK.
+"""Tokens for a server behind a URL: credentials of ours are exchanged, or a person has signed in. Imports the SDK.
 
-The SDK discovers the authorization server, and sends the credentials to the configured issuer only. Tokens live as
-long as the connection.
+The SDK discovers the authorization server, and sends credentials to the configured issuer only. Tokens that they are
+exchanged for live as long as the connection.
 """
+
+from collections.abc import Callable
 
 import httpx2
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
-from ripieno.origins.mcp.settings import Credentials
+from ripieno.origins.mcp.oauth import Credentials
+from ripieno.origins.mcp.persons import Person
+from ripieno.origins.mcp.signing import PersonalTokens
+from ripieno.origins.mcp.tokens import TokenStore
 
 
 class Memory:
@@ -35,12 +40,22 @@ class Memory:
         self._client = client_info
 
 
-def authorize(url: str, credentials: Credentials, secret: str) -> httpx2.Auth:
-    """What gives every request to ``url`` its token."""
+def authorize(
+    url: str,
+    credentials: Credentials,
+    secret: str,
+    store: TokenStore,
+    *,
+    person: Person | None,
+    conceal: Callable[..., None],
+) -> httpx2.Auth:
+    """What gives every request to ``url`` its token. ``conceal`` is told what must never be shown."""
+    if credentials.personal:
+        return PersonalTokens(url, credentials, secret, store, person=person, conceal=conceal)
     return ClientCredentialsOAuthProvider(
         server_url=url,
         storage=Memory(),
-        client_id=credentials.client_id,
+        client_id=credentials.client_id or "",
         client_secret=secret,
         issuer=credentials.issuer,
         scope=credentials.scope,

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from ripieno.contents import AudioContent, Content, DocumentContent, ImageContent, TextualContent
 from ripieno.descriptors.tables import is_list, is_table
 from ripieno.ensembles import Context, Invocable
+from ripieno.events import Alert
 from ripieno.exceptions import (
     ExecutionFault,
     JsonInvalidity,
@@ -104,6 +105,11 @@ async def _failed(context: Context, peer: Peer, tool: str, error: MCPError) -> T
     why = UNUSABLE if error.code == PARSE_ERROR else clean(error.message)[0]
     if peer.ended.is_set():
         why = f"it {await peer.ending()}."
+        if peer.last_words and not peer.told and context.surroundings is not None:
+            # For the person: whoever disconnects now, as after one call, is told of no loss.
+            peer.told = True
+            words = Alert(message=f"Its server is gone. {peer.last_words}", tool=context.invoker.identity)
+            context.surroundings.alert(words)
     message = f"The answer of {tool!r} was lost, at the server of {peer.ensemble!r}: {why}"
     if context.invoker.policy.harmless:
         return NetworkFault(message, code="server_lost")
@@ -121,18 +127,21 @@ def _unsent(peer: Peer) -> ToolFault:
 
 
 def _refused(context: Context, error: MCPError) -> ToolFault:
-    message = _within(context, clean(error.message)[0]) or "It gave no message."
+    message = _said(context, error.message) or "It gave no message."
     kind = ValidationFault if error.code == wire.INVALID_PARAMS else ExecutionFault
     return kind(f"The server refused the call: {message}", code="server_refused", details={"code": error.code})
 
 
 def _first(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return clean(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")[0]
 
 
-def _within(context: Context, text: str) -> str:
-    """A text within what the invoker may put out; faults are bounded here, where they are read."""
+def _said(context: Context, *texts: str) -> str:
+    """What a server said, for a fault: clean, and within what the invoker may put out. Empty where it said nothing."""
+    text = clean("\n".join(texts))[0]
+    if not text.strip():
+        return ""
     limit = context.invoker.policy.output
     return text if len(text) * 4 <= limit or len(text.encode(errors="replace")) <= limit else shorten(text, limit)
 
@@ -142,14 +151,15 @@ def _value(context: Context, result: wire.CallToolResult) -> Any:
     contents = [_content(block) for block in result.content]
     texts = [content.text for content in contents if isinstance(content, TextualContent)]
     if result.is_error:
-        raise ExecutionFault(_within(context, "\n".join(texts)) or "The tool failed, and did not say why.")
+        raise ExecutionFault(_said(context, *texts) or "The tool failed, and did not say why.")
     structured = result.structured_content
     if structured is None:
         return contents or None
     try:
         encoded = encode(structured).decode()
     except JsonInvalidity as invalidity:
-        raise ExecutionFault(f"The structured result is no JSON: {invalidity}", code="result_invalid") from invalidity
+        message = _said(context, f"The structured result is no JSON: {invalidity}")
+        raise ExecutionFault(message, code="result_invalid") from invalidity
     only_texts = len(contents) == len(texts)
     if only_texts and (not texts or (len(texts) == 1 and _same(texts[0], structured))):
         # Execution checks it, and keeps it beside the fault.
@@ -165,7 +175,7 @@ def _check_structure(context: Context, structured: Any, texts: Sequence[str]) ->
     problems = schema.validate(structured) if schema is not None and is_table(structured) else ()
     if problems:
         message = f"The result does not fit the schema of its tool: {problems[0].message}"
-        raise ExecutionFault(_within(context, "\n".join((message, *texts))), code="result_invalid")
+        raise ExecutionFault(_said(context, message, *texts), code="result_invalid")
 
 
 def _wraps(structured: Any, result: wire.CallToolResult) -> bool:

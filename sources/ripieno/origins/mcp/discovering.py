@@ -33,6 +33,8 @@ class Catalogue:
         self.ensemble = descriptor.name
         self._descriptor = descriptor
         self._alert = alert
+        #: The tools that cannot be used, by the names that the server gave them, each with why.
+        self.left_out: dict[str, str] = {}
         self._known: set[Alert] = set()
         self._version = ""
         self._told = 0
@@ -41,6 +43,7 @@ class Catalogue:
         """All usable tools. Errors: those of the SDK, when the server does not answer as the protocol says."""
         self._version = session.protocol_version or ""
         self._told = 0
+        self.left_out.clear()
         found: dict[str, InvokerDescriptor] = {}
         cursor: str | None = None
         many = False
@@ -83,7 +86,7 @@ class Catalogue:
             if reason is None:
                 kept.append(tool)
             else:
-                self._tell(f"The tool is left out: the protocol does not allow its definition ({reason}).", tool)
+                self._leave_out(tool, f"the protocol does not allow its definition ({reason})")
         return {**result, "tools": kept}
 
     def _invalid(self, result: Mapping[str, Any], tool: object) -> str | None:
@@ -113,7 +116,7 @@ class Catalogue:
                 return self._describe(tool)
             except JsonInvalidity as invalidity:
                 reason = f"its schema is no JSON: {invalidity}"
-        self._tell(f"The tool is left out: {reason}.", {"name": tool.name})
+        self._leave_out({"name": tool.name}, reason)
         return None
 
     def _describe(self, tool: Tool) -> InvokerDescriptor:
@@ -138,6 +141,12 @@ class Catalogue:
                 near = nearest(name, found)
                 hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
                 self._tell(f"[overrides.{name}] is of no use: the server offers no such tool.{hint}")
+
+    def _leave_out(self, tool: object, reason: str) -> None:
+        name = tool.get("name") if is_table(tool) else None
+        if isinstance(name, str):
+            self.left_out[name] = clean(reason)[0]
+        self._tell(f"The tool is left out: {reason}.", tool)
 
     def _tell(self, message: str, tool: object = None) -> None:
         self._told += 1

@@ -18,6 +18,8 @@ class Peer(abc.ABC):
         self.ensemble = ensemble
         self.ended = asyncio.Event()
         self._reason: str | None = None
+        #: Whether a call that was lost has told its last words.
+        self.told = False
 
     @property
     @abc.abstractmethod
@@ -32,6 +34,11 @@ class Peer(abc.ABC):
     @property
     def complaints(self) -> str:
         """What it complained about beside its messages, cleaned."""
+        return ""
+
+    @property
+    def last_words(self) -> str:
+        """The end of that, as lines for a message; empty where there is nothing."""
         return ""
 
     @abc.abstractmethod

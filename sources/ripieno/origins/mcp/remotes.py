@@ -6,7 +6,6 @@ transport that answers such a request itself, with an error that says what is kn
 
 import asyncio
 import contextlib
-import importlib
 import secrets
 import urllib.parse
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
@@ -16,13 +15,16 @@ from typing import Any
 import httpx2
 
 from ripieno.descriptors.tables import is_table
+from ripieno.exceptions import PermissionFault
 from ripieno.hiding import hide
+from ripieno.origins.mcp.addresses import refuse_address
 from ripieno.origins.mcp.cleaning import clean
-from ripieno.origins.mcp.framing import LINE_LIMIT, PARSE_ERROR, failure
+from ripieno.origins.mcp.framing import LINE_LIMIT, PARSE_ERROR, UNUSABLE, failure
 from ripieno.origins.mcp.measuring import VALUES, Values
 from ripieno.origins.mcp.peers import Loss, Peer
+from ripieno.origins.mcp.persons import Person, SignInNeeded, SignInUnwanted
 from ripieno.origins.mcp.settings import ServerSettings
-from ripieno.threads import run_in_thread
+from ripieno.origins.mcp.tokens import TokenStore
 
 #: Seconds to connect and to send; a call has a deadline of its own.
 CONNECT_TIMEOUT = 10.0
@@ -35,8 +37,15 @@ _LOST = ("Connection closed", "SSE stream ")
 _INTERNAL_ERROR = -32603
 #: What a server cannot know, and so not claim.
 _MARK = f"ripieno-{secrets.token_hex(8)}"
+_SIGN_IN = "sign in"
+#: Characters that are shown of why there is no token.
+_SHOWN = 500
 _UNAVAILABLE = frozenset({502, 503, 504})
 _SESSION = "mcp-session-id"
+
+
+class AuthorizationFailure(Exception):
+    """An authorization server cannot be asked; the text says why."""
 
 
 class Remote(Peer):
@@ -48,7 +57,15 @@ class Remote(Peer):
         self._sse = settings.transport == "sse"
         #: Statuses that mean something to whoever sees the answer next.
         self.meant = frozenset({404}) if settings.oauth is None else frozenset({401, 403, 404})
-        self._secrets = [part for value in hidden for part in value.split()]
+        self._secrets: list[str] = []
+        self.conceal(*hidden)
+        self._credentials = settings.oauth
+        self._identified = any(name.lower() == "authorization" for name in settings.headers)
+        #: Whether it wants to know who asks; and whether it wants a token for that, as OAuth says it.
+        self.unauthorized = self.challenged = False
+        #: Why there is no token, to follow "the MCP server"; and whether a person can change that.
+        self.closed: str | None = None
+        self.sign_in = False
         self.client: httpx2.AsyncClient | None = None
         #: The last answer that was a refusal, in words.
         self.refusal: str | None = None
@@ -65,31 +82,56 @@ class Remote(Peer):
         parts = urllib.parse.urlsplit(self._url)
         return f"Its URL: {parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
+    @property
+    def advice(self) -> str:
+        """What to do where a person has to sign in, or could; else empty."""
+        login = f"ripieno login {self.ensemble}"
+        if self.sign_in:
+            return f"Run: {login}"
+        if self.unauthorized and self._credentials is None:
+            key = 'headers = { Authorization = "Bearer {env:NAME}" }'
+            advice = (
+                "It does not take the Authorization that is set under headers: see whether it is still right."
+                if self._identified
+                else f"If it wants a key: set {key} under [connection], and the variable."
+            )
+            if self.challenged and not self._identified:
+                oauth = 'oauth = { grant = "authorization_code" }'
+                advice += f"\nIf it wants you to sign in: set {oauth} under [connection], and run: {login}"
+            return advice
+        return ""
+
     def transport(self) -> AbstractAsyncContextManager[Any]:
         client = self.client
         if client is None:
             raise RuntimeError("There is no HTTP client yet.")
         if self._sse:
-            from mcp.client.sse import sse_client
+            from ripieno.origins.mcp.eventstreams import exchange
 
-            # It closes the client that it is given, so that it gets one of its own over the same transport.
-            return sse_client(self._url, httpx_client_factory=lambda **_: _SharedClient(client))  # type: ignore[arg-type]
+            return exchange(self, client, self._url)
         from mcp.client.streamable_http import streamable_http_client
 
         return streamable_http_client(self._url, http_client=client, max_sse_event_size=LINE_LIMIT)
 
     def loss(self, code: int, message: str, data: object) -> Loss | None:
+        """Errors, for a call that needs a person to sign in first: ``PermissionFault``."""
+        if is_table(data) and data.get(_MARK) == _SIGN_IN:
+            what = f"The server of {self.ensemble!r} {message}. Nothing was done."
+            raise PermissionFault(what, code="sign_in_needed", suggestion=f"Run: ripieno login {self.ensemble}")
         if is_table(data) and _MARK in data:
             return "unsent" if data[_MARK] == "unsent" else "unknown"
-        cut = code == PARSE_ERROR and message.startswith("Failed to parse")
+        cut = code == PARSE_ERROR and (message.startswith("Failed to parse") or message == UNUSABLE)
         return "unknown" if cut or (code == _CONNECTION_CLOSED and message.startswith(_LOST)) else None
 
     async def ending(self) -> str:
         return self._reason or "broke the connection"
 
     async def explain(self, reason: str | None = None) -> str:
-        if reason is not None and self.refusal is not None:
-            reason = f"{self.refusal} ({reason})"
+        if self.closed is not None:
+            reason = self.closed
+        elif reason is not None and self.refusal is not None:
+            # The error may be the one that was made of the refusal.
+            reason = self.refusal if self.refusal in reason else f"{self.refusal} ({reason})"
         return await super().explain(reason)
 
     async def settled(self) -> None:
@@ -97,9 +139,24 @@ class Remote(Peer):
             async with asyncio.timeout(DRAIN):
                 await self._idle.wait()
 
+    def conceal(self, *values: str) -> None:
+        """Hides further values, as those of headers are."""
+        self._secrets += [part for value in values for part in value.split() if part not in self._secrets]
+
     def hide(self, text: str) -> str:
-        """The text without the values of headers, and without what a terminal would obey."""
+        """The text without the values of headers and tokens, and without what a terminal would obey."""
         return clean(hide(text, self._secrets))[0]
+
+    def leads_to(self, url: httpx2.URL) -> bool:
+        """Whether it is the server's, and not an authorization server's somewhere else."""
+        return _origin(httpx2.URL(self._url)) == _origin(url)
+
+    def refuse(self, url: httpx2.URL) -> str | None:
+        """Why an address that the server leads to is sent nothing, or None. The configured issuer is the operator's."""
+        issuer = None if self._credentials is None else self._credentials.issuer
+        if issuer is not None and _origin(httpx2.URL(issuer)) == _origin(url):
+            return None
+        return refuse_address(str(url), self._url)
 
     def begin(self) -> None:
         """A request is sent that has an answer."""
@@ -122,6 +179,8 @@ class Ward(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         remote = self._remote
+        if not remote.leads_to(request.url):
+            return await self._elsewhere(request)
         if remote.ended.is_set() and request.method == "DELETE":
             return httpx2.Response(503, request=request)  # There is nobody to say goodbye to.
         counted = request.method == "POST" and request.headers.get("mcp-method") != "subscriptions/listen"
@@ -142,12 +201,34 @@ class Ward(httpx2.AsyncBaseTransport):
             await response.aclose()
             return refused
         stream = response.stream
-        if isinstance(stream, httpx2.AsyncByteStream):
+        # The one stream of an old server has the answers to all requests: each of them is measured by itself.
+        shared = remote.carrier == "sse" and request.method == "GET"
+        if isinstance(stream, httpx2.AsyncByteStream) and not shared:
             # An event stream may be endless; its events are bounded by whoever splits them.
             events = _kind(response).startswith("text/event-stream")
             response.stream = _Bounded(stream, ended, events=events)
         else:
             ended()
+        return response
+
+    async def _elsewhere(self, request: httpx2.Request) -> httpx2.Response:
+        """The answer of an authorization server, of which nothing says anything about ours."""
+        why = self._remote.refuse(request.url)
+        if why is not None:
+            raise AuthorizationFailure(f"{request.url.copy_with(query=None)} is not asked for a token: {why}.")
+        try:
+            async with asyncio.timeout(SEND_TIMEOUT):
+                response = await self._inner.handle_async_request(request)
+        except (httpx2.TransportError, TimeoutError) as error:
+            what = f"{request.url.copy_with(query=None)} cannot be reached ({str(error) or type(error).__name__})."
+            raise AuthorizationFailure(what) from error
+        refused = self._compressed(request, response)
+        if refused is not None:
+            await response.aclose()
+            return refused
+        stream = response.stream
+        if isinstance(stream, httpx2.AsyncByteStream):
+            response.stream = _Bounded(stream, _nothing, events=False)
         return response
 
     def _failed(self, request: httpx2.Request, error: httpx2.TransportError) -> httpx2.Response:
@@ -175,6 +256,12 @@ class Ward(httpx2.AsyncBaseTransport):
         if status < 400 or request.method != "POST":
             return None
         refusal = self._remote.refusal = self._remote.hide(f"answered {status} {response.reason_phrase}".rstrip())
+        challenge: str = response.headers.get("www-authenticate", "")
+        self._remote.unauthorized = status == 401
+        self._remote.challenged = status == 401 and challenge.lower().startswith("bearer")
+        if status == 404 and self._remote.carrier == "sse":
+            self._remote.give_up("knows nothing of its session (answered 404)")
+            return _answer(request, status, "The server knows nothing of its session.", "unsent")
         if status == 404 and _SESSION in request.headers:
             self._remote.give_up("has ended its session")
         elif status in _UNAVAILABLE:
@@ -212,17 +299,34 @@ class _Bounded(httpx2.AsyncByteStream):
         await self._inner.aclose()
 
 
-class _SharedClient:
-    """A client that may be entered and left without being closed."""
+class _Client(httpx2.AsyncClient):
+    """Answers a request itself whose token cannot be had."""
 
-    def __init__(self, client: httpx2.AsyncClient) -> None:
-        self._client = client
+    def __init__(self, remote: Remote, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._remote = remote
 
-    async def __aenter__(self) -> httpx2.AsyncClient:
-        return self._client
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        remote = self._remote
+        try:
+            response = await super().send(request, **options)
+        except httpx2.TransportError:
+            raise
+        except Exception as error:
+            remote.sign_in = isinstance(error, SignInNeeded)
+            message = " ".join(remote.hide(str(error)).split())[:_SHOWN].rstrip(".") or type(error).__name__
+            remote.closed = message if remote.sign_in else f"gave no access: {message}"
+            if isinstance(error, SignInUnwanted):
+                remote.closed = "answers without a sign-in: it wants none. Remove oauth from [connection]"
+            if request.method != "POST":
+                raise
+            return _answer(request, 401, message, _SIGN_IN if remote.sign_in else None)
+        remote.closed, remote.sign_in = None, False
+        return response
 
-    async def __aexit__(self, *details: object) -> None:
-        return
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
 
 
 def _kind(response: httpx2.Response) -> str:
@@ -230,7 +334,7 @@ def _kind(response: httpx2.Response) -> str:
     return kind.lower()
 
 
-def _answer(request: httpx2.Request, status: int, message: str, loss: Loss | None) -> httpx2.Response:
+def _answer(request: httpx2.Request, status: int, message: str, loss: str | None) -> httpx2.Response:
     """An error of the protocol, as the SDK reads it; the request gets its identifier there."""
     code = _CONNECTION_CLOSED if loss else _INTERNAL_ERROR
     content = failure(None, code, message, {"data": {_MARK: loss}} if loss else {})
@@ -243,25 +347,30 @@ def _nothing() -> None:
 
 @contextlib.asynccontextmanager
 async def reach(
-    settings: ServerSettings, headers: Mapping[str, str], secret: str, *, ensemble: str
+    settings: ServerSettings,
+    headers: Mapping[str, str],
+    secret: str,
+    *,
+    ensemble: str,
+    store: TokenStore,
+    person: Person | None = None,
 ) -> AsyncGenerator[Remote, None]:
     """The server behind the URL of these settings, with its HTTP client. Nothing is sent yet.
 
-    ``secret`` is that of its OAuth client, where it has one.
+    Whoever calls this has imported the rooms.
+    ``secret`` is that of its OAuth client, where it has one. ``person`` is asked to sign in, where a person has to.
     """
     remote = Remote(ensemble, settings, [*headers.values(), secret])
     timeout = httpx2.Timeout(SEND_TIMEOUT, connect=CONNECT_TIMEOUT, read=None)
     sent = httpx2.Headers(dict(headers))
     sent["accept-encoding"] = "identity"
-    client = httpx2.AsyncClient(transport=Ward(remote), headers=sent, timeout=timeout, follow_redirects=False)
+    client = _Client(remote, transport=Ward(remote), headers=sent, timeout=timeout, follow_redirects=False)
     if settings.oauth is not None:
-        # In a thread: it imports the SDK.
-        await run_in_thread(
-            importlib.import_module, "ripieno.origins.mcp.authorizing", patient=False, name="import of mcp"
-        )
         from ripieno.origins.mcp.authorizing import authorize
 
-        client.auth = authorize(settings.url or "", settings.oauth, secret)
+        client.auth = authorize(
+            settings.url or "", settings.oauth, secret, store, person=person, conceal=remote.conceal
+        )
     async with client:
         remote.client = client
         yield remote

@@ -1,15 +1,15 @@
 """Looks at what a server lists before the SDK does, over any transport. Imports the SDK."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Self
 
 import anyio
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from mcp_types import CLIENT_CAPABILITIES_META_KEY, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from ripieno.descriptors.tables import is_list
+from ripieno.descriptors.tables import is_list, is_table
 from ripieno.origins.mcp.peers import Peer
 
 #: Contents of a result that are read; the SDK takes 30 us to check each of them (measured).
@@ -23,7 +23,8 @@ Screen = Callable[[dict[str, Any]], dict[str, Any]]
 class Screened:
     """A transport whose results of ``tools/list`` are screened, and whose end its peer learns.
 
-    The SDK refuses a whole page of tools for one that is broken (measured); ``screen`` takes that one out before.
+    The SDK refuses a whole page of tools for one that is broken (measured); ``screen`` takes that one out before. It
+    also announces that URLs can be asked for, whatever it is told (measured), and nobody here opens one.
     """
 
     def __init__(self, peer: Peer, screen: Screen) -> None:
@@ -48,6 +49,8 @@ class Screened:
         message = item.message
         if isinstance(message, JSONRPCRequest) and message.method == "tools/list":
             self._listings.add(str(message.id))
+        if isinstance(message, JSONRPCRequest | JSONRPCNotification) and message.params is not None:
+            item.message = message.model_copy(update={"params": _modest(message.params)})
 
     def _receive(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
         if isinstance(item, SessionMessage):
@@ -64,6 +67,22 @@ class Screened:
 
     def _end(self) -> None:
         self._peer.ended.set()
+
+
+def _modest(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Parameters whose capabilities are those that we have: of ``initialize``, and of any message of the newer era."""
+    changed = _without_urls(parameters, "capabilities")
+    meta = changed.get("_meta")
+    return {**changed, "_meta": _without_urls(meta, CLIENT_CAPABILITIES_META_KEY)} if is_table(meta) else changed
+
+
+def _without_urls(table: Mapping[str, Any], key: str) -> dict[str, Any]:
+    capabilities = table.get(key)
+    elicitation = capabilities.get("elicitation") if is_table(capabilities) else None
+    if not is_table(capabilities) or not is_table(elicitation):
+        return dict(table)
+    forms = {name: value for name, value in elicitation.items() if name != "url"}
+    return {**table, key: {**capabilities, "elicitation": forms}}
 
 
 def _enormous(parameters: dict[str, Any] | None) -> bool:

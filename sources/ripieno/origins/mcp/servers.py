@@ -117,12 +117,14 @@ class Server(Peer):
             except OSError:
                 self._process.stdout.close()
 
+    @property
+    def last_words(self) -> str:
+        lines = [line.rstrip()[:_SHOWN_LENGTH] for line in self.complaints.splitlines() if line.strip()]
+        return "\n  ".join(["The last lines of its standard error:", *lines[-_SHOWN_LINES:]]) if lines else ""
+
     async def explain(self, reason: str | None = None) -> str:
         text = await super().explain(reason)
-        lines = [line.rstrip()[:_SHOWN_LENGTH] for line in self.complaints.splitlines() if line.strip()]
-        if lines:
-            text += "\nThe last lines of its standard error:\n  " + "\n  ".join(lines[-_SHOWN_LINES:])
-        return text
+        return f"{text}\n{self.last_words}" if self.last_words else text
 
     async def ending(self) -> str:
         if self._reason is not None:

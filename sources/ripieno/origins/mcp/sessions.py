@@ -84,6 +84,7 @@ async def open_session(
                 definitions=definitions,
                 bind=lambda invoker: make_invocable(invoker.name),
                 subscribe=changes.subscribe,
+                left_out=catalogue.left_out,
             )
         finally:
             following.cancel()

@@ -1,93 +1,25 @@
 """The keys of ``[connection]`` for a server of the Model Context Protocol."""
 
 import dataclasses
-import re
-import urllib.parse
 from collections.abc import Sequence
-from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.descriptors import EnsembleDescriptor, Path, Problems
+from ripieno.descriptors import EnsembleDescriptor, Problems
 from ripieno.descriptors.keys import Key, Table, toml_line
-from ripieno.descriptors.kinds import INVALID, Named, Number, Several, Text, refuse
-from ripieno.origins.settings import VARIABLE_NAME, TemplateText, check_program
+from ripieno.descriptors.kinds import INVALID, Named, Number, Several, Text
+from ripieno.origins.mcp.addresses import Url
+from ripieno.origins.mcp.oauth import OAUTH, Credentials, read_oauth
+from ripieno.origins.mcp.variables import Variable
+from ripieno.origins.settings import VARIABLE_NAME, check_program
 from ripieno.owning import OPEN_DEADLINE
 from ripieno.templates import Template
 
 #: An ensemble has ``OPEN_DEADLINE`` to connect; what remains is for ending a server that was too slow.
 _LONGEST = OPEN_DEADLINE - 2
 _HEADER_NAME = Text(pattern=r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", shape="the name of a header")
-_SEED_FORM = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)\Z")
 
 
-class Url:
-    """An address for HTTP: with a host, without a password, which belongs into a header."""
-
-    expected = "a URL that begins with http:// or https://"
-
-    def read(self, value: Any, path: Path, problems: Problems) -> Any:
-        if not isinstance(value, str):
-            return refuse(self, value, path, problems)
-        try:
-            parts = urllib.parse.urlsplit(value)
-            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            return refuse(self, value, path, problems)
-        if not usable or not value.isascii() or not value.isprintable() or " " in value:
-            return refuse(self, value, path, problems)
-        if "@" in parts.netloc:
-            hint = 'Send it in a header: headers = { Authorization = "Bearer {env:NAME}" }.'
-            problems.add(path, "a URL has no user and no password here", hint)
-            return INVALID
-        return value
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "string", "format": "uri", "pattern": "^https?://"}
-
-
-class Variable:
-    """The value of a variable: a template without arguments, or the seed's form ``env:NAME``."""
-
-    expected = "a string, with {env:NAME} where a variable goes"
-
-    def read(self, value: Any, path: Path, problems: Problems) -> Any:
-        if not isinstance(value, str):
-            return refuse(self, value, path, problems)
-        match = _SEED_FORM.match(value)
-        template = TemplateText(variables=True).read(f"{{env:{match[1]}}}" if match else value, path, problems)
-        if isinstance(template, Template) and template.placeholders:
-            message = f"{{{template.placeholders[0]}}} is the place of an argument, and a server has none"
-            problems.add(path, message, 'Variables are "{env:NAME}"; write "{{" for a brace that is text.')
-            return INVALID
-        return template
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "string"}
-
-
-OAUTH = Table(
-    title="[connection.oauth]",
-    documentation="Credentials of this program itself, which it exchanges for a token (grant client_credentials).",
-    keys=(
-        Key(name="client_id", kind=Text(), documentation="Who we are there.", required=True, example="ripieno"),
-        Key(
-            name="client_secret",
-            kind=Variable(),
-            documentation="What only we know.",
-            required=True,
-            example="{env:CLIENT_SECRET}",
-        ),
-        Key(
-            name="issuer",
-            kind=Url(),
-            documentation="The authorization server that gave them, the only one that ever sees them.",
-            required=True,
-            example="https://login.example.org",
-        ),
-        Key(name="scope", kind=Text(), documentation="What to ask for, in words parted by spaces.", example="read"),
-    ),
-)
 CONNECTION = Table(
     title="[connection]",
     documentation="A server of the Model Context Protocol.",
@@ -146,16 +78,6 @@ _OF_HTTP = ("url", "headers", "oauth")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Credentials:
-    """What is exchanged for a token, and with whom."""
-
-    client_id: str
-    client_secret: Template
-    issuer: str
-    scope: str | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
     """The settings of one server: a command, or a URL."""
 
@@ -188,10 +110,10 @@ def read_connection(descriptor: EnsembleDescriptor, problems: Problems) -> Serve
         problems.add(("connection",), f"[connection] lacks {needed}", f"For instance: {example}")
     elif transport == "stdio":
         _check_command(settings["command"], descriptor, problems)
+    if transport != "stdio" and "oauth" in settings:
+        settings["oauth"] = read_oauth(settings["oauth"], problems)
     if len(problems) > before:
         return None
-    if "oauth" in settings:
-        settings["oauth"] = Credentials(**settings["oauth"])
     return ServerSettings(**settings)
 
 

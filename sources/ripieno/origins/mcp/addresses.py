@@ -1,0 +1,84 @@
+"""Addresses: those that a descriptor names, and which of those that a server names are followed."""
+
+import ipaddress
+import urllib.parse
+from typing import Any
+
+from ripieno.descriptors import Path, Problems
+from ripieno.descriptors.kinds import INVALID, refuse
+
+
+class Url:
+    """An address for HTTP: with a host, without a password, which belongs into a header."""
+
+    expected = "a URL that begins with http:// or https://"
+
+    def read(self, value: Any, path: Path, problems: Problems) -> Any:
+        if not isinstance(value, str):
+            return refuse(self, value, path, problems)
+        try:
+            parts = urllib.parse.urlsplit(value)
+            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            return refuse(self, value, path, problems)
+        if not usable or not value.isascii() or not value.isprintable() or " " in value:
+            return refuse(self, value, path, problems)
+        if "@" in parts.netloc:
+            hint = 'Send it in a header: headers = { Authorization = "Bearer {env:NAME}" }.'
+            problems.add(path, "a URL has no user and no password here", hint)
+            return INVALID
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string", "format": "uri", "pattern": "^https?://"}
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, as far as its name says."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_internal(host: str) -> bool:
+    """Whether a host is this machine, or an address that the internet does not lead to."""
+    if is_loopback(host):
+        return True
+    try:
+        return not ipaddress.ip_address(host).is_global
+    except ValueError:
+        return False
+
+
+def refuse_address(url: str, server: str) -> str | None:
+    """Why an address that a sign-in leads to is not sent anything, or None.
+
+    Only https, or http where the server itself is there: on this machine, or at the same origin. A public server leads
+    to no internal address.
+    """
+    asked, known = urllib.parse.urlsplit(url), urllib.parse.urlsplit(server)
+    host, home = asked.hostname or "", known.hostname or ""
+    if (asked.scheme, asked.netloc) == (known.scheme, known.netloc):
+        return None
+    if asked.scheme != "https" and not (asked.scheme == "http" and is_loopback(host) and is_loopback(home)):
+        return "it is not https"
+    return "it is an internal address, and the server's is not" if is_internal(host) and not is_internal(home) else None
+
+
+def refuse_page(url: str) -> str | None:
+    """Why an address is not opened in a browser, or None: only https, or http at this machine, and nothing hidden."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        host = parts.hostname
+    except ValueError:
+        return "it is no URL"
+    if not host or not url.isascii() or not url.isprintable() or " " in url:
+        return "it is no URL"
+    if "@" in parts.netloc:
+        return "it has a user in it"
+    if parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)):
+        return None
+    return f"it begins with {parts.scheme[:20]}:, and not with https:"

@@ -1,0 +1,231 @@
+"""What a sign-in left: one file for each issuer and resource, which only its user can read. Knows no SDK.
+
+A file is named by hashes, so that its name tells nothing, and the first half is that of the resource: which issuer a
+resource has is not known before it is asked. A file that is not as it was written counts as none, and an alert says so.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import fcntl
+import hashlib
+import json
+import math
+import os
+import pathlib
+import stat
+import tempfile
+import urllib.parse
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Any
+
+from frozendict import frozendict
+
+from ripieno.descriptors.tables import is_table
+from ripieno.ensembles import Surroundings
+from ripieno.events import Alert
+
+_VERSION = 1
+#: Bytes of a file that is still read.
+_LARGEST = 1024 * 1024
+#: Seconds between two looks at whether another program still renews, and after which it is not waited for.
+_PAUSE = 0.05
+_PATIENCE = 20.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SignIn:
+    """Where somebody is signed in. ``tokens`` and ``client`` are as OAuth has them; ``expires_at`` is Unix time.
+
+    ``wanted`` is what a call lacked since: the next sign-in asks for it too. ``metadata`` describes the issuer, and
+    ``protected`` the resource.
+    """
+
+    issuer: str
+    resource: str
+    tokens: Mapping[str, Any]
+    client: Mapping[str, Any]
+    expires_at: float | None = None
+    metadata: Mapping[str, Any] | None = None
+    protected: Mapping[str, Any] | None = None
+    wanted: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<SignIn at {self.issuer} for {self.resource}>"
+
+    @property
+    def scope(self) -> str | None:
+        """What was granted."""
+        return self.tokens.get("scope")
+
+    @property
+    def renewable(self) -> bool:
+        """Whether it can be renewed without anybody."""
+        return "refresh_token" in self.tokens
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must never be shown."""
+        held = [*map(self.tokens.get, ("access_token", "refresh_token")), self.client.get("client_secret")]
+        return tuple(one for one in held if isinstance(one, str))
+
+
+class TokenStore:
+    """The sign-ins of a user. Without a folder there are none."""
+
+    def __init__(self, folder: pathlib.Path | None, alert: Callable[[Alert], None]) -> None:
+        self.folder = folder
+        self._alert = alert
+        #: What was told already: a file is read again and again.
+        self._told: set[str] = set()
+
+    @classmethod
+    def of(cls, surroundings: Surroundings) -> "TokenStore":
+        """The one beside what the user has approved. Surroundings without such a place keep nothing."""
+        pins = surroundings.pins
+        return cls(None if pins is None else pins.own.file.parent / "tokens", surroundings.alert)
+
+    def find(self, resource: str, issuer: str | None = None) -> SignIn | None:
+        """The latest sign-in at a resource: with this issuer, where one is given."""
+        found = self.every(resource, issuer)
+        return found[0] if found else None
+
+    def every(self, resource: str, issuer: str | None = None) -> tuple[SignIn, ...]:
+        """All sign-ins at a resource, the latest first. Issuers with and without a last slash are the same."""
+        records = [one for file in self._files(resource) if (one := self._read(file, resource)) is not None]
+        return tuple(one for one in records if issuer is None or one.issuer.rstrip("/") == issuer.rstrip("/"))
+
+    def keep(self, record: SignIn) -> None:
+        """Replaces what is kept of its issuer and resource. Errors: ``OSError``."""
+        folder = self._prepare()
+        text = json.dumps({"version": _VERSION, **_mapping(record)}, indent=2, sort_keys=True)
+        descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".token")  # Readable by its user only.
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+                stream.write(text + "\n")
+            os.replace(temporary, folder / _name(record.issuer, record.resource))
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+    def forget(self, resource: str, issuer: str | None = None) -> int:
+        """Deletes what is kept of a resource, also what cannot be read; with one issuer only, where one is given.
+
+        How many there were.
+        """
+        names = None if issuer is None else {_name(issuer.rstrip("/") + end, resource) for end in ("", "/")}
+        files = [file for file in self._files(resource) if names is None or file.name in names]
+        for file in files:
+            file.unlink(missing_ok=True)
+        return len(files)
+
+    @contextlib.asynccontextmanager
+    async def alone(self, resource: str) -> AsyncGenerator[None, None]:
+        """While it is entered, no other program renews a sign-in at this resource; each renewal ends the one before."""
+        descriptor = os.open(self._prepare() / f"{_hash(resource)}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_PATIENCE):
+                    while not _lock(descriptor):  # noqa: ASYNC110  the other one is another program
+                        await asyncio.sleep(_PAUSE)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _prepare(self) -> pathlib.Path:
+        """The folder, for its user alone. Errors: ``OSError``."""
+        if self.folder is None:
+            raise FileNotFoundError("There is no folder for tokens.")
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.folder.chmod(0o700)
+        return self.folder
+
+    def _files(self, resource: str) -> list[pathlib.Path]:
+        """The files of a resource, the latest first."""
+        if self.folder is None:
+            return []
+        files: list[tuple[int, pathlib.Path]] = []
+        for file in self.folder.glob(f"{_hash(resource)}-*.json"):
+            with contextlib.suppress(FileNotFoundError):
+                files.append((file.lstat().st_mtime_ns, file))
+        return [file for _, file in sorted(files, reverse=True)]
+
+    def _read(self, file: pathlib.Path, resource: str) -> SignIn | None:
+        try:
+            record = _record(json.loads(_bytes(file)))
+            if record.resource != resource or file.name != _name(record.issuer, resource):
+                raise ValueError("it is of something else")
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, RecursionError) as error:
+            # What a decoder says of a text may quote it.
+            reason = str(error) if type(error) is ValueError else type(error).__name__
+            message = f"The sign-in in {file} is not used: {reason}. Sign in again, and it is replaced: ripieno login"
+            if message not in self._told:
+                self._told.add(message)
+                self._alert(Alert(message=message))
+            return None
+        return record
+
+
+def resource_of(url: str) -> str:
+    """A server's URL as tokens name it: scheme and host in lower case, and no fragment (RFC 8707)."""
+    parts = urllib.parse.urlsplit(url)
+    return parts._replace(scheme=parts.scheme.lower(), netloc=parts.netloc.lower(), fragment="").geturl()
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _name(issuer: str, resource: str) -> str:
+    return f"{_hash(resource)}-{_hash(issuer)}.json"
+
+
+def _lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _bytes(file: pathlib.Path) -> bytes:
+    """What is in a file that is ours alone. Errors: ``OSError``; ``ValueError`` where it may be somebody else's."""
+    with os.fdopen(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
+        about = os.fstat(stream.fileno())
+        if not stat.S_ISREG(about.st_mode):
+            raise ValueError("it is no file")
+        if about.st_uid != os.geteuid() or about.st_mode & 0o077:
+            raise ValueError("others can read or write it")
+        if about.st_size > _LARGEST:
+            raise ValueError("it is too large")
+        return stream.read(_LARGEST)
+
+
+def _mapping(record: SignIn) -> dict[str, Any]:
+    return {field.name: _plain(getattr(record, field.name)) for field in dataclasses.fields(record)}
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if is_table(value) else value
+
+
+def _record(stored: Any) -> SignIn:
+    """Errors: ``ValueError`` for whatever is not as it was written."""
+    names = {field.name for field in dataclasses.fields(SignIn)}
+    if not is_table(stored) or stored.get("version") != _VERSION or set(stored) - {"version"} != names:
+        raise ValueError("it does not hold what such a file holds")
+    texts = ("issuer", "resource") + (("wanted",) if stored["wanted"] is not None else ())
+    tables = ("tokens", "client", *(name for name in ("metadata", "protected") if stored[name] is not None))
+    expires = stored["expires_at"]
+    right = all(isinstance(stored[name], str) for name in texts) and all(is_table(stored[name]) for name in tables)
+    if not right or (expires is not None and (type(expires) not in (int, float) or not math.isfinite(expires))):
+        raise ValueError("it has parts of another kind")
+    if not isinstance(stored["tokens"].get("access_token"), str) or not isinstance(
+        stored["client"].get("client_id"), str
+    ):
+        raise ValueError("it has no token, or no client")
+    given: dict[str, Any] = {name: frozendict(one) if is_table(one) else one for name, one in stored.items()}
+    del given["version"]
+    return SignIn(**given)

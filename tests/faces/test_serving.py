@@ -1,0 +1,111 @@
+"""The HTTP server that rehearsals and the MCP server share: what does not come in time does not hold it."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from ripieno import serving
+from ripieno.exceptions import InputError
+from ripieno.serving import serve
+
+REQUEST = b"GET / HTTP/1.1\r\nhost: here\r\n\r\n"
+POST = b"POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 4\r\n\r\n"
+ANSWER = b"HTTP/1.1 200 OK\r\n"
+
+
+class Application:
+    """Answers every request with its body, when it is let go."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body, more = body + message.get("body", b""), message.get("more_body", False)
+        await self.go.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
+        await send({"type": "http.response.body", "body": body})
+
+
+@contextlib.asynccontextmanager
+async def connection(
+    application: Application, *, go: bool = True
+) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter], None]:
+    """A connection to a server of the application."""
+    if go:
+        application.go.set()
+    async with serve(application) as url, asyncio.timeout(20):
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        try:
+            yield reader, writer
+        finally:
+            writer.transport.abort()
+
+
+async def cut(reader: asyncio.StreamReader) -> bytes:
+    """What came until the server hung up."""
+    came = b""
+    with contextlib.suppress(ConnectionError):
+        while more := await reader.read(65536):
+            came += more
+    return came
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HT", REQUEST[:-2]])
+async def test_a_request_that_does_not_come_is_cut(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "HEADER_SECONDS", 0.1)
+    async with connection(Application()) as (reader, writer):
+        writer.write(sent)
+        assert await cut(reader) == b""
+
+
+async def test_headers_that_dribble_are_cut_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "HEADER_SECONDS", 0.2)
+    async with connection(Application()) as (reader, writer):
+        writer.write(REQUEST[:-2])
+        gone = asyncio.create_task(cut(reader))
+        sent = 0
+        while not gone.done():
+            writer.write(b"x-%d: y\r\n" % sent)
+            sent += 1
+            await asyncio.sleep(0.01)
+        assert await gone == b""
+        assert sent > 1
+
+
+async def test_the_next_request_of_a_connection_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "HEADER_SECONDS", 0.1)
+    async with connection(Application()) as (reader, writer):
+        for _ in range(2):
+            writer.write(REQUEST)
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(ANSWER)
+        writer.write(b"GET")
+        assert await cut(reader) == b""
+
+
+async def test_neither_bodies_nor_answers_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "HEADER_SECONDS", 0.05)
+    application = Application()
+    async with connection(application, go=False) as (reader, writer):
+        writer.write(POST)
+        for one in (b"b", b"o", b"d", b"y"):
+            await asyncio.sleep(0.03)
+            writer.write(one)
+        await asyncio.sleep(0.1)
+        application.go.set()
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(ANSWER)
+        assert await reader.readexactly(4) == b"body"
+
+
+async def test_a_port_that_is_none_or_taken_is_said() -> None:
+    application = Application()
+    with pytest.raises(InputError, match="There is no port 70000"):
+        await serve(application, port=70000).__aenter__()
+    async with serve(application) as url:
+        with pytest.raises(InputError, match=r"Cannot listen at 127\.0\.0\.1"):
+            await serve(application, port=int(url.rpartition(":")[2])).__aenter__()
