@@ -13,6 +13,9 @@ BUILD := .build
 .DELETE_ON_ERROR:
 .PHONY: help demo test check attack conformance real bench docs clean
 
+# Tests start processes and wait for them: one more than there are cores keeps these busy.
+PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+
 unexport PYTHONPATH PYTHONHOME
 export HYPOTHESIS_STORAGE_DIRECTORY := $(BUILD)/hypothesis
 export PYTEST_TIMEOUT ?= 120
@@ -29,7 +32,7 @@ ifdef ARGS
 	$(BIN)/python -m pytest $(ARGS)
 else
 	@mkdir -p $(BUILD)/coverage && rm -f $(BUILD)/coverage/data*
-	$(BIN)/coverage run -m pytest --numprocesses auto --dist loadfile
+	$(BIN)/coverage run -m pytest --numprocesses $(PROCESSES) --dist loadfile
 	@$(BIN)/coverage combine --quiet
 	@$(BIN)/coverage report
 endif

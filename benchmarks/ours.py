@@ -10,12 +10,19 @@ from ripieno.controls import Controls, Limits
 from ripieno.conversations import Conversation
 from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.execution import Execution
+from ripieno.models import Model, Provider
 from ripieno.policies import Policy
-from ripieno.processors import Model, Provider
-from ripieno.protocols.openai_chat import PROTOCOL
-from ripieno.protocols.transport import Endpoint, HttpTransport
+from ripieno.processors import Protocol
+from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
+from ripieno.protocols.endpoints import Endpoint
+from ripieno.protocols.gemini import PROTOCOL as GEMINI
+from ripieno.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
+from ripieno.protocols.transport import HttpTransport
 from ripieno.schemas import Schema
 
+#: The wires that are measured; the floor is the first one's.
+WIRES: tuple[Protocol, ...] = (CHAT, RESPONSES, MESSAGES, GEMINI)
 LIMITS = Limits(turns=100_000, calls=1_000_000, wall=3600)
 EXECUTION = Execution(limits=LIMITS)
 
@@ -38,12 +45,14 @@ def ensemble() -> Ensemble:
     )
 
 
-def model(url: str) -> Model:
-    """A model at the server."""
-    transport = HttpTransport(Endpoint(provider="local", sdk=PROTOCOL.sdk, base_url=url, key="k"))
+def model(url: str, protocol: Protocol = CHAT) -> Model:
+    """A model at the server, over a wire. One wire has the version in its path."""
+    if protocol.path.startswith("/v1"):
+        url = url.removesuffix("/v1")
+    transport = HttpTransport(Endpoint(provider="local", sdk=protocol.sdk, base_url=url, key="k"))
     provider = Provider(
         name="local",
-        protocol=PROTOCOL,
+        protocol=protocol,
         transport=transport,
         capabilities=lambda _: frozendict({"stream_usage": False}),
     )

@@ -1,6 +1,7 @@
 """The promises, one function each. Whoever adds one adds it to ``ROWS``."""
 
 import asyncio
+import functools
 import pathlib
 import resource
 import shutil
@@ -18,12 +19,11 @@ from benchmarks.tools import SCHEMA
 from ripieno.conducting import conduct
 from ripieno.controls import Controls
 from ripieno.ensembles import Context, Definition, Ensemble
-from ripieno.events import ResultReady
+from ripieno.events import ResultReady, TextDelta
 from ripieno.jsonvalues import freeze, parse
 from ripieno.loading import Layer, load_ensembles
 from ripieno.policies import Policy
-from ripieno.processors import Identifiers
-from ripieno.protocols.openai_chat import PROTOCOL
+from ripieno.processors import Identifiers, Protocol
 from ripieno.protocols.splitting import Splitter
 from ripieno.schemas import Schema
 from ripieno.testing import call, model_of, turn
@@ -42,25 +42,26 @@ async def turns_streamed() -> list[Row]:
 
 
 async def _against_floor(*, turns: int, stream: bool) -> list[Row]:
+    """Each wire against the loop that somebody writes by hand for it."""
     playing = ours.ensemble()
     kind = f"{'streamed' if stream else 'whole'}, {turns} turns"
     rows: list[Row] = []
     with server() as address:
         url = f"{address}/{turns}/v1"
-        model = ours.model(url)
         async with httpx2.AsyncClient(timeout=60) as client:
-            by_hand = floor.converse_streamed if stream else floor.converse
-
-            async def theirs() -> None:
-                await by_hand(client, url)
-
-            mine, other, ratio = await pairs(lambda: ours.converse(model, playing, stream=stream), theirs, runs=RUNS)
-            detail = f"{mine / turns * 1e3:.2f} ms against {other / turns * 1e3:.2f} ms a turn"
-            rows.append(Row(what=f"CPU, {kind}", measured=ratio, budget=1.0, unit="times floor", detail=detail))
+            for wire in ours.WIRES:
+                model = ours.model(url, wire)
+                mine = functools.partial(ours.converse, model, playing, stream=stream)
+                theirs = functools.partial(floor.LOOPS[wire.name][stream], client, url)
+                spent, other, ratio = await pairs(mine, theirs, runs=RUNS)
+                detail = f"{spent / turns * 1e3:.2f} ms against {other / turns * 1e3:.2f} ms a turn"
+                what = f"CPU, {kind}, {wire.name}"
+                rows.append(Row(what=what, measured=ratio, budget=1.0, unit="times floor", detail=detail))
+                await model.provider.transport.close()
+            by_hand = functools.partial(floor.LOOPS["openai-chat"][stream], client, url)
             async for name, converse in peers.installed(url, stream=stream):
-                _, _, ratio = await pairs(converse, theirs, runs=1)
+                _, _, ratio = await pairs(converse, by_hand, runs=1)
                 rows.append(Row(what=f"  {name}, {kind}", measured=ratio, budget=None, unit="times floor"))
-        await model.provider.transport.close()
     return rows
 
 
@@ -101,19 +102,22 @@ async def arguments() -> list[Row]:
 
 
 async def streamed_event() -> list[Row]:
-    """One streamed event: bytes in, events out."""
-    chunk = (
-        b'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m",'
-        b'"choices":[{"index":0,"delta":{"content":"word "},"finish_reason":null}]}\n\n'
-    )
-    splitter, decoder = Splitter("bench"), PROTOCOL.decoder("bench", Identifiers())
+    """One streamed event of each wire: bytes in, events out."""
+    return [_streamed_event(protocol) for protocol in ours.WIRES]
+
+
+def _streamed_event(protocol: Protocol) -> Row:
+    splitter, decoder = Splitter("bench"), protocol.decoder("bench", Identifiers())
+    chunk = protocol.encoder("m").feed(TextDelta("word "))
+    # What comes once, before the first word of a text, is no part of it.
+    *_, chunk = (event + b"\n\n" for event in chunk.split(b"\n\n") if event)
 
     def once() -> None:
         for native in splitter.feed(chunk):
             for _ in decoder.feed(native):
                 pass
 
-    return [Row(what="streamed event, in to out", measured=per_call(once), budget=10.0, unit="µs")]
+    return Row(what=f"streamed event, in to out, {protocol.name}", measured=per_call(once), budget=10.0, unit="µs")
 
 
 async def importing() -> list[Row]:

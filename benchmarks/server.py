@@ -1,7 +1,7 @@
-"""A model endpoint that costs almost nothing: chat completions from bytes that are made beforehand.
+"""A model endpoint that costs almost nothing: answers from bytes that are made beforehand.
 
 It runs as a process of its own, so that only the client's CPU is measured. Which turn is asked for, it counts from
-the assistant messages in the body.
+the assistant messages in the body. Chat completions are written by hand, as its floor is; other wires by our servers.
 """
 
 import asyncio
@@ -9,6 +9,26 @@ import contextlib
 import json
 import socket
 import sys
+from collections.abc import Iterable
+
+from ripieno.canisters import InvocationCanister
+from ripieno.contents import TextualContent
+from ripieno.conversations import Usage
+from ripieno.events import (
+    ArgumentsDelta,
+    ContentSealed,
+    Event,
+    InvocationBegan,
+    InvocationSealed,
+    TextDelta,
+    TurnBegan,
+    TurnEnded,
+)
+from ripieno.jsonvalues import freeze
+from ripieno.processors import Protocol
+from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
+from ripieno.protocols.gemini import PROTOCOL as GEMINI
+from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
 
 CALLS = 4
 
@@ -45,6 +65,11 @@ def whole(turn: int, last: bool) -> bytes:
             "usage": {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120},
         }
     ).encode()
+    return headed(body)
+
+
+def headed(body: bytes) -> bytes:
+    """A whole body with its HTTP head."""
     return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body) + body
 
 
@@ -76,15 +101,48 @@ def streamed(turn: int, last: bool) -> bytes:
         )
         for delta, reason in zip(deltas, reasons, strict=True)
     ]
-    body = "".join(f"data: {chunk}\n\n" for chunk in chunks).encode() + b"data: [DONE]\n\n"
+    return chunked("".join(f"data: {chunk}\n\n" for chunk in chunks).encode() + b"data: [DONE]\n\n")
+
+
+def chunked(body: bytes) -> bytes:
+    """A streamed body with its HTTP head, in pieces of a kilobyte."""
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
     pieces = [body[start : start + 1024] for start in range(0, len(body), 1024)]
     return head + b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
 
 
+def events_of(turn: int, last: bool) -> Iterable[Event]:
+    """The same answer as events: text in words, arguments in pieces of eight characters."""
+    text = f"I look at the files of step {turn}."
+    yield TurnBegan(model="m")
+    yield from (TextDelta(f"{word} ") for word in text.split())
+    yield ContentSealed(TextualContent(text=f"{text} "))
+    for index in range(0 if last else CALLS):
+        sent, identifier, name = arguments(turn, index), f"call_{turn}_{index}", f"read_{index}"
+        yield InvocationBegan(index=index, identifier=identifier, name=name)
+        yield from (ArgumentsDelta(index=index, text=sent[start : start + 8]) for start in range(0, len(sent), 8))
+        invocation = InvocationCanister(identifier=identifier, name=name, arguments=freeze(json.loads(sent)), raw=sent)
+        yield InvocationSealed(index=index, invocation=invocation)
+    yield TurnEnded(finish="stop" if last else "invocations", usage=Usage(input_tokens=100, output_tokens=20))
+
+
+def written(protocol: Protocol, turn: int, last: bool, stream: bool) -> bytes:
+    """An answer over another wire, with its HTTP head."""
+    events = events_of(turn, last)
+    if not stream:
+        return headed(protocol.encode(events, "m"))
+    encoder = protocol.encoder("m")
+    return chunked(b"".join(map(encoder.feed, events)))
+
+
 async def main() -> None:
     """Serves until standard input is closed. The path says how many turns: ``/TURNS/v1/chat/completions``."""
-    answers: dict[tuple[int, bool, bool], bytes] = {}
+    answers: dict[tuple[bytes, int, bool, bool], bytes] = {}
+    others = {
+        path.encode(): protocol
+        for protocol in (RESPONSES, MESSAGES, GEMINI)
+        for path in (protocol.path_for("m", stream=False), protocol.path_for("m", stream=True))
+    }
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
@@ -93,10 +151,15 @@ async def main() -> None:
                 length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
                 turns = int(head.split(b"/")[1])
                 body = await reader.readexactly(length)
-                turn = body.count(b'"assistant"') + 1
-                stream = b'"stream":true' in body or b'"stream": true' in body
-                key = (turn, stream, turn >= turns)
-                if key not in answers:
+                # One wire calls the assistant a model, and says in the path whether to stream.
+                turn = body.count(b'"assistant"') + body.count(b'"role":"model"') + 1
+                path = head.split(b" ")[1].partition(b"/%d" % turns)[2]
+                stream = b'"stream":true' in body or b":stream" in path
+                path = path if path in others else path.removeprefix(b"/v1")
+                key = (path, turn, stream, turn >= turns)
+                if key not in answers and path in others:
+                    answers[key] = written(others[path], turn, turn >= turns, stream)
+                elif key not in answers:
                     answers[key] = (streamed if stream else whole)(turn, turn >= turns)
                 writer.write(answers[key])
                 await writer.drain()

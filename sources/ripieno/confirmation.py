@@ -15,10 +15,11 @@ from frozendict import frozendict
 
 from ripieno import calls
 from ripieno.controls import Rules
-from ripieno.fields import fields_of
+from ripieno.fields import Field, fields_of
 from ripieno.jsonvalues import canonical
 from ripieno.naming import is_wildcard, matches
 from ripieno.policies import HARMLESS, Effect, Policy
+from ripieno.schemas import Schema
 from ripieno.threads import run_in_thread
 
 
@@ -157,6 +158,10 @@ class RulesConfirmer:
         )
 
 
+#: How often a person is asked for one property of what a tool asks.
+_TRIES = 3
+
+
 class TerminalConfirmer:
     """Asks the person at the terminal, one request at a time; no terminal means denied."""
 
@@ -184,24 +189,59 @@ class TerminalConfirmer:
         return Deny(f"The user said no, and adds: {answer}")
 
     async def _inquire(self, request: ConfirmationRequest, question: Question) -> Answer:
-        """Values for the properties of a schema, one by one."""
+        """Values for the properties of a schema, one by one; each is asked for again while it does not fit."""
         prompt = f"\n{visible(request.tool)} asks, in words of its own:\n  {visible(question.text)}\n"
         values: dict[str, Any] = {}
         async with self._turn:
             try:
                 answer = await self._line(f"{prompt}Answer it? [y/N] ")
                 if answer.strip().casefold() not in ("y", "yes"):
-                    return Deny("The user did not answer.")
+                    return _decline("The user did not answer.")
                 for field in fields_of(question.schema):
-                    line = (await self._line(f"  {visible(field.label)}: ")).strip()
+                    line = await self._field(field)
+                    if line is None:
+                        return _decline(f"{field.name} was not answered in {_TRIES} tries.")
                     if line:
                         values[field.name] = field.read(line)
             except (EOFError, OSError):
-                return Deny("Nobody is at the terminal to ask.")
+                return _decline("Nobody is at the terminal to ask.")
+        # Properties can fit one by one, and not together.
+        schema = Schema.of(question.schema, closed=False)
+        for problem in schema.validate(schema.complete(values)):
+            return _decline(f"The answers do not fit: {problem.message}")
         return Edit(values)
 
+    async def _field(self, field: Field) -> str | None:
+        """A line that fits the property, empty where it is left out; None after some that do not fit."""
+        for _ in range(_TRIES):
+            line = (await self._line(f"  {visible(field.label)}: ")).strip()
+            complaint = field.complaint(line)
+            if not complaint:
+                return line
+            _say(f"    {visible(complaint)}")
+        return None
+
     async def _line(self, prompt: str) -> str:
-        return await run_in_thread(self._read, prompt, name="confirmation", patient=False)
+        try:
+            line = await run_in_thread(self._read, prompt, name="confirmation", patient=False)
+        except (EOFError, asyncio.CancelledError):
+            # Nobody has ended the line of the prompt, and what is said next must not stand behind it.
+            _say("")
+            raise
+        if not line.endswith("\n"):
+            _say("")
+        return line
+
+
+def _decline(reason: str) -> Deny:
+    """A question that stays unanswered, which the person is told."""
+    _say(f"Declined: {visible(reason)}")
+    return Deny(reason)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
 
 
 def _read_line(prompt: str) -> str:

@@ -25,6 +25,8 @@ CONFIGURATION_NAME = "ripieno.toml"
 PINS_NAME = "ripieno.lock.toml"
 ENSEMBLES_NAME = "ensembles"
 _VERSION = 1
+#: What decides where a provider's requests go, and with whose key.
+_PLACES = ("base_url", "api_key", "headers", "cloud", "region", "project", "api_version")
 #: Files and folders beneath a project that are looked at; one with more of them cannot be trusted.
 _FILES = 5_000
 
@@ -210,7 +212,7 @@ def _providers(value: Mapping[str, Any], known: frozenset[str], leave: Any) -> f
     kept: dict[str, Any] = {}
     for name, keys in value.items():
         if name in known:
-            taken = [key for key in ("base_url", "api_key", "headers") if key in keys]
+            taken = [key for key in _PLACES if key in keys]
             for key in taken:
                 leave(f"[providers.{name}] {key}", "it belongs to an outer layer's provider")
             kept[name] = frozendict({key: one for key, one in keys.items() if key not in taken})

@@ -10,7 +10,8 @@ from tests.assembly.conftest import Home
 def test_nothing_selected_is_the_minimal_profile(home: Home) -> None:
     gathered = gather(places=home.places)
     assert [one.name for one in gathered.ensembles] == ["io"]
-    assert {"anthropic", "openai", "ollama", "vllm", "openrouter"} <= set(gathered.providers)
+    bundled = {"anthropic", "gemini", "openai", "openai-responses", "ollama", "vllm", "openrouter"}
+    assert bundled <= set(gathered.providers)
     assert gathered.failures == ()
 
 

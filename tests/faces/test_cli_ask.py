@@ -14,12 +14,14 @@ from ripieno.cli import exits
 from ripieno.processors import Protocol
 from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.rehearsal.server import base_url, create_application, serve
+from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
+from ripieno.rehearsal.server import base_url, create_application
 from ripieno.scores import Score
+from ripieno.serving import serve
 from tests.faces.commanding import PATIENCE, Screen, User
 from tests.mechanism.living import living
 
-PROTOCOLS = {"anthropic": MESSAGES, "openai-chat": CHAT}
+PROTOCOLS = {"anthropic": MESSAGES, "openai-chat": CHAT, "openai-responses": RESPONSES}
 READING = """
 [score]
 name = "reading"
@@ -132,7 +134,9 @@ def plays(score: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("served", [score], indirect=True)
 
 
-@pytest.mark.parametrize("served", ["reading openai-chat", "reading anthropic"], indirect=True)
+@pytest.mark.parametrize(
+    "served", ["reading openai-chat", "reading anthropic", "reading openai-responses"], indirect=True
+)
 def test_the_answer_streams_and_notes_stand_beside_it(user: User, served: str) -> None:
     done = user.run("ask", "What is in it?")
     assert (done.returncode, done.stdout) == (0, "I look.\nIt says alpha.\n")
@@ -273,7 +277,7 @@ def test_a_chat_ends_with_its_input(user: User, served: str) -> None:
 
 
 def test_a_chat_survives_an_endpoint_that_fails(user: User) -> None:
-    user.configure('[providers.gone]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/v1"\n')
+    user.configure('[providers.gone]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/v1"\nretries = 0\n')
     done = user.run("chat", "-m", "gone/x", text="Hello\nHello?\n")
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.count("Nothing answers at http://127.0.0.1:9/v1") == 2

@@ -8,6 +8,7 @@ import socket
 import sys
 
 import anthropic
+import google.genai
 import openai
 import pytest
 
@@ -28,15 +29,15 @@ def test_the_demo_plays_over_every_wire_and_quotes_the_real_file(user: User, tmp
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert "scripted" in lines[0]
-    for protocol in ("anthropic", "openai-chat"):
-        assert [line for line in lines if line.startswith(f"=== {protocol}, at http://127.0.0.1:")]
+    wires = [line[4:].partition(", at http://127.0.0.1:")[0] for line in lines if line.startswith("=== ")]
+    assert {"anthropic", "gemini", "openai-chat", "openai-responses"} <= set(wires)
     assert done.stdout.count("6 tools of 3 ensembles (io, clock, count)") == 1
-    assert done.stdout.count("> clock.tell_time ") == 2
-    assert done.stdout.count("> count.count_lines ") == 2
-    assert done.stdout.count("> io.write_file ") == 2
-    assert done.stdout.count("1 failed, and was mended.") == 2
+    assert done.stdout.count("> clock.tell_time ") == len(wires)
+    assert done.stdout.count("> count.count_lines ") == len(wires)
+    assert done.stdout.count("> io.write_file ") == len(wires)
+    assert done.stdout.count("1 failed, and was mended.") == len(wires)
     early = [line for line in lines if "Started early" in line]
-    assert len(early) == 2
+    assert len(early) == len(wires)
     assert all(
         "io.read_file, clock.tell_time, count.count_lines" in line and "write_file" not in line for line in early
     )
@@ -47,6 +48,17 @@ def test_the_demo_plays_over_every_wire_and_quotes_the_real_file(user: User, tmp
     # Nothing stays behind, in the workspace neither.
     assert list(rooms.iterdir()) == []
     assert list(user.workspace.iterdir()) == []
+
+
+def test_the_demo_plays_over_one_wire(user: User) -> None:
+    done = user.run("demo", "--protocol", "openai-responses")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line.partition(",")[0] for line in done.stdout.splitlines() if line.startswith("===")] == [
+        "=== openai-responses"
+    ]
+    absent = user.run("demo", "--protocol", "openai-response")
+    assert absent.returncode == exits.INPUT
+    assert "Did you mean 'openai-responses'?" in absent.stderr
 
 
 def test_the_demo_can_be_interrupted(user: User, tmp_path: pathlib.Path) -> None:
@@ -66,8 +78,10 @@ def test_the_demo_can_be_interrupted(user: User, tmp_path: pathlib.Path) -> None
 def test_official_clients_talk_to_a_rehearsal(user: User) -> None:
     (user.workspace / "mine.toml").write_text(SCORE)
     with user.rehearse("./mine.toml") as urls:
-        assert set(urls) == {"anthropic", "openai-chat"}
-        assert urls["openai-chat"] == urls["anthropic"] + "/v1"
+        assert set(urls) >= {"anthropic", "gemini", "openai-chat", "openai-responses"}
+        assert urls["openai-chat"] == urls["openai-responses"] == urls["anthropic"] + "/v1"
+        with openai.OpenAI(base_url=urls["openai-responses"], api_key="none", max_retries=0) as responses:
+            assert responses.responses.create(model="any", input="Hello").output_text == "Hello from the score."
         with openai.OpenAI(base_url=urls["openai-chat"], api_key="none", max_retries=0) as chat:
             completion = chat.chat.completions.create(model="any", messages=[{"role": "user", "content": "Hello"}])
             assert completion.choices[0].message.content == "Hello from the score."
@@ -97,6 +111,9 @@ def test_the_environment_that_a_rehearsal_prints_is_enough(user: User, monkeypat
                 model="any", max_tokens=99, messages=[{"role": "user", "content": "Hello"}]
             )
             assert message.content[0].type == "text"
+        gemini = google.genai.Client()
+        assert gemini.models.generate_content(model="any", contents="Hello").text == "Hello from the score."
+        gemini.close()
         # The table that it prints is a configuration.
         user.configure(text[text.index("  [providers.rehearsed]") :])
         asked = user.run("ask", "-m", "rehearsed/mine", "Hello")

@@ -133,11 +133,11 @@ def acts(watched: dict[str, str]) -> list[str]:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_nothing_acts(user: User, folder: pathlib.Path, watched: dict[str, str], command: str) -> None:
     before = sorted(folder.rglob("*"))
-    done = user.run(*command.split(), OPENAI_API_KEY="secret", **watched)
+    done = user.run(*command.split(), OPENAI_API_KEY="sk-hostile", **watched)
     assert acts(watched) == []
     assert sorted(folder.rglob("*")) == before
     assert done.returncode == COMMANDS[command], done.stderr
-    assert "secret" not in done.stdout + done.stderr
+    assert "sk-hostile" not in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -193,6 +193,7 @@ def test_json_says_everything(bring: Call, user: User) -> None:
             }
         ],
         "refused": [{"server": "two", "reason": "it has neither command nor url (nor httpUrl, nor serverUrl)."}],
+        "there": [],
     }
 
 
@@ -212,6 +213,10 @@ def test_what_is_there_stays_unless_forced(bring: Call, user: User) -> None:
     assert "--force" in again.err
     assert read(user, "one")["connection"]["command"] == ["first"]
     assert read(user, "two")["connection"]["command"] == ["two"]
+    assert again.err == "1 is there already: one; --force replaces them.\n"
+    third = bring({"one": {"command": "x"}, "two": {"command": "x"}, "bad": {}}, "--format", "json")
+    assert [line.partition(":")[0] for line in third.err.splitlines()] == ["Refused 'bad'", "2 are there already"]
+    assert (json.loads(third.out)["there"], third.code) == (["one", "two"], exits.INPUT)
     assert bring({"one": {"command": "third"}}, "--force").code == 0
     assert read(user, "one")["connection"]["command"] == ["third"]
 
@@ -230,6 +235,22 @@ def test_names(bring: Call, user: User) -> None:
     names = sorted(path.stem for path in (user.configuration / "ensembles").iterdir())
     assert names == ["a-b", "a-b-2", "mcp-7z", "my-io", "server"]
     assert "a bundled ensemble has it" in done.out
+    assert read(user, "my-io")["ensemble"]["description"] == "Tools of the MCP server io"
+
+
+def test_a_second_import_finds_the_names_of_the_first(bring: Call, user: User) -> None:
+    servers = {"a b": {"command": "first"}, "a-b": {"command": "second"}}
+    assert bring(servers).code == 0
+    assert bring(servers).err == "2 are there already: a-b, a-b-2; --force replaces them.\n"
+
+
+def test_timeouts_say_what_they_are_about(bring: Call, user: User) -> None:
+    assert bring({"slow": {"command": "x", "timeout": 60000}, "quick": {"command": "x", "timeout": 5}}).code == 0
+    slow, quick = ((user.configuration / "ensembles" / f"{name}.toml").read_text() for name in ("slow", "quick"))
+    assert "# Seconds that a call of a tool may take.\ntimeout = 60\n" in slow
+    started = "# Seconds in which the server must have started and told its tools"
+    assert f"{started}: 28 is the most, whatever a call may take.\ntimeout = 28\n" in slow
+    assert f"{started}.\ntimeout = 5\n" in quick
 
 
 def test_a_configuration_that_names_what_plays_is_told_of(bring: Call, user: User) -> None:
@@ -420,7 +441,8 @@ def test_no_secret_is_written_or_shown(
             outcome = json.loads(done.out)
             refused = len(outcome["refused"])
             said += strings(outcome)
-        assert done.code == (exits.INPUT if refused or "Refused" in done.err else 0)
+        kept_out = refused or "Refused" in done.err or "there already" in done.err
+        assert done.code == (exits.INPUT if kept_out else 0)
     assert refused == 0
     for path in (tmp_path / "into").iterdir():
         said += [path.read_text(), *strings(tomllib.loads(path.read_text()))]

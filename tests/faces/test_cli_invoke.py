@@ -131,6 +131,46 @@ def test_json_is_the_object_of_the_specification(call: Call, user: User) -> None
     assert (bad["success"], bad["error"]["type"], bad["recoverable"]) == (False, "ResourceError", True)
 
 
+OPEN = """
+[ensemble]
+name = "open"
+[[invokers]]
+name = "convert"
+description = "Converts."
+effect = "read"
+[invokers.invocable]
+origin = "command"
+argv = ["echo", "{timezone}"]
+[invokers.arguments]
+type = "object"
+required = ["timezone"]
+properties = { timezone = { type = "string" } }
+additionalProperties = true
+"""
+
+
+def test_an_argument_that_nobody_knows_is_named(call: Call, user: User) -> None:
+    user.ensemble("open", OPEN)
+    lacking = call("invoke", "open.convert", "zone=3")
+    assert lacking.code == exits.REFUSED
+    assert "Error: zone is unknown. Did you mean timezone?" in lacking.err.splitlines()
+    besides = call("invoke", "open.convert", "timezone=a", "timezones=3", "extra=1")
+    assert (besides.code, besides.out) == (0, "a\n")
+    assert besides.err == "Warning: timezones is unknown. Did you mean timezone?\n"
+    closed = call("invoke", "io.read_file", "path=a", "pathh=3")
+    assert closed.err.count("pathh") == 1
+
+
+def test_json_has_what_is_structured(call: Call, user: User) -> None:
+    text = OPEN.replace('["echo", "{timezone}"]', '["echo"]').replace('"command"', '"python"')
+    file = user.ensemble("open", text.replace('argv = ["echo"]', 'function = "./open.py:convert"'))
+    (file.parent / "open.py").write_text("def convert(context, arguments):\n    return {'hour': 3}\n")
+    done = json.loads(call("invoke", "open.convert", "timezone=a", "--format", "json").out)
+    assert (done["structured"], done["output"]) == ({"hour": 3}, '{"hour":3}')
+    (user.workspace / "a.txt").write_text('{"no": "structure"}')
+    assert "structured" not in json.loads(call("invoke", "io.read_file", "path=a.txt", "--format", "json").out)
+
+
 def test_arguments_may_come_as_json(user: User) -> None:
     (user.workspace / "a.txt").write_text("one")
     given = json.dumps({"path": "a.txt"})

@@ -23,7 +23,7 @@ LABELS = [
     "[text/plain, 1 byte]",
     "[application/pdf, at https://example.org/papers/one.pdf]",
 ]
-ADVICE = "What is no text, --format json prints in full, as base64."
+ADVICE = "What is no text, --format json prints in full, as base64; --output DIR saves it as files."
 CALL = ("invoke", "band.everything", "--yes")
 
 
@@ -51,6 +51,24 @@ def test_json_has_every_content(user: User) -> None:
     assert base64.b64decode(mapping["content"][1]["data"]) == b"\x89PNG"
     assert mapping["content"][-1]["url"] == "https://example.org/papers/one.pdf"
     assert "--format json" not in done.stderr
+
+
+def test_what_is_no_text_is_saved_as_files(user: User) -> None:
+    play_band(user)
+    assert user.run(*CALL, "--output", "saved/here").returncode == 0
+    done = user.run(*CALL, "--output", "saved/here")
+    assert (done.returncode, ADVICE in done.stderr) == (0, False)
+    saved = [line for line in done.stderr.splitlines() if "aved: " in line]
+    assert saved == [
+        "Saved: saved/here/2-image-2.png",
+        "Saved: saved/here/3-sound-2.wav",
+        "Saved: saved/here/4-document-2.pdf",
+        "Saved: saved/here/5-document-2.md",
+        "Saved: saved/here/6-document-2.txt",
+        "Not saved: document 7 is at https://example.org/papers/one.pdf",
+    ]
+    folder = user.workspace / "saved" / "here"
+    assert (folder / "2-image.png").read_bytes() == (folder / "2-image-2.png").read_bytes() == b"\x89PNG"
 
 
 def line(*content: Content) -> str:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import jsonschema
 import pytest
@@ -177,3 +178,19 @@ def test_schemas_are_schemas(call: Call, kind: str) -> None:
     done = call("schema", kind)
     assert done.code == 0
     jsonschema.Draft202012Validator.check_schema(json.loads(done.out))
+
+
+@pytest.mark.parametrize(
+    ("connection", "fits"),
+    [
+        ({"origin": "mcp", "command": ["a"], "timeout": 5}, True),
+        ({"origin": "mcp", "comand": ["a"]}, False),
+        ({"origin": "mcp", "timeout": 60}, False),
+        ({"origin": "python", "factory": "a.b:c"}, True),
+        ({"origin": "python", "command": ["a"]}, False),
+        ({"origin": "of a plugin", "anything": 1}, True),
+    ],
+)
+def test_the_schema_of_an_ensemble_knows_the_keys_of_a_connection(call: Call, connection: Any, fits: bool) -> None:
+    whole: Any = jsonschema.Draft202012Validator(json.loads(call("schema", "ensemble").out))
+    assert whole.is_valid({"ensemble": {"name": "a"}, "connection": connection}) is fits

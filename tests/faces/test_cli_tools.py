@@ -92,6 +92,7 @@ def test_presets_are_named_and_not_shown(call: Call, user: User) -> None:
     [
         ("anthropic", anthropic.types.ToolParam),
         ("openai-chat", openai.types.chat.ChatCompletionToolParam),
+        ("openai-responses", openai.types.responses.FunctionToolParam),
     ],
 )
 def test_what_is_sent_has_the_types_of_the_sdks(call: Call, protocol: str, type_: Any) -> None:

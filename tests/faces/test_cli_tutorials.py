@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from ripieno.origins.mcp.settings import CONNECTION
 from tests.faces.commanding import ROOT, User
 from tests.faces.conftest import Done
 
 Call = Callable[..., Done]
 
-TUTORIAL = (ROOT / "documentation" / "tutorials" / "write-a-tool.rst").read_text(encoding="utf-8")
+TUTORIALS = ROOT / "documentation" / "tutorials"
+TUTORIAL = (TUTORIALS / "write-a-tool.rst").read_text(encoding="utf-8")
+CONNECTING = (TUTORIALS / "connect-mcp.rst").read_text(encoding="utf-8")
 BLOCK = re.compile(r"\.\. code-block:: (\w+)\n\n((?:    .*\n|\n)+)")
 
 
@@ -32,7 +35,9 @@ def written(user: User) -> User:
     return user
 
 
-def test_there_is_nothing_to_warn_of(call: Call, written: User) -> None:
+def test_there_is_nothing_to_warn_of(call: Call, written: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in re.findall(r"\{env:(\w+)\}", TUTORIAL):
+        monkeypatch.setenv(name, "set")
     done = call("check", "--strict")
     assert (done.code, done.out) == (0, "Checked 4 ensembles: 0 errors, 0 warnings.\n")
 
@@ -51,3 +56,24 @@ def test_the_mistake_that_is_shown_is_said_so(call: Call, written: User) -> None
     file.write_text(file.read_text().replace("effect", "efect"))
     (shown,) = (block for block in blocks("text") if "efect" in block)
     assert shown.replace("ensembles/words.toml", str(file)) in call("check").out
+
+
+def test_the_first_server_needs_nothing_but_its_package(call: Call, user: User) -> None:
+    text = next(textwrap.dedent(match[2]) for match in BLOCK.finditer(CONNECTING) if match[1] == "toml")
+    assert "env:" not in text
+    user.ensemble("time", text)
+    done = call("check", "--no-import")
+    assert (done.code, done.out) == (0, "Checked 2 ensembles: 0 errors, 0 warnings.\n")
+    assert "~/.config/ripieno/ensembles/time.toml" in CONNECTING
+    assert "ripieno invoke time.get_current_time timezone=Europe/Vienna" in CONNECTING
+
+
+def test_every_key_of_a_connection_is_in_the_tutorial() -> None:
+    told = re.findall(r"^``(\w+)``$", CONNECTING.partition("The keys of")[2].partition("Two timeouts")[0], re.MULTILINE)
+    assert told == ["origin", *CONNECTION.known]
+
+
+@pytest.mark.parametrize("name", ["connect-mcp", "import-mcp", "pin-servers", "serve-mcp"])
+def test_the_readme_leads_to_every_tutorial_about_mcp(name: str) -> None:
+    assert (TUTORIALS / f"{name}.rst").exists()
+    assert f"``{name}.rst``" in (ROOT / "README.rst").read_text(encoding="utf-8")

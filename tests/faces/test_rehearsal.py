@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import signal
 import sys
 import zoneinfo
@@ -26,15 +27,17 @@ from ripieno.exceptions import InputError
 from ripieno.gathering import Places
 from ripieno.processors import Protocol
 from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
+from ripieno.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.rehearsal import clock
-from ripieno.rehearsal.server import BODY_BYTES, base_url, create_application, serve
+from ripieno.rehearsal.server import BODY_BYTES, base_url, create_application
 from ripieno.scores import Score
+from ripieno.serving import serve
 from ripieno.testing import call, turn
 
 ROOT = pathlib.Path(__file__).parents[2]
 DATA = ROOT / "data"
-PROTOCOLS = (MESSAGES, CHAT)
+PROTOCOLS = (MESSAGES, CHAT, GEMINI)
 
 SCORE = Score.of_turns(
     [
@@ -164,8 +167,8 @@ async def test_errors_come_in_the_wires_own_form() -> None:
         (b"", 400, "not strict JSON"),
         (b"[1]", 400, "not a JSON object"),
         (b'{"model": "m", "model": "m"}', 400, "not strict JSON"),
-        (b'{"model": "m"}', 400, "no messages"),
-        (b'{"messages": []}', 400, "no model"),
+        (b'{"model": "m"}', 400, "no messages|no contents"),
+        (b'{"messages": []}', 400, "no model|no contents"),
         (b'"' + b"x" * BODY_BYTES + b'"', 413, "larger than"),
     ],
     ids=["nothing", "a list", "a key twice", "no messages", "no model", "too large"],
@@ -177,9 +180,9 @@ async def test_bad_requests_are_refused(protocol: Protocol, body: bytes, status:
 
     async with serve(create_application(SCORE, PROTOCOLS)) as url, httpx2.AsyncClient() as client:
         for content in (body, pieces()):
-            answer = await client.post(url + protocol.routes[0], content=content)
+            answer = await client.post(target(url, protocol), content=content)
             assert (answer.status_code, answer.headers["content-type"]) == (status, "application/json")
-            assert expected in answer.json()["error"]["message"]
+            assert re.search(expected, answer.json()["error"]["message"])
 
 
 async def test_an_unknown_path_lists_the_routes() -> None:
@@ -191,7 +194,9 @@ async def test_an_unknown_path_lists_the_routes() -> None:
         ):
             assert answer.status_code == status
             message = answer.json()["error"]["message"]
-            assert "POST /v1/messages (anthropic), POST /v1/chat/completions (openai-chat), GET /v1/models" in message
+            assert "POST /v1/messages (anthropic), POST /v1/chat/completions (openai-chat), " in message
+            assert "POST /v1beta/models/{model:path}:{method} (gemini), " in message
+            assert message.endswith(", GET /v1/models.")
 
 
 def test_two_protocols_at_one_route_are_refused() -> None:
@@ -232,14 +237,21 @@ class Watched:
 
 
 def streaming(protocol: Protocol) -> dict[str, Any]:
+    if protocol is GEMINI:
+        return {"contents": [{"role": "user", "parts": [{"text": "x"}]}]}
     return {"model": "m", "stream": True, "messages": [{"role": "user", "content": "x"}], "max_tokens": 9}
+
+
+def target(url: str, protocol: Protocol, *, stream: bool = False) -> str:
+    """Where a client of a protocol posts to a server of ours."""
+    return base_url(url, protocol) + protocol.path_for("m", stream=stream)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.name)
 async def test_a_client_that_leaves_ends_the_stream(protocol: Protocol) -> None:
     watched = Watched(create_application(SLOW, PROTOCOLS))
     async with serve(watched) as url, httpx2.AsyncClient() as client:
-        async with client.stream("POST", url + protocol.routes[0], json=streaming(protocol)) as answer:
+        async with client.stream("POST", target(url, protocol, stream=True), json=streaming(protocol)) as answer:
             async for data in answer.aiter_bytes():
                 assert data
                 break

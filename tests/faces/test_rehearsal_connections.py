@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import httpx2
 
 from ripieno.protocols.openai_chat import PROTOCOL
-from ripieno.rehearsal.server import create_application, serve
+from ripieno.rehearsal.server import create_application
 from ripieno.scores import Score
+from ripieno.serving import serve
 from ripieno.testing import turn
 
 

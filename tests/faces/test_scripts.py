@@ -29,9 +29,10 @@ from ripieno.exceptions import (
 )
 from ripieno.policies import Policy
 from ripieno.protocols.openai_chat import PROTOCOL
-from ripieno.rehearsal.server import base_url, create_application, serve
+from ripieno.rehearsal.server import base_url, create_application
 from ripieno.schemas import Schema
 from ripieno.scores import Score
+from ripieno.serving import serve
 from ripieno.testing import call, turn
 from tests.faces.commanding import PATIENCE, User
 

@@ -9,8 +9,9 @@ import pytest
 import ripieno
 from ripieno.gathering import Places
 from ripieno.protocols.openai_chat import PROTOCOL
-from ripieno.rehearsal.server import base_url, create_application, serve
+from ripieno.rehearsal.server import base_url, create_application
 from ripieno.scores import Score
+from ripieno.serving import serve
 from ripieno.testing import call, turn
 
 SCORE = Score.of_turns(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from ripieno.assembly import Assembly
 from ripieno.cli.running import say
 from ripieno.cli.settings import Settings
+from ripieno.cli.waiting import telling
 from ripieno.confirmation import Confirmer
 from ripieno.events import Alert
 from ripieno.exceptions import NameAbsence, Problem
@@ -92,11 +93,19 @@ def absence(gathered: Gathered, name: str) -> str:
     return f"It was left out: {reasons[0]}." if reasons else ""
 
 
+class _Assembly(Assembly):
+    """Tells whoever waits for it at a terminal what it waits for."""
+
+    async def __aenter__(self) -> Assembly:
+        async with telling(lambda: self.connecting):
+            return await super().__aenter__()
+
+
 def make_assembly(
     gathered: Gathered, *, confirmer: Confirmer | None = None, alert: Callable[[Alert], None] | None = None
 ) -> Assembly:
     """The assembly, to be entered; alerts are said on standard error unless somebody else wants them."""
-    return Assembly(gathered, confirmer=confirmer, alert=say_alert if alert is None else alert)
+    return _Assembly(gathered, confirmer=confirmer, alert=say_alert if alert is None else alert)
 
 
 def say_alert(alert: Alert) -> None:

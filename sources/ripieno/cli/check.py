@@ -8,14 +8,24 @@ from collections.abc import Iterable, Iterator, Sequence
 import click
 
 from ripieno.cli import exits
-from ripieno.cli.assembling import gather_layers, left_out_lines, left_out_mappings, project_of, project_warnings
+from ripieno.cli.assembling import (
+    gather_layers,
+    left_out_lines,
+    left_out_mappings,
+    make_assembly,
+    project_of,
+    project_warnings,
+    say_alert,
+)
 from ripieno.cli.auditing import audit, find_replaced
 from ripieno.cli.linting import lint
+from ripieno.cli.losing import find_losses
 from ripieno.cli.programs import find_missing_programs
 from ripieno.cli.resolving import resolve_functions
 from ripieno.cli.running import say
 from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
 from ripieno.cli.tables import print_json
+from ripieno.cli.variables import find_absent_variables
 from ripieno.descriptors import FILES, EnsembleDescriptor, Problems, read_profile, read_provider
 from ripieno.discovery import Registry
 from ripieno.ensembles import Origin
@@ -100,6 +110,8 @@ def _examine_gathered(gathered: Gathered, importing: bool, files: Iterable[str] 
     known = tuple(gathered.known.values())
     found = [*_problems_of(gathered.failures), *gathered.warnings]
     found += [*_examine(known, gathered.registry, importing), *audit(gathered, (*gathered.files, *files))]
+    found += locate(find_losses(gathered))
+    found += _find_absent_variables(gathered, known)
     return Findings(problems=_sorted(found), ensembles=len(known))
 
 
@@ -152,7 +164,13 @@ def _check_paths(settings: Settings, paths: Sequence[pathlib.Path], *, importing
     known = tuple(loaded.ensembles.values())
     found += [*loaded.problems, *_examine(known, beneath.registry, importing)]
     found += locate(find_replaced(beneath, known))
+    found += _find_absent_variables(beneath, known)
     return Findings(problems=_sorted(found), ensembles=len(known) + count)
+
+
+def _find_absent_variables(gathered: Gathered, descriptors: Iterable[EnsembleDescriptor]) -> Sequence[Problem]:
+    """Which variables are there is a matter of the whole configuration, whoever names them."""
+    return find_absent_variables(descriptors, make_assembly(gathered, alert=say_alert).surroundings)
 
 
 def _meant(path: pathlib.Path, gathered: Gathered, problems: Sequence[Problem]) -> Iterator[Problem]:

@@ -24,8 +24,9 @@ from ripieno.events import Event, ExecutionBegan, ResultReady, TurnBegan
 from ripieno.exceptions import RipienoError, UsageError
 from ripieno.gathering import Places, gather
 from ripieno.processors import Protocol
-from ripieno.rehearsal.server import base_url, create_application, serve
+from ripieno.rehearsal.server import base_url, create_application
 from ripieno.scores import Score
+from ripieno.serving import serve
 from ripieno.showing import Renderer
 from ripieno.toolset import DATA
 
@@ -42,9 +43,10 @@ provider in that provider's own form.
 
 
 @click.command()
+@click.option("--protocol", metavar="P", help="Only over this wire format; over each by default.")
 @common
 @pass_settings
-def demo(settings: Settings) -> None:
+def demo(settings: Settings, protocol: str | None) -> None:
     """Watch a scripted model call real tools over real wires; no key needed.
 
     The model's words come from a score. Its requests travel over real HTTP in each provider's own format, the
@@ -67,20 +69,26 @@ def demo(settings: Settings) -> None:
         # What the user has configured must not change what is played.
         places = Places(configuration=folder / "configuration", state=folder / "state")
         with _own_python(folder):
-            quoted = run_async(_play(score, folder, places))
+            quoted = run_async(_play(score, folder, places, protocol))
     _print_end(score, quoted)
     raise click.exceptions.Exit(exits.GOOD if quoted is not None else exits.REFUSED)
 
 
-async def _play(score: Score, folder: pathlib.Path, places: Places) -> tuple[str, ...] | None:
-    """Plays the score over each protocol; the first lines of the file that it read, or None when it did not."""
+async def _play(score: Score, folder: pathlib.Path, places: Places, only: str | None) -> tuple[str, ...] | None:
+    """Plays the score over each protocol, or one; the first lines of the file that it read, or None when it did not."""
     registry = gather(places=places).registry
-    protocols: list[Protocol] = [registry.resolve("protocols", name) for name in sorted(registry.protocols)]
+    wanted = sorted(registry.protocols) if only is None else [only]
+    protocols: list[Protocol] = [registry.resolve("protocols", name) for name in wanted]
     workspace = folder / "workspace"
     workspace.mkdir()
     (workspace / _FILE).write_text(_readme(), encoding="utf-8")
-    async with serve(create_application(score, protocols)) as url:
-        configuration = _configuration({protocol.name: base_url(url, protocol) for protocol in protocols})
+    # One that has no wire of its own is carried by another; which one is all the same.
+    known: list[Protocol] = [registry.resolve("protocols", name) for name in sorted(registry.protocols)]
+    carrier = next(protocol for protocol in known if protocol.routes)
+    served = dict.fromkeys(protocol if protocol.routes else carrier for protocol in protocols)
+    async with serve(create_application(score, served)) as url:
+        urls = {protocol.name: base_url(url, protocol if protocol.routes else carrier) for protocol in protocols}
+        configuration = _configuration(urls, carrier.name)
         began = time.perf_counter()
         async with assemble(configuration, workspace=workspace, places=places) as assembly:
             count = sum(len(ensemble.invokers) for ensemble in assembly.ensembles)
@@ -91,7 +99,7 @@ async def _play(score: Score, folder: pathlib.Path, places: Places) -> tuple[str
                 print(f"Left out, since it is optional: {absence.name}. {reason}.")
             quoted: tuple[str, ...] | None = None
             for protocol in protocols:
-                print(f"\n=== {protocol.name}, at {base_url(url, protocol)}")
+                print(f"\n=== {protocol.name}, at {urls[protocol.name]}")
                 conversation = await _converse(score, assembly, f"rehearsed-{protocol.name}/{score.name}")
                 quoted = _quoted(workspace, conversation)
                 if quoted is None:
@@ -102,11 +110,13 @@ async def _play(score: Score, folder: pathlib.Path, places: Places) -> tuple[str
             return quoted
 
 
-def _configuration(urls: Mapping[str, str]) -> dict[str, Any]:
+def _configuration(urls: Mapping[str, str], carrier: str) -> dict[str, Any]:
     """What the demo plays, with a provider for each protocol at its URL."""
     return {
         "ensembles": {"paths": [str(DATA / "demo" / "ensembles")], "enabled": ["io", "clock", "count", "attic"]},
-        "providers": {f"rehearsed-{name}": {"protocol": name, "base_url": url} for name, url in urls.items()},
+        "providers": {
+            f"rehearsed-{name}": {"protocol": name, "base_url": url, "carrier": carrier} for name, url in urls.items()
+        },
         # One tool is approved, by its name; everything else that writes would ask.
         "confirmation": {"approve": ["io.write_file"]},
     }

@@ -2,7 +2,7 @@
 
 import dataclasses
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ripieno.canisters import ResultCanister
 from ripieno.cli.auditing import exposed_names
@@ -10,20 +10,25 @@ from ripieno.cli.blaming import place_of_error
 from ripieno.cli.resolving import resolve_functions
 from ripieno.confirmation import Confirmer, RulesConfirmer, Verdict, judge
 from ripieno.controls import Rules
+from ripieno.descriptors.tables import is_table
 from ripieno.ensembles import Invoker
 from ripieno.exceptions import InputError, nearest
 from ripieno.gathering import Gathered, Places, prefix_of
 from ripieno.naming import unprefixed
 from ripieno.owning import reason
 
+#: Keywords under which a schema may name arguments beside its properties.
+_PARTS = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "patternProperties"})
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Called:
-    """What became of a call. ``bug`` is what the tool raised and did not mean to say."""
+    """What became of a call. ``bug`` is what the tool raised and did not mean to say; ``remarks`` are for people."""
 
     result: ResultCanister
     invoker: Invoker
     bug: BaseException | None = None
+    remarks: tuple[str, ...] = ()
 
 
 def explain(called: Called, gathered: Gathered, confirmer: Confirmer, *, debug: bool) -> str:
@@ -36,6 +41,31 @@ def explain(called: Called, gathered: Gathered, confirmer: Confirmer, *, debug: 
     if fault.category == "denied":
         return _explain_denial(called.invoker, gathered.configuration.confirmation, confirmer)
     return fault.text()
+
+
+def unknown_arguments(arguments: Mapping[str, object], called: Called) -> tuple[str, ...]:
+    """A line for each argument that the schema of the tool does not name, unless the result tells of it already."""
+    schema = called.invoker.arguments_schema
+    properties = schema.get("properties")
+    known: Sequence[str] = tuple(properties) if is_table(properties) else ()
+    if not _PARTS.isdisjoint(schema):
+        # Parts of a schema may name more than its root does.
+        return ()
+    fault = called.result.error
+    said = "" if fault is None else fault.text()
+    others = schema.get("additionalProperties")
+    lines: list[str] = []
+    for name in arguments:
+        if name in known or f"`{name}`" in said:
+            continue
+        near = nearest(name, known, 1)
+        if not near and others is not None and others is not False:
+            # The tool takes others on purpose, and this one looks like no slip.
+            continue
+        advice = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known) or 'none'}."
+        kind = "Error" if fault is not None and fault.category == "validation" else "Warning"
+        lines.append(f"{kind}: {name} is unknown. {advice}")
+    return tuple(lines)
 
 
 def _explain_bug(bug: BaseException, invoker: Invoker, gathered: Gathered, *, debug: bool) -> str:
@@ -77,7 +107,7 @@ def _can_be_approved(identity: str, invoker: Invoker, rules: Rules) -> bool:
     return approving.action == "run"
 
 
-def suggest_tool(text: str, pairs: Sequence[str], gathered: Gathered) -> InputError:
+def suggest_tool(text: str, pairs: Sequence[str], gathered: Gathered, *, command: str = "invoke") -> InputError:
     """The error for a tool that was named without its ensemble, with the command that was probably meant."""
     names: dict[str, str] = {}
     for descriptor in gathered.ensembles:
@@ -90,7 +120,7 @@ def suggest_tool(text: str, pairs: Sequence[str], gathered: Gathered) -> InputEr
     if text in gathered.known:
         advice = f"{text!r} is an ensemble; its tools: ripieno tools --ensemble {text}"
     elif near := ([text] if text in names else nearest(text, names)):
-        commands = dict.fromkeys(shlex.join(["ripieno", "invoke", names[one], *pairs]) for one in near)
+        commands = dict.fromkeys(shlex.join(["ripieno", command, names[one], *pairs]) for one in near)
         advice = f"Did you mean: {' or '.join(commands)}"
     else:
         advice = "Its full name stands under TOOL in: ripieno tools"

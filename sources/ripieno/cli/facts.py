@@ -8,11 +8,14 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
-from ripieno.cli.assembling import absence, left_out_mappings
+from ripieno.cli.assembling import absence, left_out_mappings, make_assembly, say_alert
 from ripieno.cli.group import version
 from ripieno.cli.models import variables_of
+from ripieno.cli.pinning import pin_facts
 from ripieno.cli.trials import Trial
+from ripieno.cli.variables import absent_variables
 from ripieno.discovery import PluginStatus
+from ripieno.ensembles import Surroundings
 from ripieno.gathering import Gathered, Places
 from ripieno.trust import Project, TrustStore
 
@@ -22,6 +25,7 @@ def collect_facts(gathered: Gathered, project: Project | None, trials: Mapping[s
     places = Places.of_user()
     failures = [str(failure) for failure in gathered.failures]
     failures += [f"Ensemble {name!r}: {one.reason}" for name, one in trials.items() if one.fatal]
+    surroundings = make_assembly(gathered, alert=say_alert).surroundings
     return {
         "versions": _versions(),
         "places": {
@@ -34,7 +38,7 @@ def collect_facts(gathered: Gathered, project: Project | None, trials: Mapping[s
         "project": _project(project, places),
         "plugins": [_plugin(one) for one in gathered.registry.plugins],
         "providers": [_provider(name, gathered) for name in gathered.providers],
-        "ensembles": [_ensemble(name, gathered, trials) for name in _names(gathered)],
+        "ensembles": [_ensemble(name, gathered, trials, surroundings) for name in _names(gathered)],
         "agents": sorted(gathered.configuration.agents),
         "left_out": left_out_mappings(gathered),
         "replaced": [
@@ -131,7 +135,7 @@ def _names(gathered: Gathered) -> list[str]:
     return [*playing, *sorted(name for name in gathered.known if name not in playing)]
 
 
-def _ensemble(name: str, gathered: Gathered, trials: Mapping[str, Trial]) -> dict[str, Any]:
+def _ensemble(name: str, gathered: Gathered, trials: Mapping[str, Trial], surroundings: Surroundings) -> dict[str, Any]:
     descriptor = gathered.known[name]
     selected = any(one.name == name for one in gathered.ensembles)
     trial = trials.get(name)
@@ -143,8 +147,12 @@ def _ensemble(name: str, gathered: Gathered, trials: Mapping[str, Trial]) -> dic
         "file": descriptor.file,
         "plays": plays,
         "reason": reason,
+        "failed": selected and not plays,
+        "required": descriptor.required,
         "tools": None if trial is None else len(trial.names),
         "alerts": [] if trial is None else list(trial.alerts),
         "seconds": None if trial is None or trial.seconds is None else round(trial.seconds, 3),
         "connection": None if trial is None or not trial.facts else dict(trial.facts),
+        "absent_variables": absent_variables(descriptor, surroundings) if selected else [],
+        "pins": pin_facts(descriptor, gathered.pins, starts=trial is None or plays) if selected else None,
     }

@@ -1,5 +1,8 @@
 """``ripieno invoke``: one call of one tool, through the same pipeline as a model's calls."""
 
+import contextlib
+import dataclasses
+import pathlib
 import sys
 import traceback
 from collections.abc import Sequence
@@ -11,8 +14,9 @@ from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.cli import exits
 from ripieno.cli.arguments import read_object, read_pairs
 from ripieno.cli.assembling import gather_layers, make_assembly, only, require_ensembles, say_alert
-from ripieno.cli.explaining import Called, explain, suggest_tool
+from ripieno.cli.explaining import Called, explain, suggest_tool, unknown_arguments
 from ripieno.cli.running import run_async, say
+from ripieno.cli.saving import save
 from ripieno.cli.settings import Settings, common, pass_settings
 from ripieno.cli.tables import print_json
 from ripieno.cli.terminal import Terminal, make_confirmer
@@ -20,13 +24,16 @@ from ripieno.confirmation import Confirmer
 from ripieno.contents import TextualContent
 from ripieno.ensembles import Invoker
 from ripieno.events import Alert, Event, ExecutionProgress
+from ripieno.exceptions import JsonInvalidity
 from ripieno.execution import Circumstances, Execution, Prepared
 from ripieno.gathering import Gathered
-from ripieno.jsonvalues import freeze
+from ripieno.jsonvalues import freeze, parse
 from ripieno.naming import split
 from ripieno.offers import Offer
 from ripieno.serialization import serialize
 from ripieno.showing import Renderer, clean, label
+
+_JSON = "application/json"
 
 
 @click.command()
@@ -44,9 +51,25 @@ from ripieno.showing import Renderer, clean, label
     show_default=True,
     help="The result as text, on lines of its own; or the whole of it as JSON.",
 )
+@click.option(
+    "--output",
+    "folder",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=pathlib.Path),
+    help="Save images, sounds and documents of the result there, as files.",
+)
 @common
 @pass_settings
-def invoke(settings: Settings, *, tool: str, pairs: tuple[str, ...], text: str | None, yes: bool, output: str) -> None:
+def invoke(
+    settings: Settings,
+    *,
+    tool: str,
+    pairs: tuple[str, ...],
+    text: str | None,
+    yes: bool,
+    output: str,
+    folder: pathlib.Path | None,
+) -> None:
     """Call one tool yourself.
 
     Values are read by the tool's schema: numbers, true and false, JSON for lists and tables, anything else as
@@ -57,6 +80,7 @@ def invoke(settings: Settings, *, tool: str, pairs: tuple[str, ...], text: str |
     Example:
       ripieno invoke io.read_file path=README.rst start_line=1 end_line=3
       ripieno invoke io.write_file --arguments '{"path": "a.txt", "content": "Hello"}' --yes
+      ripieno invoke ENSEMBLE.TOOL --output pictures
     """
     ensemble, name = split(tool)
     if text is not None and pairs:
@@ -68,6 +92,9 @@ def invoke(settings: Settings, *, tool: str, pairs: tuple[str, ...], text: str |
         require_ensembles(gathered, [ensemble])
         gathered = only(gathered, [ensemble])
     given = None if text is None else read_object(sys.stdin.read() if text == "-" else text)
+    if folder is not None:
+        # A folder that cannot be made is better known before the call than after it.
+        folder.mkdir(parents=True, exist_ok=True)
     with Terminal() as terminal:
         confirmer = make_confirmer(terminal, yes=yes)
         called = run_async(_invoke(gathered, tool, pairs, given, confirmer), wake=terminal.interrupt)
@@ -78,8 +105,12 @@ def invoke(settings: Settings, *, tool: str, pairs: tuple[str, ...], text: str |
     # A model would never read what the bug was, so neither does the JSON say it.
     if called.result.error is not None and (output == "text" or called.bug is not None):
         say(explain(called, gathered, confirmer, debug=settings.debug))
+    for line in called.remarks:
+        say(line)
     if output == "text":
-        _print_text(called.result)
+        _print_text(called.result, advise=folder is None)
+    for saved in () if folder is None else save(called.result, folder):
+        say(saved)
     raise click.exceptions.Exit(exits.GOOD if called.result.error is None else exits.REFUSED)
 
 
@@ -112,6 +143,7 @@ async def _invoke(
         around = Circumstances(conversation="command line", turn=1, notify=notify)
         held[invoker.identity] = []
         called = await _call(assembly.execution, invocation, invoker, around)
+        called = dataclasses.replace(called, remarks=unknown_arguments(arguments, called))
     # The alert of a bug is left out: the bug itself is explained.
     for one in held[invoker.identity] if called.bug is None else ():
         say_alert(one)
@@ -133,14 +165,22 @@ async def _call(
 
 
 def _mapping(result: ResultCanister) -> dict[str, object]:
-    """The result as JSON: with its contents one by one, where their joined text is not all that there is to them."""
+    """The result as JSON: with its structured content, if it has one.
+
+    Contents stand there one by one where their joined text is not all that there is to them.
+    """
     mapping = result.response_mapping()
+    structures = [one.text for one in result.content if isinstance(one, TextualContent) and one.mime_type == _JSON]
+    if structures:
+        # It stands last; what was bounded is JSON no more.
+        with contextlib.suppress(JsonInvalidity):
+            mapping["structured"] = parse(structures[-1])
     if len(result.content) > 1 or not all(isinstance(one, TextualContent) for one in result.content):
         mapping["content"] = serialize(result)["content"]
     return mapping
 
 
-def _print_text(result: ResultCanister) -> None:
+def _print_text(result: ResultCanister, *, advise: bool) -> None:
     terminal = sys.stdout.isatty()
     for content in result.content:
         if isinstance(content, TextualContent):
@@ -151,5 +191,5 @@ def _print_text(result: ResultCanister) -> None:
             # Where both streams lead to one place, it stands between its neighbours.
             sys.stdout.flush()
             say(label(content))
-    if not all(isinstance(one, TextualContent) for one in result.content):
-        say("What is no text, --format json prints in full, as base64.")
+    if advise and not all(isinstance(one, TextualContent) for one in result.content):
+        say("What is no text, --format json prints in full, as base64; --output DIR saves it as files.")

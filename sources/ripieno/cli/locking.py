@@ -63,11 +63,13 @@ def foreign(gathered: Gathered, names: Sequence[str]) -> list[EnsembleDescriptor
     return [
         descriptor
         for descriptor in gathered.ensembles
-        if (descriptor.name in names if names else descriptor.pin != "off")
-        # What a function of ours connects to offers nothing by itself.
-        and descriptor.connection is not None
-        and descriptor.connection.origin != "python"
+        if (descriptor.name in names if names else descriptor.pin != "off") and is_foreign(descriptor)
     ]
+
+
+def is_foreign(descriptor: EnsembleDescriptor) -> bool:
+    """Whether others define its tools. What a function of ours connects to offers nothing by itself."""
+    return descriptor.connection is not None and descriptor.connection.origin != "python"
 
 
 async def look_at(

@@ -24,8 +24,9 @@ def require_model(assembly: Assembly, model: str | None, agent: str | None) -> N
 
 
 def variables_of(provider: ProviderDescriptor) -> tuple[str, ...]:
-    """The environment variables that a provider's key and headers are made of."""
-    texts = [text for text in (provider.api_key, *provider.headers.values()) if text is not None]
+    """The environment variables that a provider's address, key and headers are made of."""
+    keys = (provider.api_key, provider.base_url, provider.region, provider.project, provider.api_version)
+    texts = [text for text in (*keys, *provider.headers.values()) if text is not None]
     return tuple(dict.fromkeys(name for text in texts for name in Template.parse(text, variables=True).variables))
 
 
@@ -34,7 +35,8 @@ def examples(providers: Mapping[str, ProviderDescriptor], prompt: str = "...") -
     lines: list[str] = []
     for name, descriptor in providers.items():
         variables = variables_of(descriptor)
-        wants = f"   # needs {', '.join(variables)}" if variables else "   # needs no key"
+        needs = ", ".join(variables) or ("no key" if descriptor.cloud is None else "the credentials of its cloud")
+        wants = f"   # needs {needs}"
         lines.append(f'ripieno ask -m {name}/MODEL "{prompt}"{wants}')
     return lines
 

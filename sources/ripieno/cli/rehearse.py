@@ -16,8 +16,9 @@ from ripieno.cli.settings import Settings, common, pass_settings
 from ripieno.cli.tables import print_table
 from ripieno.gathering import gather
 from ripieno.processors import Protocol
-from ripieno.rehearsal.server import base_url, create_application, serve
+from ripieno.rehearsal.server import base_url, create_application
 from ripieno.scores import Score
+from ripieno.serving import serve
 from ripieno.showing import clean
 
 
@@ -41,7 +42,8 @@ def rehearse(settings: Settings, score: str, port: int) -> None:
     played = find_score(score)
     gathered = gather(settings.config)
     registry = gathered.registry
-    protocols: list[Protocol] = [registry.resolve("protocols", name) for name in sorted(registry.protocols)]
+    found: list[Protocol] = [registry.resolve("protocols", name) for name in sorted(registry.protocols)]
+    protocols = [protocol for protocol in found if protocol.routes]
     try:
         run_async(_serve(played, protocols, port, wanted_ensembles(played, gathered)))
     except Interrupted:
@@ -56,12 +58,19 @@ async def _serve(score: Score, protocols: list[Protocol], port: int, wanted: Seq
             click.echo(f"  {protocol.name:<18} {base_url(url, protocol)}")
         click.echo("Point the SDKs at it in the environment; any key will do:")
         for protocol in {protocol.sdk: protocol for protocol in reversed(protocols)}.values():
-            variable = protocol.sdk.upper()
-            click.echo(f"  export {variable}_BASE_URL={base_url(url, protocol)} {variable}_API_KEY=none")
+            click.echo(f"  export {_variables(url, protocol)}")
         click.echo(f'or ripieno, in a configuration:\n  [providers.rehearsed]\n  protocol = "{protocols[-1].name}"')
         click.echo(f'  base_url = "{base_url(url, protocols[-1])}"')
         _print_wishes(score, wanted)
         await asyncio.Event().wait()
+
+
+def _variables(url: str, protocol: Protocol) -> str:
+    """What an SDK reads of its environment."""
+    if protocol.environment is not None:
+        return protocol.environment.format(url=url)
+    variable = protocol.sdk.upper()
+    return f"{variable}_BASE_URL={base_url(url, protocol)} {variable}_API_KEY=none"
 
 
 def _print_wishes(score: Score, wanted: Sequence[WantedEnsemble]) -> None:

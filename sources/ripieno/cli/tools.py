@@ -44,11 +44,14 @@ def tools(settings: Settings, names: tuple[str, ...], protocol: str | None, outp
     if names and not gathered.failures:
         require_ensembles(gathered, names)
         gathered = only(gathered, names)
-    run_async(_list_tools(gathered, wire, output))
+    run_async(_list_tools(gathered, names, wire, output))
 
 
-async def _list_tools(gathered: Gathered, wire: Protocol | None, output: Format) -> None:
+async def _list_tools(gathered: Gathered, names: Sequence[str], wire: Protocol | None, output: Format) -> None:
     async with make_assembly(gathered) as assembly:
+        for name in names:
+            # One that is optional may have failed; an empty table would not say so.
+            assembly.access_ensemble(name)
         offer = Offer.of(assembly.ensembles)
         if wire is not None:
             _print_sent(wire, offer, output)

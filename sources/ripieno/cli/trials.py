@@ -9,7 +9,7 @@ from ripieno.cli.assembling import make_assembly
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.tables import EMPTY
 from ripieno.events import Alert
-from ripieno.exceptions import AssemblyFailure, RipienoError
+from ripieno.exceptions import AssemblyFailure, RipienoError, explain_absence
 from ripieno.gathering import Gathered
 
 
@@ -55,7 +55,8 @@ async def _try(gathered: Gathered, descriptor: EnsembleDescriptor) -> Trial:
             facts = [one.connection.facts() for one in assembly.ensembles if hasattr(one.connection, "facts")]
             names = {one.exposed: one.identity for ensemble in assembly.ensembles for one in ensemble.invokers.values()}
     except AssemblyFailure as failure:
-        return Trial(reason="; ".join(str(reason) for reason in failure.exceptions), fatal=descriptor.required)
+        reasons = [explain_absence(descriptor.name, reason) for reason in failure.exceptions]
+        return Trial(reason="; ".join(reasons), fatal=descriptor.required)
     except RipienoError as error:
         return Trial(reason=str(error), fatal=descriptor.required)
     told = tuple(f"{alert.tool}: {alert.message}" if alert.tool else alert.message for alert in alerts)

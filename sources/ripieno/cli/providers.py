@@ -1,0 +1,173 @@
+"""``ripieno providers`` and ``ripieno probe``: which models there may be, and what they can do."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import click
+import tomli_w
+from frozendict import frozendict
+
+from ripieno.assembly import Assembly
+from ripieno.cli.assembling import gather_layers, make_assembly
+from ripieno.cli.models import variables_of
+from ripieno.cli.running import run_async, say
+from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
+from ripieno.cli.tables import print_json, print_table
+from ripieno.descriptors import ModelRow, ProviderDescriptor
+from ripieno.exceptions import AssemblyFailure, NameAbsence
+from ripieno.gathering import Gathered
+from ripieno.probing import Finding
+from ripieno.probing import probe as ask_everything
+
+#: The columns of seed 000, section 4.1, and those that users ask for.
+_COLUMNS = {
+    "PARALLEL": "parallel_calls",
+    "STREAMING": "streaming",
+    "JSON": "json_mode",
+    "CHOICE": "tool_choice",
+    "STRICT": "strict",
+    "IMAGES": "images_in_results",
+}
+#: What a question shows beside the answer to it.
+_ASIDE = {"stream_usage": "It counts tokens in a stream"}
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--model", "-m", metavar="MODEL", default="", help="What this model can do, where rows of data know it.")
+@formats
+@common
+@pass_settings
+def providers(settings: Settings, name: str | None, model: str, output: Format) -> None:
+    """List the providers of models, and what each can do as far as its data says.
+
+    CALLS are native, or prompted: described to the model in words. KEY names the variable that has the key, with a
+    star where it is set. A NAME shows one provider, with a line for each of its models that differs.
+
+    \b
+    Example:
+      ripieno providers
+      ripieno providers NAME
+      ripieno providers NAME --model some/model --format json
+    """
+    gathered = gather_layers(settings)
+    if gathered.failures:
+        raise AssemblyFailure("Start-up would fail:", gathered.failures)
+    chosen = _choose(gathered, name)
+    if output == "json":
+        print_json([_mapping(one, model) for one in chosen.values()])
+        return
+    rows: list[tuple[str, ...]] = []
+    for descriptor in chosen.values():
+        rows.append(_row(descriptor.name, descriptor, descriptor.capabilities_for(model)))
+        if name is not None and not model:
+            for row in descriptor.models:
+                label = f"  {row.match}"
+                rows.append(_row(label, descriptor, {**descriptor.capabilities_for(""), **row.capabilities}))
+    print_table(("PROVIDER", "PROTOCOL", "CALLS", *_COLUMNS, "KEY"), rows)
+
+
+def _choose(gathered: Gathered, name: str | None) -> Mapping[str, ProviderDescriptor]:
+    if name is None:
+        return gathered.providers
+    if name not in gathered.providers:
+        raise NameAbsence("provider", name, gathered.providers, hint="Add one as a table [providers.NAME].")
+    return {name: gathered.providers[name]}
+
+
+def _row(label: str, descriptor: ProviderDescriptor, capabilities: Mapping[str, Any]) -> tuple[str, ...]:
+    words = ("yes" if capabilities.get(key) else "no" for key in _COLUMNS.values())
+    keys = (f"{variable}*" if os.environ.get(variable) else variable for variable in variables_of(descriptor))
+    calls = "native" if capabilities["function_calling"] else "prompted"
+    return (label, descriptor.protocol, calls, *words, ", ".join(keys) or "-")
+
+
+def _mapping(descriptor: ProviderDescriptor, model: str) -> dict[str, Any]:
+    return {
+        "name": descriptor.name,
+        "description": descriptor.description,
+        "protocol": descriptor.protocol,
+        "base_url": descriptor.base_url,
+        "variables": {variable: bool(os.environ.get(variable)) for variable in variables_of(descriptor)},
+        "model": model or None,
+        "capabilities": descriptor.capabilities_for(model),
+        "models": [{"match": row.match, **row.capabilities} for row in descriptor.models],
+        "layer": descriptor.layer,
+        "file": descriptor.file,
+    }
+
+
+@click.command()
+@click.argument("model", metavar="PROVIDER/MODEL")
+@formats
+@common
+@pass_settings
+def probe(settings: Settings, model: str, output: Format) -> None:
+    """Find out what a model can do, by asking it ten small questions; each may cost up to 300 tokens.
+
+    What holds goes to standard error as it is found. Standard output gets the table for your configuration.
+
+    \b
+    Example:
+      ripieno probe house/small
+      ripieno probe house/large >> ~/.config/ripieno/config.toml
+    """
+    gathered = gather_layers(settings)
+    if gathered.failures:
+        raise AssemblyFailure("Start-up would fail:", gathered.failures)
+    settled, findings = run_async(_probe(make_assembly(_natively(gathered, model)), model))
+    if output == "json":
+        rows = [{"question": one.question, "holds": one.holds, "note": one.note} for one in findings]
+        print_json({"model": model, "findings": rows, "capabilities": settled})
+        return
+    provider, _, name = model.partition("/")
+    _say_differences(gathered.providers[provider], name, settled)
+    print(tomli_w.dumps({"providers": {provider: {"models": [{"match": _escaped(name), **settled}]}}}), end="")
+
+
+def _natively(gathered: Gathered, model: str) -> Gathered:
+    """The same without ensembles; the model is asked over its provider's own wire, whatever the data says of calls."""
+    provider, _, name = model.partition("/")
+    providers = dict(gathered.providers)
+    if provider in providers:
+        descriptor = providers[provider]
+        asked = {"function_calling": True, "text_calls": False}
+        known: frozendict[str, Any] = frozendict({**descriptor.capabilities_for(name), **asked})
+        row = ModelRow(match=_escaped(name), capabilities=known)
+        providers[provider] = dataclasses.replace(descriptor, models=(row, *descriptor.models))
+    return dataclasses.replace(gathered, ensembles=(), providers=providers)
+
+
+async def _probe(assembly: Assembly, model: str) -> tuple[dict[str, Any], list[Finding]]:
+    findings: list[Finding] = []
+
+    def found(finding: Finding) -> None:
+        findings.append(finding)
+        say(f"{_word(finding.holds)}  {finding.question}{f': {finding.note}' if finding.note else ''}")
+        for capability, statement in _ASIDE.items():
+            if capability in finding.capabilities:
+                say(f"{_word(finding.capabilities[capability])}  {statement}")
+
+    async with assembly:
+        return await ask_everything(assembly.access_model(model), found), findings
+
+
+def _word(holds: bool) -> str:
+    return "yes" if holds else "no "
+
+
+def _say_differences(descriptor: ProviderDescriptor, name: str, settled: Mapping[str, Any]) -> None:
+    """What the data says otherwise."""
+    known = descriptor.capabilities_for(name)
+    for capability, value in settled.items():
+        if known.get(capability, value) != value:
+            was, found = (json.dumps(one) for one in (known[capability], value))
+            say(f"The data of {descriptor.name} says {capability} = {was}. The probe found otherwise: {found}.")
+
+
+def _escaped(name: str) -> str:
+    """The name as a pattern that matches it alone."""
+    return "".join(f"[{character}]" if character in "*?[" else character for character in name)
