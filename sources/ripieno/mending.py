@@ -64,7 +64,8 @@ def mend(canisters: Sequence[Canister], requirements: Requirements, memory: dict
     """The same conversation, in which each call has one result, before the assistant speaks again.
 
     * A result that is missing is made: what became of the call is not known.
-    * A result at the wrong place is moved to its call. One of no call is left out, and a second one of a call, too.
+    * A result at the wrong place, or behind a word of the supervisor's, is moved to its call. One of no call is left
+      out, and a second one of a call, too.
     * A call whose identifier is taken, or that the wire would refuse, gets another, and its result with it; so does a
       name that the wire would refuse.
 
@@ -91,24 +92,22 @@ def _is_sound(canisters: Sequence[Canister], requirements: Requirements, memory:
     waiting: set[str] = set()
     answered = False
     for canister in itertools.islice(canisters, seen, None):
-        if isinstance(canister, InvocationCanister):
-            identifier = canister.identifier
-            if (answered and waiting) or identifier in taken or not identifiers(identifier) or not names(canister.name):
-                return False
-            taken.add(identifier)
-            waiting.add(identifier)
-            answered = False
-        elif isinstance(canister, ResultCanister):
+        if isinstance(canister, ResultCanister):
             if canister.invocation_id not in waiting:
                 return False
             waiting.discard(canister.invocation_id)
             answered = True
-        elif isinstance(canister, AssistantCanister):
-            if answered and waiting:
+            continue
+        # Nobody speaks between results: where supervisors have messages of their own, a word would part them.
+        if waiting and (isinstance(canister, SupervisorCanister) or (answered and _is_of_assistant(canister))):
+            return False
+        answered = not _is_of_assistant(canister)
+        if isinstance(canister, InvocationCanister):
+            identifier = canister.identifier
+            if identifier in taken or not identifiers(identifier) or not names(canister.name):
                 return False
-            answered = False
-        else:
-            answered = True
+            taken.add(identifier)
+            waiting.add(identifier)
     if waiting:
         return False
     if canisters:
@@ -147,10 +146,11 @@ class _Mender:
             if isinstance(canister, ResultCanister):
                 results[canister.invocation_id].append(canister)
         messages = [(one, tuple(group)) for one, group in itertools.groupby(canisters, _is_of_assistant)]
-        for (of_assistant, group), (_, following) in itertools.pairwise([*messages, (False, ())]):
+        for (of_assistant, group), (_, others) in itertools.pairwise([*messages, (False, ())]):
             if not of_assistant:
                 yield from (one for one in group if not isinstance(one, ResultCanister))
                 continue
+            following = [*itertools.takewhile(lambda one: not isinstance(one, SupervisorCanister), others)]
             answers: list[Canister] = []
             for canister in group:
                 if not isinstance(canister, InvocationCanister):
