@@ -72,7 +72,9 @@ def _answers(canisters: Sequence[Canister], place: int) -> list[str]:
         rest = rest[1:]
     count = 0
     for one in rest:
-        if isinstance(one, AssistantCanister | InvocationCanister) or (isinstance(one, SupervisorCanister) and not count):
+        if isinstance(one, AssistantCanister | InvocationCanister) or (
+            isinstance(one, SupervisorCanister) and not count
+        ):
             break
         count += isinstance(one, ResultCanister) and one.invocation_id == call.identifier
     everywhere = sum(isinstance(one, ResultCanister) and one.invocation_id == call.identifier for one in canisters)
