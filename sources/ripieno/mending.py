@@ -117,11 +117,15 @@ def _is_sound(canisters: Sequence[Canister], requirements: Requirements, memory:
 
 def _begins_with_assistant(canisters: Iterable[Canister]) -> bool:
     """Whether the assistant speaks before anybody else, results not counted: before its call, none will stay there."""
+    begun = False
     for canister in canisters:
-        if isinstance(canister, AssistantCanister | InvocationCanister):
+        # A supervisor behind words that say nothing is no leading one: it would have the first message.
+        if _is_of_assistant(canister) or (begun and isinstance(canister, SupervisorCanister)):
             return True
-        if isinstance(canister, UserCanister | DocumentCanister) and any(map(_says_something, canister.content)):
-            return False
+        if isinstance(canister, UserCanister | DocumentCanister):
+            begun = True
+            if any(map(_says_something, canister.content)):
+                return False
     return False
 
 
