@@ -18,7 +18,8 @@ PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 unexport PYTHONPATH PYTHONHOME
 export HYPOTHESIS_STORAGE_DIRECTORY := $(BUILD)/hypothesis
-export PYTEST_TIMEOUT ?= 120
+# Seconds after which a test hangs; a loaded machine may need five times what a quiet one does.
+export PYTEST_TIMEOUT ?= 300
 
 help: ## list these commands
 	@echo "Usage: make COMMAND [ARGS=...]"

@@ -1,6 +1,12 @@
-"""What all tests stand on: signals as a shell would give them."""
+"""What all tests stand on: signals as a shell would give them, and laws that know no clock."""
 
 import signal
+
+from hypothesis import HealthCheck, settings
+
+# How long an example takes is the machine's affair: a loaded one would break laws that hold.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 def pytest_configure() -> None:

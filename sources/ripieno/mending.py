@@ -86,7 +86,7 @@ def _is_sound(canisters: Sequence[Canister], requirements: Requirements, memory:
     seen, last, taken = memory.get(_FOUND, (0, None, set[str]()))
     if seen and (len(canisters) < seen or canisters[seen - 1] is not last):
         seen, taken = 0, set[str]()
-    if not seen and requirements.asked_first and _begins_with_assistant(canisters):
+    if requirements.asked_first and _begins_with_assistant(canisters):
         return False
     names, identifiers = requirements.names.fullmatch, requirements.identifiers.fullmatch
     waiting: set[str] = set()
