@@ -97,3 +97,18 @@ def test_check_names_the_tool_the_count_and_the_command(call: Call, user: User) 
     assert len(warnings) == 1
     assert "1 keyword of the schema of tagged.set_labels" in warnings[0]
     assert "ripieno explain tagged.set_labels --protocol openai-" in done.out
+
+
+def test_check_warns_of_names_that_a_provider_documents_to_refuse(call: Call, user: User) -> None:
+    user.ensemble(
+        "tagged", TAGGED.replace("[invokers.arguments.properties.labels]", "[invokers.arguments.properties.x-y]")
+    )
+    user.configure('[model]\ndefault = "gemini/m"\n')
+    done = call("check", "--no-import")
+    assert done.code == 0
+    assert "1 keyword of the schema of tagged.set_labels cannot be said to gemini" in done.out
+    done = call("explain", "tagged.set_labels", "--protocol", "gemini")
+    assert '"x-y": {' in done.out
+    (line,) = [line for line in done.out.splitlines() if "doubtful" in line]
+    assert line.split()[:3] == ["doubtful", "#", "properties"]
+    assert "'x-y'" in line

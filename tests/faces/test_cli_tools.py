@@ -34,6 +34,22 @@ type = "string"
 description = "What to say"
 """
 
+ANYTHING = """
+[ensemble]
+name = "anything"
+description = "Takes it"
+[[invokers]]
+name = "take"
+description = "Takes whatever it is given."
+effect = "read"
+[invokers.invocable]
+origin = "command"
+argv = ["cat"]
+[invokers.arguments]
+type = "object"
+additionalProperties = { type = "string" }
+"""
+
 
 def echo(effect: str = "read", more: str = "") -> str:
     return ECHO.format(effect=effect, more=more)
@@ -87,7 +103,7 @@ def test_presets_are_named_and_not_shown(call: Call, user: User) -> None:
     assert "secret" not in done.out
 
 
-@pytest.mark.parametrize(
+typed = pytest.mark.parametrize(
     ("protocol", "type_"),
     [
         ("anthropic", anthropic.types.ToolParam),
@@ -95,6 +111,9 @@ def test_presets_are_named_and_not_shown(call: Call, user: User) -> None:
         ("openai-responses", openai.types.responses.FunctionToolParam),
     ],
 )
+
+
+@typed
 def test_what_is_sent_has_the_types_of_the_sdks(call: Call, protocol: str, type_: Any) -> None:
     done = call("tools", "--protocol", protocol, "--format", "json")
     assert done.code == 0, done.err
@@ -106,10 +125,54 @@ def test_what_is_sent_has_the_types_of_the_sdks(call: Call, protocol: str, type_
     assert names == ["list_directory", "read_file", "write_file"]
 
 
-def test_a_protocol_in_a_table_tells_what_each_tool_costs(call: Call) -> None:
-    lines = call("tools", "--protocol", "anthropic").out.splitlines()
-    assert lines[0].split() == ["NAME", "BYTES", "DESCRIPTION"]
-    assert all(int(line.split()[1]) > 100 for line in lines[1:])
+@typed
+def test_what_is_sent_when_arguments_are_held_to_their_schemas(
+    call: Call, user: User, protocol: str, type_: Any
+) -> None:
+    user.ensemble("echo", echo().replace('type = "object"', 'type = "object"\nadditionalProperties = {}'))
+    user.ensemble("anything", ANYTHING)
+    done = call("tools", "--protocol", protocol, "--strict", "--format", "json")
+    assert done.code == 0, done.err
+    adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(list[type_])
+    sent = adapter.validate_python(json.loads(done.out), strict=True)
+    definitions = {one["name"]: one for one in (one.get("function", one) for one in sent)}
+    assert {name: one.get("strict", False) for name, one in definitions.items()} == {
+        **dict.fromkeys(["list_directory", "read_file", "write_file", "say_again"], True),
+        "take": False,  # Its arguments may have any name.
+    }
+    schemas = {name: one.get("parameters") or one["input_schema"] for name, one in definitions.items()}
+    assert schemas["say_again"]["additionalProperties"] is False
+    assert "additionalProperties" not in schemas["take"] or schemas["take"]["additionalProperties"]
+    lines = [line.split()[:3] for line in call("tools", "--protocol", protocol, "--strict").out.splitlines()]
+    assert lines[0] == ["NAME", "BYTES", "STRICT"]
+    assert {name: held for name, _, held in lines[1:]} == {
+        name: "yes" if one.get("strict") else "no" for name, one in definitions.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "There are: anthropic, gemini, openai-chat, openai-responses"),
+        (("--protocol", "gemini"), "leave out --strict"),
+        (("--protocol", "prompted"), "leave out --strict"),
+        (("--protocol", "anthropics"), "anthropic"),
+    ],
+)
+def test_what_cannot_be_strict_says_so(call: Call, arguments: tuple[str, ...], said: str) -> None:
+    done = call("tools", "--strict", *arguments)
+    assert (done.code, done.out) == (exits.INPUT, "")
+    assert said in done.err
+
+
+@pytest.mark.parametrize("protocol", ["anthropic", "gemini", "openai-chat", "openai-responses", "prompted"])
+def test_a_protocol_in_a_table_tells_what_each_tool_costs(call: Call, protocol: str) -> None:
+    done = call("tools", "--protocol", protocol)
+    assert done.code == 0, done.err
+    lines = [line.split() for line in done.out.splitlines()]
+    assert lines[0] == ["NAME", "BYTES", "DESCRIPTION"]
+    assert [line[0] for line in lines[1:]] == ["list_directory", "read_file", "write_file"]
+    assert all(int(line[1]) > 100 for line in lines[1:])
 
 
 def test_a_terminal_gets_a_drawn_table_without_control_characters(user: User) -> None:

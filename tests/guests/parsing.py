@@ -30,6 +30,7 @@ BITS: Sequence[str] = sorted(
     {bit for _, example in EXAMPLES for bit in _TOKENS.findall(example)}
     | {example for _, example in EXAMPLES}
     | {"```", "`", "~~~", "```json\n", "> ", "- ", "\n", "\n\n", "\r\n", "    ", "\\", "'", '"', "é", "word ", "\ud83d"}
+    | {";", "; ", '<|python_tag|>{"name": "read"}; {"name": "list_all"}', '; {"name": "read"}'}
     | {"<tool_result id=1>", "</tool_result>", "<invoke ", "<a:", "<function_calls>", "</function_calls>"}
     | {"<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", "<|end|>", "<|channel|>analysis<|message|>"}  # noqa: RUF001
 )

@@ -200,6 +200,73 @@ def test_lists_make_several_calls() -> None:
         assert calls_in(list(text)) == [READ, READ], text
 
 
+#: An object of a python tag, and another one.
+ONE, TWO = (f'{{"name": "read", "parameters": {{"path": "{path}"}}}}' for path in ("a.txt", "b.txt"))
+BOTH = [READ, ("read", {"path": "b.txt"})]
+
+
+@pytest.mark.parametrize("mark", [";", "; ", " ; ", ";\n", "\n;\n\n", f"{' ' * 40};{' ' * 20}"])
+def test_objects_behind_a_python_tag_are_parted_by_semicolons(mark: str) -> None:
+    text = f"Both:\n<|python_tag|>{ONE}{mark}{TWO}{mark}{ONE}<|eom_id|>"
+    for chunks in everywhere(text):
+        assert calls_in(chunks) == [*BOTH, READ]
+        assert texts_in(chunks) == "Both:\n"
+    parser = Parser(TOOLS)
+    for raw in (f"<|python_tag|>{ONE}", f"{mark}{TWO}", f"{mark}{ONE}"):
+        # None waits for the next.
+        (piece,) = parser.feed(raw)
+        assert isinstance(piece, Call)
+        assert piece.raw == raw
+    assert list(parser.finish()) == []
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        ";",
+        "; ",
+        f"{TWO}",
+        f", {TWO}",
+        f";; {TWO}",
+        f"; and {TWO}",
+        f" So; {TWO}",
+        f"{' ' * 64}; {TWO}",
+        f";{' ' * 64}{TWO}",
+        f"; {TWO[:-1]}",
+        f"; {TWO[:20]}",
+        "; {oops}",
+        '; {"path": "b.txt"}',
+        f'; {{"path": "b.txt"}}; {TWO}',
+        f"; [{TWO}]",
+        f"; `{TWO}`",
+        f"\n```\n; {TWO}\n```",
+    ],
+)
+def test_what_is_not_parted_by_a_semicolon_from_a_call_is_text(rest: str) -> None:
+    text = f"<|python_tag|>{ONE}{rest}"
+    for chunks in everywhere(text):
+        assert calls_in(chunks) == [READ]
+        assert texts_in(chunks) == rest
+    assert calls_in(f"It was {ONE}; {TWO}") == []
+    assert calls_in(f"<tool_call>{ONE}</tool_call>; {TWO}") == [READ]
+
+
+def test_each_object_behind_a_python_tag_is_judged_by_itself() -> None:
+    text = f"<|python_tag|>{ONE}; {TWO}"
+    assert calls_in(text, echoed=lambda raw: "b.txt" in raw) == [READ]
+    pieces = [*(parser := Parser(TOOLS, declared=True)).feed(text.replace("read", "gone", 1)), *parser.finish()]
+    assert not any(isinstance(piece, Call) for piece in pieces)
+    pieces = [
+        *(parser := Parser(TOOLS, declared=True)).feed(f"{text}; {TWO.replace('read', 'gone')}"),
+        *parser.finish(),
+    ]
+    assert [type(piece) for piece in pieces] == [Call, Call, Text]
+    (call,) = [
+        piece for piece in taken_apart(f'<|python_tag|>{ONE}; {{"name": "f", oops}}')[1:] if isinstance(piece, Call)
+    ]
+    assert (call.name, call.arguments) == ("f", '{"name": "f", oops}')
+
+
 def test_channels() -> None:
     text = (
         "<|channel|>analysis<|message|>I should `look`.<|end|><|start|>assistant<|channel|>commentary to=functions"

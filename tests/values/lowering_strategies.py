@@ -1,4 +1,7 @@
-"""Instances of lowered schemas, and whether a loss report explains what an instance violates."""
+"""Instances of lowered schemas, and whether a loss report explains what an instance violates.
+
+What is said as it is explains nothing, though it may be refused.
+"""
 
 import random
 from collections.abc import Iterable, Iterator, Mapping
@@ -88,7 +91,7 @@ def violations(schema: Mapping[str, Any], value: Any) -> Iterator[jsonschema.Val
 
 def is_explained(error: jsonschema.ValidationError, schema: Any, losses: Iterable[Loss]) -> bool:
     """Whether a loss was reported for what is violated, or for something that it is part of."""
-    reported = {(loss.pointer, loss.keyword) for loss in losses}
+    reported = {(loss.pointer, loss.keyword) for loss in losses if loss.outcome != "doubtful"}
     pointer = ""
     for token in error.absolute_schema_path:
         # The other validator leaves references out of its paths.
@@ -126,7 +129,8 @@ def is_accounted(pointer: str, keyword: str, lowered: Mapping[str, Any], losses:
     if keyword in ("$defs", "definitions") or any(keyword == known for _, known in keywords(lowered)):
         return True  # Each definition is accounted for by itself.
     place = f"{pointer}/{keyword}"
-    return any(place == f"{one.pointer}/{one.keyword}" or place.startswith(_beneath(one)) for one in losses)
+    lost = [one for one in losses if one.outcome != "doubtful"]
+    return any(place == f"{one.pointer}/{one.keyword}" or place.startswith(_beneath(one)) for one in lost)
 
 
 def _beneath(loss: Loss) -> str:

@@ -177,3 +177,26 @@ def test_a_required_recursion_may_be_absent_for_gemini() -> None:
     lowered, losses = said(TOOLS["mutual"], GEMINI)
     assert "required" not in lowered["$defs"]["Pong"] or lowered["$defs"]["Pong"]["required"] == []
     assert ("required", "/$defs/Pong", "dropped") in [(one.keyword, one.pointer, one.outcome) for one in losses]
+
+
+def test_names_that_gemini_documents_to_refuse_are_sent_and_reported() -> None:
+    good = {"a": {}, "_b9": {"properties": {"x-y": {}}}, "n" * 64: {}}
+    odd = ["", "9a", "x-y", "a.b", "$filter", "größe", "a b", "a\n", "n" * 65]
+    whole = {"type": "object", "properties": {**good, **{name: {} for name in odd}}, "required": ["x-y"]}
+    lowered, losses = said(whole, GEMINI)
+    assert list(lowered["properties"]) == [*good, *odd]
+    assert lowered["required"] == ["x-y"]
+    assert [(one.keyword, one.pointer, one.outcome, one.matters) for one in losses] == [
+        ("properties", "", "doubtful", True) for _ in odd
+    ]
+    assert all(repr(name) in one.note for name, one in zip(odd, losses, strict=True))
+    for dialect in DIALECTS.values():
+        if dialect is not GEMINI:
+            assert not any(one.outcome == "doubtful" for one in lower(Schema.of(whole), dialect).losses)
+
+
+def test_names_in_every_form_of_a_root_are_reported_where_they_stand() -> None:
+    forms = [{"properties": {"x-y": {"type": "string"}}}, {"properties": {"a b": {"type": "string"}}}]
+    for keyword, pointers in (("allOf", ["/allOf/0", "/allOf/1"]), ("anyOf", ["/anyOf", "/anyOf"])):
+        _, losses = said({"type": "object", keyword: forms}, GEMINI)
+        assert [one.pointer for one in losses if one.outcome == "doubtful"] == pointers

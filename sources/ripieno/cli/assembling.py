@@ -5,6 +5,8 @@ import fnmatch
 import pathlib
 from collections.abc import Callable, Iterable, Sequence
 
+import click
+
 from ripieno.assembly import Assembly
 from ripieno.cli.running import say
 from ripieno.cli.settings import Settings
@@ -13,6 +15,7 @@ from ripieno.confirmation import Confirmer
 from ripieno.events import Alert
 from ripieno.exceptions import NameAbsence, Problem
 from ripieno.gathering import Gathered, Places, gather
+from ripieno.processors import Protocol
 from ripieno.trust import Project, TrustStore, find_project
 
 
@@ -81,6 +84,17 @@ def require_ensembles(gathered: Gathered, names: Iterable[str]) -> None:
     for name in names:
         if name not in playing:
             raise NameAbsence("ensemble", name, playing, hint=absence(gathered, name))
+
+
+def resolve_wire(gathered: Gathered, protocol: str | None, *, strict: bool) -> Protocol:
+    """The wire format of this name. Errors: ``UsageError`` for none, and for one that cannot be ``strict``."""
+    if not protocol:
+        choices = ", ".join(sorted(gathered.registry.protocols))
+        raise click.UsageError(f"Say with --protocol over which wire it is sent. There are: {choices}.")
+    wire: Protocol = gathered.registry.resolve("protocols", protocol)
+    if strict and wire.invocations.strict_dialect is None:
+        raise click.UsageError(f"The protocol {protocol!r} cannot hold arguments to their schemas: leave out --strict.")
+    return wire
 
 
 def absence(gathered: Gathered, name: str) -> str:

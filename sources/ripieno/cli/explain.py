@@ -4,7 +4,7 @@ import dataclasses
 
 import click
 
-from ripieno.cli.assembling import gather_layers, make_assembly, only, require_ensembles
+from ripieno.cli.assembling import gather_layers, make_assembly, only, require_ensembles, resolve_wire
 from ripieno.cli.explaining import suggest_tool
 from ripieno.cli.running import run_async
 from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
@@ -26,8 +26,9 @@ from ripieno.processors import Protocol
 def explain(settings: Settings, tool: str, protocol: str, strict: bool, output: Format) -> None:
     """Show what a model is sent of one tool, and what of its schema is lost.
 
-    KEPT is said in another form, MOVED stands in a description, and DROPPED is not said. Whatever is lost is still
-    checked when the tool is called.
+    KEPT is said in another form, MOVED stands in a description, DROPPED is not said, and what is DOUBTFUL is sent as
+    it is, though the provider documents that it refuses such. Whatever is lost is still checked when the tool is
+    called.
 
     \b
     Example:
@@ -37,12 +38,7 @@ def explain(settings: Settings, tool: str, protocol: str, strict: bool, output: 
     gathered = gather_layers(settings)
     if not name:
         raise suggest_tool(tool, (), gathered, command="explain")
-    if not protocol:
-        choices = ", ".join(sorted(gathered.registry.protocols))
-        raise click.UsageError(f"Say with --protocol over which wire it is sent. There are: {choices}.")
-    wire: Protocol = gathered.registry.resolve("protocols", protocol)
-    if strict and wire.invocations.strict_dialect is None:
-        raise click.UsageError(f"The protocol {protocol!r} cannot hold arguments to their schemas: leave out --strict.")
+    wire = resolve_wire(gathered, protocol, strict=strict)
     if not gathered.failures:
         require_ensembles(gathered, [ensemble])
         gathered = only(gathered, [ensemble])

@@ -7,7 +7,15 @@ from typing import Any
 import click
 
 from ripieno.assembly import Assembly
-from ripieno.cli.assembling import absence, gather_layers, left_out_mappings, make_assembly, only, require_ensembles
+from ripieno.cli.assembling import (
+    absence,
+    gather_layers,
+    left_out_mappings,
+    make_assembly,
+    only,
+    require_ensembles,
+    resolve_wire,
+)
 from ripieno.cli.running import run_async
 from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
 from ripieno.cli.tables import described, print_json, print_table
@@ -25,53 +33,59 @@ from ripieno.processors import Protocol
 @click.command()
 @click.option("--ensemble", "-e", "names", metavar="E", multiple=True, help="Only the tools of this ensemble.")
 @click.option("--protocol", metavar="P", help="Only what this wire format sends; with --format json, exactly that.")
+@click.option("--strict", is_flag=True, help="As it is sent when the provider holds arguments to their schemas.")
 @formats
 @common
 @pass_settings
-def tools(settings: Settings, names: tuple[str, ...], protocol: str | None, output: Format) -> None:
+def tools(settings: Settings, names: tuple[str, ...], protocol: str | None, strict: bool, output: Format) -> None:
     """List the tools that a model is offered.
 
     NAME is what a model sees, TOOL what you and your configuration call it. ASKS says whether a call runs,
-    asks first, or is denied.
+    asks first, or is denied. STRICT says whether the schema of a tool can be said so that a provider holds to it.
 
     \b
     Example:
       ripieno tools
       ripieno tools --ensemble io --format json
+      ripieno tools --protocol P --strict
     """
     gathered = gather_layers(settings)
-    wire: Protocol | None = None if protocol is None else gathered.registry.resolve("protocols", protocol)
+    wire = resolve_wire(gathered, protocol, strict=strict) if strict or protocol is not None else None
     if names and not gathered.failures:
         require_ensembles(gathered, names)
         gathered = only(gathered, names)
-    run_async(_list_tools(gathered, names, wire, output))
+    run_async(_list_tools(gathered, names, wire, strict, output))
 
 
-async def _list_tools(gathered: Gathered, names: Sequence[str], wire: Protocol | None, output: Format) -> None:
+async def _list_tools(
+    gathered: Gathered, names: Sequence[str], wire: Protocol | None, strict: bool, output: Format
+) -> None:
     async with make_assembly(gathered) as assembly:
         for name in names:
             # One that is optional may have failed; an empty table would not say so.
             assembly.access_ensemble(name)
         offer = Offer.of(assembly.ensembles)
         if wire is not None:
-            _print_sent(wire, offer, output)
+            _print_sent(wire, offer, output, strict=strict)
         elif output == "json":
             print_json(_everything(assembly, offer))
         else:
             _print_offer(offer, gathered.configuration.confirmation)
 
 
-def _print_sent(wire: Protocol, offer: Offer, output: Format) -> None:
-    natives = wire.invocations.prepare_tools(offer)
+def _print_sent(wire: Protocol, offer: Offer, output: Format, *, strict: bool) -> None:
+    words = wire.invocations
     if output == "json":
-        print_json(list(natives))
+        print_json(list(words.prepare_tools(offer, strict=strict)))
         return
-    sent = [invoker for invoker in offer.invokers if invoker.hosted != "provider"]
-    rows = [
-        (invoker.exposed, str(len(encode(native))), described(invoker.description))
-        for invoker, native in zip(sent, natives, strict=True)
-    ]
-    print_table(("NAME", "BYTES", "DESCRIPTION"), rows)
+    rows: list[tuple[str, ...]] = []
+    for invoker in offer.invokers:
+        if invoker.hosted == "provider":
+            continue
+        held = (("yes" if words.lowered(invoker, strict=True).strict else "no"),) if strict else ()
+        size = str(len(encode(words.definition_of(invoker, strict=strict))))
+        rows.append((invoker.exposed, size, *held, described(invoker.description)))
+    print_table(("NAME", "BYTES", *(("STRICT",) if strict else ()), "DESCRIPTION"), rows)
 
 
 def _print_offer(offer: Offer, rules: Rules) -> None:

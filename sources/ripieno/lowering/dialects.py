@@ -1,6 +1,7 @@
 """What the readers of schemas understand, as data. The dialects of wires stand with these."""
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Literal
 
@@ -29,7 +30,7 @@ class Dialect:
 
     ``strict`` is whether objects are closed and every value has a type; ``nullable`` whether every property must be
     sent, so that those that may be absent are null instead. ``values`` are those that a keyword is limited to;
-    ``literals`` the types that an enumeration may have.
+    ``literals`` the types that an enumeration may have. ``names`` is what the whole name of an argument must match.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Dialect:
     values: Mapping[str, frozenset[object]] = dataclasses.field(default_factory=dict[str, frozenset[object]])
     cycles: Cycles = "anywhere"
     limits: Limits | None = None
+    names: re.Pattern[str] | None = None
 
 
 #: A schema as it is, but for its root: providers refuse choices there, strict or not.

@@ -7,8 +7,8 @@ from typing import Any, Literal
 from ripieno.exceptions import JsonInvalidity
 from ripieno.jsonvalues import encode
 
-#: Said in another form, said in the description, or not said.
-Outcome = Literal["kept", "moved", "dropped"]
+#: Said in another form, said in the description, not said, or said as it is where the provider documents to refuse it.
+Outcome = Literal["kept", "moved", "dropped", "doubtful"]
 
 #: Characters of a keyword's value, beyond which it is no help in a description.
 _READABLE = 160
@@ -41,8 +41,8 @@ class Loss:
 
     @property
     def matters(self) -> bool:
-        """Whether a model would not learn of it, and could have made use of it."""
-        return self.outcome == "dropped" and self.keyword not in _SILENT
+        """Whether a model may not learn of it, and could have made use of it."""
+        return self.outcome == "doubtful" or (self.outcome == "dropped" and self.keyword not in _SILENT)
 
     def __str__(self) -> str:
         """``#/properties/age minimum: moved (into the description)``."""

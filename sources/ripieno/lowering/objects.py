@@ -1,5 +1,6 @@
 """Objects: open ones as they are; where all must be closed, maps as lists of pairs and free ones as JSON text."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,12 +12,15 @@ from ripieno.schemas.walking import Node, is_mapping, is_sequence
 _PAIRS = "as a list of pairs {key, value}"
 _TEXT = "as a text of JSON"
 _CLOSED = "no other properties can be sent"
+_NAME = "the provider documents that no argument may be named"
 
 
 def say_object(speaker: Speaker, together: Conjunction, out: dict[str, Any]) -> None:
     """The keywords about objects, into ``out``; what cannot be said is left for the description."""
     declared = _declared(together)
     required = _required(together)
+    if together.root and speaker.dialect.names is not None:
+        _doubt_names(speaker, together, speaker.dialect.names)
     if not speaker.dialect.strict:
         _say_open(speaker, together, out, declared, required)
         return
@@ -50,6 +54,13 @@ def _declared(together: Conjunction) -> dict[str, list[Node]]:
 def _required(together: Conjunction) -> dict[str, None]:
     listed = [value for _, value in together.values("required") if is_sequence(value)]
     return dict.fromkeys(str(name) for value in listed for name in value)
+
+
+def _doubt_names(speaker: Speaker, together: Conjunction, names: re.Pattern[str]) -> None:
+    """Arguments are sent under their own names: nothing could tell which one another name stands for."""
+    for node, name, _ in together.edges("properties"):
+        if names.fullmatch(str(name)) is None:
+            speaker.report("properties", node, "doubtful", f"{_NAME} {name!r}")
 
 
 def _is_anything(node: Node) -> bool:

@@ -1,5 +1,6 @@
 """What providers understand of JSON Schema, as data: both strict subsets, and what Gemini does not ignore."""
 
+import re
 from collections.abc import Mapping
 
 from ripieno.lowering import PLAIN, Dialect, Limits
@@ -44,6 +45,7 @@ GEMINI = Dialect(
     formats=_ENDS | {"uri", "byte", "int32", "int64", "float", "double", "enum"},
     literals=frozenset({"string", "integer", "number"}),
     cycles="optional",
+    names=re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}"),
 )
 
 DIALECTS: Mapping[str, Dialect] = {one.name: one for one in (PLAIN, OPENAI_STRICT, ANTHROPIC_STRICT, GEMINI)}

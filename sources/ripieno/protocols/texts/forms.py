@@ -19,7 +19,7 @@ class Variant:
     """One way in which a form goes on after its opener.
 
     ``read`` gives the calls in the whole text of a frame; None where there are none, and the text is text. Without it
-    the frame is only a wrapping.
+    the frame is only a wrapping. ``following`` is how another call may stand right behind, time and again.
     """
 
     head: Head
@@ -29,6 +29,7 @@ class Variant:
     ends: tuple[str, ...] = ()
     #: Whose words follow: those of the channel of this name; None leaves it as it is.
     channel: str | None = None
+    following: "Variant | None" = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

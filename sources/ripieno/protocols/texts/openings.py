@@ -85,6 +85,13 @@ def opening_at(text: str, at: int, forms: tuple[Form, ...], tools: Tools) -> Ope
     return False
 
 
+def following_at(text: str, at: int, variant: Variant, tools: Tools) -> Opening | bool:
+    """The frame of a call that stands right behind another one; otherwise whether one may."""
+    view = text[at : at + WIDEST]
+    body = variant.head(view, 0, tools)
+    return Opening(variant, body) if body >= 0 else body == MORE and len(view) < WIDEST
+
+
 def _opener(form: Form, text: str, at: int) -> tuple[int, str]:
     """How long the opener of a form is, and its namespace; or ``MORE``, or ``NO``."""
     end = literal(text, at, (form.opener,))

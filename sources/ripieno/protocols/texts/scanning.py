@@ -17,6 +17,7 @@ from ripieno.protocols.texts.openings import (
     STOPS,
     Mark,
     Opening,
+    following_at,
     mark_at,
     opening_at,
 )
@@ -59,10 +60,13 @@ class Parser:
         self._variant: Variant | None = None
         self._body: Body | None = None
         self._head = 0
+        #: How the next frame may begin, right where one ended.
+        self._following: Variant | None = None
 
     def feed(self, text: str) -> Sequence[Piece]:
         """The pieces that are certain now."""
-        if not (self._text or self._body or self._closer) and self._places.within and not STOPS.search(text):
+        pending = self._text or self._body or self._closer or self._following
+        if not pending and self._places.within and not STOPS.search(text):
             # What most texts are: more of a line.
             self._mute -= len(text)
             return (Reasoning(text) if self._channel else Text(text),) if text else ()
@@ -113,7 +117,15 @@ class Parser:
         """Reads on in the open, or in code. False when more is needed."""
         text, at, places = self._text, self._at, self._places
         if places.open:
-            found: Mark | Opening | bool = mark_at(text, at, self._ends)
+            found: Mark | Opening | bool = False
+            if self._following is not None:
+                found = following_at(text, at, self._following, self._tools)
+                if isinstance(found, Opening):
+                    return self._open(found)
+                if found and not final:
+                    return False
+                self._following = None
+            found = mark_at(text, at, self._ends)
             if found is False and self._mute <= 0:
                 forms = AT_TEXT if places.beginning else AT_LINE if places.blank else ANYWHERE
                 candidates = forms.get(text[at])
@@ -121,10 +133,7 @@ class Parser:
             if isinstance(found, Mark):
                 return self._mark(found)
             if isinstance(found, Opening):
-                self._start, self._head = at, found.body
-                self._variant, self._body = found.variant, found.variant.body()
-                self._at = at + found.body
-                return True
+                return self._open(found)
             if found and not final:
                 return False
         return self._say(places.step(text, at, STOPS))
@@ -156,6 +165,13 @@ class Parser:
         return False
 
     # Frames.
+
+    def _open(self, opening: Opening) -> bool:
+        """A frame begins."""
+        self._start, self._head = self._at, opening.body
+        self._variant, self._body = opening.variant, opening.variant.body()
+        self._at += opening.body
+        return True
 
     def _go_on(self, body: Body, *, final: bool) -> bool:
         """Reads on in a frame. False when more is needed."""
@@ -206,6 +222,7 @@ class Parser:
             return
         self._at = end
         self._variant = self._body = None
+        self._following = variant.following or self._following
         self._places.pass_on()
         if found:
             self._flush()
@@ -228,7 +245,7 @@ class Parser:
         """A frame comes to nothing, as far as it was read: it is text, whatever stands in it."""
         self._mute = self._at - self._start
         self._at = self._start
-        self._variant = self._body = None
+        self._variant = self._body = self._following = None
 
     def _settle(self, name: str) -> str:
         """The name of a tool, without the namespace that some models put before it."""

@@ -34,6 +34,11 @@ def _python_tag(raw: str, _: Tools) -> Sequence[Found] | None:
     return None if found is None else [(found[0].removesuffix(".call"), found[1])]
 
 
+def _parted(raw: str, _: Tools) -> Sequence[Found] | None:
+    """``; {…}``: one more of the same turn."""
+    return objects_in(raw.lstrip().removeprefix(";"))
+
+
 def _deepseek(raw: str, _: Tools) -> Sequence[Found] | None:
     """``function`` and a fence around the arguments (V3, R1), or the name alone (V3.1)."""
     found = _DEEPSEEK.fullmatch(raw)
@@ -55,7 +60,13 @@ FORMS = (
         name="python_tag",
         opener=_PYTHON_TAG,
         variants=lambda _: (
-            Variant(head=sequence(SPACE, ("{",)), body=Balanced, read=_python_tag, ends=("<|eom_id|>", "<|eot_id|>")),
+            Variant(
+                head=sequence(SPACE, ("{",)),
+                body=Balanced,
+                read=_python_tag,
+                ends=("<|eom_id|>", "<|eot_id|>"),
+                following=Variant(head=sequence(SPACE, (";",), SPACE, ("{",)), body=Balanced, read=_parted),
+            ),
             Variant(
                 head=sequence(SPACE, NAME, ("(",)),
                 body=lambda: Balanced(python=True),
