@@ -29,7 +29,7 @@ from ripieno.models import Model
 from ripieno.offers import Offer
 from ripieno.owning import reason
 from ripieno.scheduling import Turn
-from ripieno.tokens import ReportedTokenizer, TokenCount
+from ripieno.tokens import EstimatingTokenizer, ReportedTokenizer, TokenCount
 
 #: Drivers under way: a task that nobody refers to could vanish in the middle.
 _DRIVERS: set[asyncio.Task[None]] = set()
@@ -66,7 +66,7 @@ class Run:
         self._budget = Budget(self._limits)
         self._channel = Channel()
         self._memory: dict[object, Any] = {}
-        self._tokenizer = ReportedTokenizer()
+        self._tokenizer = ReportedTokenizer(EstimatingTokenizer(model.sends))
         self._task: asyncio.Task[None] | None = None
         self._driving = False
         self._cancelled = False
@@ -184,25 +184,35 @@ class Run:
         controls, urged = self._controls, False
         while not self._cancelled and self._budget.admits_turn():
             finish = await self._turn(controls)
-            if finish == "stop" and controls.forced() and not urged:
-                urged = True
-                self._urge(controls)
-                continue
+            if finish == "stop" and controls.forced():
+                self._urge(controls, again=urged)
+                if not urged:
+                    urged = True
+                    continue
             if finish != "invocations":
                 return finish
             controls = controls.relaxed()
         return "cancelled" if self._cancelled else "limit"
 
-    def _urge(self, controls: Controls) -> None:
-        """Says once more what the model was told by its request, or, where its wire has no word for it, by a prompt."""
+    def _urge(self, controls: Controls, *, again: bool) -> None:
+        """Says once more what the model was told by its request, or, where its wire has no word for it, by a prompt.
+
+        ``again``: that was done, and did not help.
+        """
         wanted = "one of the tools" if controls.tool_choice == "required" else f"the tool {controls.tool_choice}"
-        self._channel.put(Alert(message=f"{self.model.identity} did not call {wanted}, and is asked once more."))
+        did_not = f"{self.model.identity} did not call {wanted}"
+        if again:
+            self._channel.put(Alert(message=f"{did_not} when it was asked once more, either: its answer stands."))
+            return
+        self._channel.put(Alert(message=f"{did_not}, and is asked once more."))
         said = UserCanister.of(f"Call {wanted} now. An answer without a call is none.")
         self.conversation = self.conversation.replace(canisters=(*self.conversation.canisters, said))
 
     async def _turn(self, controls: Controls) -> Finish:
         """One turn, with the results of its calls; it stands in the conversation when this returns or raises."""
         offer = self._refresh()
+        # A tool that was allowed may go with its ensemble, but not before the first turn.
+        controls = offer.narrow(controls, strict=self._budget.turns == 1)
         around = Circumstances(
             conversation=self.conversation.identifier,
             turn=self._budget.turns,

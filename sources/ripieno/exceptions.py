@@ -195,7 +195,8 @@ class ProviderFailure(RipienoError):
     """A model endpoint failed. ``provider`` is its name, ``hint`` what to do next.
 
     ``category`` is one of seed 000, section 7.1. ``retryable`` says whether the same request may do better in a moment,
-    ``after`` how many seconds from now its server wants to be left alone (None where it does not say).
+    ``after`` in how many seconds from now its server may be asked again (None where nobody says). ``before`` has what
+    became of the models that were asked before this one, a short text each.
     """
 
     def __init__(
@@ -215,9 +216,15 @@ class ProviderFailure(RipienoError):
         self.category = category
         self.retryable = retryable
         self.after = after
+        self.before: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"Provider {self.provider!r}: {self.reason}" + (f" {self.hint}" if self.hint else "")
+        text = f"Provider {self.provider!r}: {self.reason}"
+        if self.hint:
+            # Somebody else's words, or a page of them, would run into the hint.
+            text += "\n" if "\n" in self.reason else " " if self.reason.endswith((".", "!", "?", "…")) else ". "
+            text += self.hint
+        return "\n".join([text, *(f"  asked before it: {one}" for one in self.before)])
 
     @property
     def elsewhere(self) -> bool:
@@ -229,9 +236,16 @@ class ProviderUnreachable(ProviderFailure):
     """No connection could be made, it was lost before a terminal event, or it is not tried for now."""
 
     def __init__(
-        self, provider: str, reason: str, *, hint: str = "", category: str = "network", retryable: bool = True
+        self,
+        provider: str,
+        reason: str,
+        *,
+        hint: str = "",
+        category: str = "network",
+        retryable: bool = True,
+        after: float | None = None,
     ) -> None:
-        super().__init__(provider, reason, hint=hint, category=category, retryable=retryable)
+        super().__init__(provider, reason, hint=hint, category=category, retryable=retryable, after=after)
 
 
 class ProviderRefusal(ProviderFailure):

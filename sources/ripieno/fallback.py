@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import textwrap
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,9 @@ from ripieno.exceptions import ProviderFailure
 from ripieno.models import Model
 from ripieno.offers import Offer
 from ripieno.retrying import says_something
+
+#: Characters of what each model failed with, in the error of the last one.
+_SHOWN = 160
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +49,9 @@ class FallbackModel(Model):
     ) -> AsyncGenerator[Iterable[Event], None]:
         """The events of one turn, of the first model that gives any; an ``Alert`` says why another one was passed over.
 
-        Errors: ``ProviderFailure``, of the last one that was asked.
+        Errors: ``ProviderFailure``, of the last one that was asked; ``before`` tells of the others.
         """
+        before: list[str] = []
         offer = ensembles if isinstance(ensembles, Offer) else Offer.of(ensembles)
         for place, model in enumerate(self.models):
             # What one wire remembers of a conversation is nothing to another.
@@ -65,7 +70,9 @@ class FallbackModel(Model):
                 return
             except ProviderFailure as error:
                 if begun or not error.elsewhere or place + 1 == len(self.models):
+                    error.before = tuple(before)
                     raise
+                before.append(f"{model.identity}: {textwrap.shorten(error.reason, _SHOWN, placeholder=' …')}")
                 alert = _passed_over(model, error, self.models[place + 1])
             yield (alert,)
 

@@ -1,9 +1,11 @@
 """What a turn offers: an ordered snapshot of invokers under the names that a model sees."""
 
+import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 
 from frozendict import frozendict
 
+from ripieno.controls import Controls
 from ripieno.ensembles import Ensemble, Invoker
 from ripieno.exceptions import ConfigurationInvalidity, NameAbsence, Problem, nearest
 from ripieno.faults import Fault
@@ -69,6 +71,19 @@ class Offer:
     def named(self, exposed: str) -> Invoker | None:
         """The invoker that a model sees under this name."""
         return self._by_name.get(exposed)
+
+    def narrow(self, controls: Controls, *, strict: bool) -> Controls:
+        """The controls, with those of the allowed tools that are offered.
+
+        Errors: ``NameAbsence`` for one that is not, if it is ``strict``.
+        """
+        allowed = controls.allowed_tools or ()
+        left = tuple(name for name in allowed if name in self._by_name)
+        if left == allowed:
+            return controls
+        if strict:
+            raise NameAbsence("offered tool", next(name for name in allowed if name not in left), self.names)
+        return dataclasses.replace(controls, allowed_tools=left)
 
     def absence(self, name: str) -> Fault:
         """Why a call of a name that is not offered cannot run, with the names that are most like it."""

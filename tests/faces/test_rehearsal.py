@@ -22,15 +22,21 @@ from mcp.client.stdio import StdioServerParameters
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ripieno.assembly import assemble
+from ripieno.controls import Controls
+from ripieno.conversations import Usage
+from ripieno.ensembles import Definition, Ensemble
 from ripieno.events import ResultReady
 from ripieno.exceptions import InputError
 from ripieno.gathering import Places
+from ripieno.policies import Policy
 from ripieno.processors import Protocol
 from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
 from ripieno.rehearsal import clock
 from ripieno.rehearsal.server import BODY_BYTES, base_url, create_application
+from ripieno.schemas import Schema
 from ripieno.scores import Score
 from ripieno.serving import serve
 from ripieno.testing import call, turn
@@ -128,6 +134,50 @@ async def test_official_clients_complete_a_conversation(
         text, called = await client(url, folder, stream=stream)
     assert text == EXPECTED
     assert called == [{"path": "a.txt"}, {"path": "nowhere"}, {"path": "b.txt", "quoted": "alpha"}]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("protocol", [*PROTOCOLS, RESPONSES], ids=lambda protocol: protocol.name)
+async def test_an_answer_reports_an_estimate_of_its_tokens(protocol: Protocol, stream: bool) -> None:
+    score = Score.of_turns([turn("Said. " * 100, reasoning="Thought. " * 100)])
+    async with serve(create_application(score, [protocol])) as url:
+        providers = {"here": {"protocol": protocol.name, "base_url": base_url(url, protocol), "api_key": "none"}}
+        async with assemble({"ensembles": {"enabled": []}, "providers": providers}) as assembly:
+            usages: list[Usage] = []
+            for told, ensembles in (("Hi.", []), ("Hi. " * 100, []), ("Hi.", [_LONG_WINDED])):
+                asked = assembly.conduct(told, model="here/m", controls=Controls(stream=stream), ensembles=ensembles)
+                usages.append((await asked).usage)
+    short, long, tools = usages
+    assert 0 < short.input_tokens < 20
+    assert 80 < long.input_tokens - short.input_tokens < 120
+    assert 80 < tools.input_tokens - short.input_tokens < 150
+    assert 300 < short.output_tokens < 500
+    assert short.output_tokens == long.output_tokens == tools.output_tokens
+
+
+async def test_a_limit_of_tokens_can_be_tried() -> None:
+    turns = [turn(f"I look: {number}. " * 50, calls=[call("read", path=str(number))]) for number in range(9)]
+    async with serve(create_application(Score.of_turns(turns), [CHAT])) as url:
+        providers = {"here": {"protocol": "openai-chat", "base_url": base_url(url, CHAT)}}
+        settings = {"ensembles": {"enabled": []}, "providers": providers, "limits": {"tokens": 1000}}
+        async with assemble(settings) as assembly:
+            conversation = await assembly.conduct("Look.", model="here/m", ensembles=[_LONG_WINDED])
+    assert conversation.finish == "limit"
+    assert 1000 <= conversation.usage.total_tokens < 3000
+
+
+_LONG_WINDED = Ensemble.of(
+    "mine",
+    [
+        Definition(
+            name="read",
+            description="Reads. " * 50,
+            schema=Schema.of({"type": "object"}),
+            invocable=lambda context, arguments: "read",
+            policy=Policy(effect="read"),
+        )
+    ],
+)
 
 
 async def test_many_conversations_at_once_do_not_mix(folder: pathlib.Path) -> None:

@@ -13,12 +13,15 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from ripieno.canisters import AssistantCanister, UserCanister
 from ripieno.controls import Controls
 from ripieno.descriptors.patience import Timeouts
-from ripieno.exceptions import ProviderUnreachable, WireInvalidity
+from ripieno.ensembles import Definition, Ensemble
+from ripieno.events import Alert
+from ripieno.exceptions import NameAbsence, ProviderUnreachable, WireInvalidity
 from ripieno.processors import Protocol
 from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
 from ripieno.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.protocols.splitting import EVENT_BYTES
 from ripieno.protocols.transport import HttpTransport
+from ripieno.schemas import Schema
 from tests.guests.loopback import chunked, serving, talking, until_eof
 from tests.guests.transporting import (
     KEY,
@@ -32,6 +35,8 @@ from tests.guests.transporting import (
     golden,
     open_transport,
 )
+
+HI = [UserCanister.of("Hi.")]
 
 # What is sent.
 
@@ -52,6 +57,42 @@ async def test_a_model_answers_over_http(protocol: Protocol, stream: bool) -> No
         assert body["model"] == "m"
         assert body.get("stream", False) is stream
         await transport.close()
+
+
+@both
+async def test_what_one_call_at_a_time_leaves_of_parallel_is_told_once(protocol: Protocol) -> None:
+    tools = [Ensemble.of("mine", [Definition(name="look", schema=Schema.of({}))])]
+    told: list[list[str]] = []
+    async with serving(answering(golden(protocol, "json"))) as (url, asked):
+        for capability, parallel, ensembles in (
+            (False, True, tools),
+            (False, False, tools),
+            (False, True, []),
+            (True, True, tools),
+        ):
+            transport, model = converse(url, protocol, parallel_calls=capability)
+            memory: dict[object, Any] = {}
+            controls = Controls(stream=False, parallel=parallel)
+            events = [
+                event
+                for _ in range(2)
+                async for batch in model.batches(HI, ensembles=ensembles, controls=controls, memory=memory)
+                for event in batch
+            ]
+            await transport.close()
+            told.append([event.message for event in events if isinstance(event, Alert)])
+    assert told == [["house/m makes one call at a time: parallel = true is not sent."], [], [], []]
+    assert len(asked) == 8
+
+
+async def test_an_allowed_tool_that_is_not_offered_is_not_sent() -> None:
+    tools = [Ensemble.of("mine", [Definition(name="look", schema=Schema.of({}))])]
+    async with serving(answering(golden(CHAT, "json"))) as (url, asked):
+        transport, model = converse(url, CHAT, allowed_tools=True)
+        with pytest.raises(NameAbsence, match=r"no offered tool named 'mine\.look'\. Did you mean 'look'\?"):
+            await model.converse(HI, ensembles=tools, controls=Controls(allowed_tools=("look", "mine.look")))
+        await transport.close()
+    assert asked == []
 
 
 async def test_headers_are_those_of_the_sdk() -> None:

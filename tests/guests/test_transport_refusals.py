@@ -82,6 +82,46 @@ async def test_hints_say_what_to_do_next() -> None:
     assert "later" in hints[500]
 
 
+@pytest.mark.parametrize(
+    ("words", "between"), [("your key is bad", ". "), ("Bad key.", " "), ("Really?", " "), ("a page\nof it", "\n")]
+)
+async def test_a_hint_does_not_run_into_the_words_of_the_server(words: str, between: str) -> None:
+    async with serving(answering(words.encode(), "text/plain", 401)) as (url, _):
+        error = await fail(url)
+    assert str(error) == f"Provider 'house': HTTP 401: {words}{between}Is api_key of [providers.house] right?"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "asks", "told"),
+    [
+        (
+            429,
+            b"{}",
+            {"retry-after": "120"},
+            "It wants to be left alone for 120 s, which is longer than is waited for (60 s): it was not asked again.",
+        ),
+        (503, b"{}", {"retry-after": "5"}, "It wants to be left alone for 5 s."),
+        # It would not have been asked again anyway.
+        (
+            429,
+            b'{"error":{"code":"insufficient_quota","message":"Pay."}}',
+            {"retry-after": "120"},
+            "It wants to be left alone for 120 s.",
+        ),
+        (429, b"{}", {}, "wait, or use another model."),
+        (429, b"{}", {"retry-after-ms": "20"}, "wait, or use another model."),
+    ],
+)
+async def test_how_long_a_server_wants_to_be_left_alone_is_told(
+    status: int, body: bytes, asks: dict[str, str], told: str
+) -> None:
+    async def answer(_: Request) -> Response:
+        return Response(body, status_code=status, headers=asks)
+
+    async with serving(answer) as (url, _):
+        assert str(await fail(url)).endswith(told)
+
+
 @either_way
 async def test_a_key_that_comes_back_is_hidden(stream: bool) -> None:
     secret = "another-secret-value"

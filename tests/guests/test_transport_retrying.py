@@ -5,12 +5,12 @@ import email.utils
 import itertools
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from ripieno.canisters import UserCanister
 from ripieno.controls import Controls
@@ -21,16 +21,20 @@ from ripieno.models import Model, Provider
 from ripieno.processors import Protocol
 from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
 from ripieno.protocols.breaking import Breaker
+from ripieno.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
 from ripieno.protocols.refusals import seconds_after
 from ripieno.protocols.transport import HttpTransport
 from ripieno.retrying import Patience
 from tests.guests.loopback import Talker, chunked, serving, talking, until_eof
 from tests.guests.transporting import both, either_way, endpoint, golden
+from tests.guests.wires import PROTOCOLS
 
 HI = [UserCanister.of("Hi.")]
 #: The server wants to be asked at once, so that nothing waits here.
 SOON = {"retry-after-ms": "1"}
+every = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=lambda protocol: protocol.name)
 
 
 def model_at(
@@ -71,6 +75,73 @@ def saying(*answers: Callable[[], Response]) -> Callable[[Request], Awaitable[Re
         return next(left)()
 
     return answer
+
+
+# What ends before its end.
+
+
+@every
+async def test_an_answer_that_ends_early_is_asked_again_as_long_as_it_has_said_nothing(protocol: Protocol) -> None:
+    events: list[Event] = []
+    async with serving(saying(lambda: _until(protocol, b'"The'), lambda: good(protocol, stream=True))) as (url, asked):
+        await listen(model_at(url, protocol), events)
+    told = [event for event in events if isinstance(event, Alert | TurnBegan | TurnEnded)]
+    assert [type(event) for event in told] == [Alert, TurnBegan, TurnEnded]
+    assert "The answer ended without its terminal event." in str(told[0])
+    assert len(asked) == 2
+
+
+@either_way
+@pytest.mark.parametrize("kind", ["text/html; charset=utf-8", "Application/XHTML+XML"])
+async def test_a_page_for_people_is_not_asked_for_again(kind: str, stream: bool) -> None:
+    def page() -> Response:
+        return Response(b"<!doctype html><h1>Welcome</h1>", headers={"content-type": kind})
+
+    async with serving(saying(page)) as (url, asked):
+        with pytest.raises(WireInvalidity) as caught:
+            await listen(model_at(url), [], stream=stream)
+    error = caught.value
+    assert f"answered {kind.partition(';')[0].casefold()}, which is for people: '<!doctype html><h1>Welcome" in str(
+        error
+    )
+    assert str(error).endswith(". Is base_url right?")
+    assert (len(asked), error.retryable, error.elsewhere) == (1, False, True)
+
+
+@every
+async def test_an_answer_that_ends_early_after_it_has_said_something_is_not(protocol: Protocol) -> None:
+    events: list[Event] = []
+    async with serving(saying(lambda: _until(protocol, b"[DONE] is only text."))) as (url, asked):
+        with pytest.raises(WireInvalidity, match="without its terminal event") as caught:
+            await listen(model_at(url, protocol), events)
+    assert caught.value.retryable
+    assert any(isinstance(event, TextDelta) for event in events)
+    assert len(asked) == 1
+
+
+def _until(protocol: Protocol, words: bytes) -> Response:
+    """The events of an answer before the first one that has these words."""
+    parts = golden(protocol, "sse").split(b"\n\n")
+    before = parts[: next(at for at, part in enumerate(parts) if words in part)]
+    return Response(b"".join(part + b"\n\n" for part in before), media_type="text/event-stream")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "native"),
+    [
+        (ANTHROPIC, {"type": "message", "content": [], "stop_reason": None}),
+        (GEMINI, {"candidates": [{"content": {"parts": []}}]}),
+        (RESPONSES, {"object": "response", "status": "in_progress", "output": []}),
+    ],
+    ids=lambda value: value.name if isinstance(value, Protocol) else "",
+)
+async def test_a_whole_answer_without_its_end_is_asked_again(protocol: Protocol, native: Mapping[str, object]) -> None:
+    events: list[Event] = []
+    async with serving(saying(lambda: JSONResponse(native), lambda: good(protocol, stream=False))) as (url, asked):
+        await listen(model_at(url, protocol), events, stream=False)
+    assert isinstance(events[0], Alert)
+    assert isinstance(events[-1], TurnEnded)
+    assert len(asked) == 2
 
 
 # What is refused.
@@ -449,6 +520,9 @@ async def test_an_endpoint_that_keeps_failing_is_left_alone() -> None:
         assert "tried again in 1 s" in str(error)
         assert "The last time: HTTP 500: on fire" in str(error)
         assert (error.category, error.retryable, error.elsewhere) == ("network", False, True)
+        # Whoever comes back then is let through.
+        assert error.after is not None
+        assert 0 < error.after <= 0.3
         await asyncio.sleep(0.35)
         with pytest.raises(ProviderRefusal):  # One tries, and it is left alone again.
             await listen(model, [])
@@ -478,8 +552,9 @@ async def test_while_one_tries_the_others_do_not() -> None:
         models = [model_at(url, retries=0, breaker=breaker) for _ in range(3)]
         first = asyncio.create_task(listen(models[0], []))
         await come.wait()
-        with pytest.raises(ProviderUnreachable, match="as soon as the request that tries it now has ended"):
+        with pytest.raises(ProviderUnreachable, match="as soon as the request that tries it now has ended") as caught:
             await listen(models[1], [])
+        assert caught.value.after is None
         first.cancel()  # Nobody knows how it would have ended: the next one tries.
         with pytest.raises(asyncio.CancelledError):
             await first

@@ -133,6 +133,25 @@ def test_the_choice_among_tools_in_the_words_of_each_wire() -> None:
     assert choices(allowed_tools=()) == ({"type": "none"}, "none")
 
 
+@both
+@pytest.mark.parametrize("parallel", [False, True])
+def test_where_one_call_comes_at_a_time_no_wire_speaks_of_parallel_ones(protocol: Protocol, parallel: bool) -> None:
+    for choice in (None, "auto", "required", "read_file"):
+        said, unsaid = (
+            json.loads(
+                write(
+                    protocol,
+                    [UserCanister.of("Hi.")],
+                    offer=OFFER,
+                    controls=Controls(tool_choice=choice, parallel=one),
+                    parallel_calls=False,
+                )
+            )
+            for one in (parallel, None)
+        )
+        assert said == unsaid
+
+
 def test_the_choice_among_tools_in_the_words_of_gemini() -> None:
     def config(*, allowed: bool = True, **fields: Any) -> Any:
         body = json.loads(

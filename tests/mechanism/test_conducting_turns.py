@@ -63,6 +63,29 @@ async def test_only_what_is_allowed_is_called_and_all_is_offered() -> None:
     assert model.asked[0][1].names == ("find", "look")
 
 
+@pytest.mark.parametrize(("name", "advice"), [("mine.find", "Did you mean 'find'?"), ("nope", "Known: find, look.")])
+async def test_an_allowed_tool_that_is_not_offered_is_told_before_anything_is_asked(name: str, advice: str) -> None:
+    model = scripted(says())
+    controls = Controls(allowed_tools=("look", name))
+    run = conduct(model, "Go.", ensembles=[ensemble(tool("look"), tool("find"))], controls=controls)
+    with pytest.raises(NameAbsence) as caught:
+        await run
+    assert str(caught.value) == f"There is no offered tool named {name!r}. {advice}"
+    assert model.asked == []
+
+
+async def test_an_allowed_tool_may_go_with_its_ensemble() -> None:
+    found = ensemble(tool("look"), tool("gone"))
+
+    def change() -> None:
+        found._adopt(Opened(connection=None, definitions=(tool("look"),)))
+
+    model = scripted(invokes(change, invoke("look")), invokes(invoke("gone")), says())
+    conversation = await conduct(model, "Go.", ensembles=[found], controls=Controls(allowed_tools=("look", "gone")))
+    assert conversation.finish == "stop"
+    assert [controls.allowed_tools for _, _, controls in model.asked] == [("look", "gone"), ("look",), ("look",)]
+
+
 async def test_patterns_choose_what_is_offered() -> None:
     model = scripted(invokes(invoke("look")), says())
     found = [ensemble(tool("look"), tool("find"))]
@@ -169,9 +192,15 @@ async def test_a_model_that_must_call_and_does_not_is_asked_once_more(choice: st
 
 async def test_a_model_that_will_not_call_is_not_asked_for_ever() -> None:
     model = scripted(says("No."), says("Never."))
-    controls = Controls(tool_choice="required")
-    conversation = await conduct(model, "Look.", ensembles=[ensemble(tool("look"))], controls=controls)
+    run = conduct(model, "Look.", ensembles=[ensemble(tool("look"))], controls=Controls(tool_choice="required"))
+    alerts = [event.message async for event in run if isinstance(event, Alert)]
+    conversation = await run
     assert (conversation.text, conversation.finish, len(model.asked)) == ("Never.", "stop", 2)
+    # Both failures are told.
+    assert alerts == [
+        "score/scripted did not call one of the tools, and is asked once more.",
+        "score/scripted did not call one of the tools when it was asked once more, either: its answer stands.",
+    ]
 
 
 async def test_without_parallel_calls_one_of_a_message_is_run_whatever_the_wire_can_say() -> None:

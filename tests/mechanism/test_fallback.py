@@ -85,11 +85,19 @@ async def test_nobody_else_is_asked_once_something_was_said() -> None:
 
 
 async def test_the_error_is_that_of_the_last_one() -> None:
-    last = ProviderRefusal("p", "no key", status=401, category="permission")
-    model, models = chain([gone()], [gone()], [last], says())
+    last = ProviderRefusal("p", "no key", hint="Is it right?", status=401, category="permission")
+    slow = ProviderUnreachable("p", f"It is slow: {'<p>' * 500}", category="timeout")
+    model, models = chain([gone()], [slow], [last], says())
     with pytest.raises(ProviderRefusal) as caught:
         await events_of(model)
     assert caught.value is last
+    # And it tells of the others, briefly.
+    first, second, third = str(last).split("\n")
+    assert first == "Provider 'p': no key. Is it right?"
+    assert second == "  asked before it: score/scripted: Nothing answers."
+    assert third.startswith("  asked before it: score/scripted: It is slow:")
+    assert len(third) < 220
+    assert len(last.before) == 2
     assert [len(one.asked) for one in models] == [1, 1, 1, 0]
 
 

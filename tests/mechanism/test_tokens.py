@@ -1,21 +1,24 @@
 """Tokens: what was counted is exact, what was not is an estimate and says so."""
 
+from collections.abc import Iterable, Mapping
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ripieno.canisters import AssistantCanister, InvocationCanister, ResultCanister, UserCanister
+from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, ResultCanister, UserCanister
 from ripieno.conducting import conduct
-from ripieno.contents import ImageContent
+from ripieno.contents import ImageContent, OpaqueContent
 from ripieno.controls import Limits
 from ripieno.conversations import Usage
 from ripieno.ensembles import Definition, Ensemble
+from ripieno.events import ContentSealed, TurnBegan
 from ripieno.faults import Fault
 from ripieno.jsonvalues import freeze
 from ripieno.offers import Offer
 from ripieno.schemas import Schema
 from ripieno.tokens import EstimatingTokenizer, ReportedTokenizer, TokenCount
-from tests.mechanism.players import ensemble, invoke, invokes, says, scripted, tool
+from tests.mechanism.players import Scripted, ensemble, invoke, invokes, says, scripted, tool
 
 ESTIMATE = EstimatingTokenizer()
 
@@ -53,6 +56,58 @@ def test_everything_counts() -> None:
     tool = Definition(name="add", description="z" * 400, schema=Schema.of({"type": "object"}))
     offer = Offer.of([Ensemble.of_request([tool])])
     assert ESTIMATE.count([], offer).tokens > 100
+
+
+def opaque(protocol: str = "anthropic", /, **data: str) -> OpaqueContent:
+    return OpaqueContent(protocol=protocol, kind="thinking", data=freeze({"type": "thinking", **data}))
+
+
+def estimated(content: OpaqueContent) -> int:
+    return ESTIMATE.count([AssistantCanister(content=(content,))]).tokens
+
+
+def test_what_is_opaque_counts_by_its_text() -> None:
+    assert estimated(opaque(thinking="Let me look.")) < 15
+    words = "The quick brown fox jumps over the lazy dog. " * 20
+    assert 200 < estimated(opaque(thinking=words)) < 270
+    assert estimated(opaque(thinking=words, signature="c2ln" * 250)) - estimated(
+        opaque(thinking=words)
+    ) == pytest.approx(1000 / 5.5, abs=2)
+    # A picture in base64 is no novel.
+    assert estimated(opaque(data="A" * 10**7)) < 2000
+    nested = OpaqueContent(protocol="p", kind="k", data=freeze({"summary": [{"text": "x" * 100}, 7, None]}))
+    assert 25 <= estimated(nested) <= 30
+
+
+def test_what_is_not_sent_takes_no_tokens() -> None:
+    contents = (opaque("anthropic", thinking="x y " * 100), opaque("openai-chat", thinking="x y " * 100))
+    said = [AssistantCanister(content=contents)]
+    both = ESTIMATE.count(said).tokens
+    one = EstimatingTokenizer(lambda content: not isinstance(content, OpaqueContent) or content.protocol == "anthropic")
+    assert both == pytest.approx(2 * one.count(said).tokens, abs=5)
+    assert EstimatingTokenizer(lambda _: False).count(said).tokens == ESTIMATE.count([AssistantCanister()]).tokens
+
+
+async def test_a_run_counts_what_its_model_is_sent() -> None:
+    class Deaf(Scripted):
+        def left_out(self, canisters: Iterable[Canister]) -> Mapping[str, int]:
+            return {"foreign": 1} if any(getattr(one, "content", ()) for one in canisters) else {}
+
+    thought = AssistantCanister(content=(opaque(thinking="x y " * 1000),))
+    said = [UserCanister.of("Hi."), thought]
+    hears = conduct(scripted(says()), said)
+    model = Deaf(provider=scripted(says()).provider, name="deaf", turns=(tuple(says()),))
+    assert hears.context.tokens > 1000
+    assert conduct(model, said).context.tokens < 20
+
+
+async def test_a_short_thought_ends_no_run_that_is_limited_in_tokens() -> None:
+    thought = ContentSealed(opaque(thinking="Let me look."))
+    turns = [[TurnBegan(), thought, *invokes(invoke("look", str(number), at=number))[1:]] for number in range(4)]
+    run = conduct(
+        scripted(*turns, says("Done.")), "Look.", ensembles=[ensemble(tool("look"))], limits=Limits(tokens=1000)
+    )
+    assert (await run).finish == "stop"
 
 
 def test_what_the_provider_counted_is_exact_until_something_is_said() -> None:

@@ -1,5 +1,6 @@
 """What is the same in every request: what a client asks a server of ours for, and what a model can be asked for."""
 
+import base64
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -110,6 +111,23 @@ def table_in(native: Native, key: str) -> Mapping[str, Any]:
     if not is_table(value):
         raise InputError(f"{key} is an object.")
     return value
+
+
+def parts_in(content: object, what: str = "parts") -> Sequence[Any]:
+    """The parts of a content, of which a text is one; an empty text has none. Errors: ``InputError``."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    if not is_list(content):
+        raise InputError(f"Content is a text or a list of {what}.")
+    return content
+
+
+def decoded(data: object, where: str = "A part") -> bytes:
+    """Bytes that stand as base64. Errors: ``InputError``."""
+    try:
+        return base64.b64decode(str(data), validate=True)
+    except ValueError as error:
+        raise InputError(f"{where} holds what is no base64: {error}.") from error
 
 
 def number_in(native: Native, key: str) -> float | None:

@@ -2,12 +2,11 @@
 
 *azure* wants the name of a deployment in the path, and the version of its interface beside it; all else is the plain
 wire. *bedrock* and *vertex* rewrite path and body, sign requests, and one has an event stream of its own: there the
-body goes through the SDK's ``post`` as a mapping, once more than elsewhere, and credentials, signatures and the
-splitting of events are the SDK's matter.
+body goes through the SDK's ``post`` as a mapping, once more than elsewhere, and credentials and signatures are the
+SDK's matter; what comes back is split here (``ripieno.protocols.framing``).
 """
 
 import dataclasses
-import importlib
 import importlib.util
 import json
 import urllib.parse
@@ -15,10 +14,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 
 from ripieno.descriptors.tables import EMPTY
-from ripieno.exceptions import ProviderFailure, WireInvalidity
+from ripieno.exceptions import ProviderFailure
 from ripieno.processors import Natives, Protocol
 from ripieno.protocols.breaking import Breaker
 from ripieno.protocols.endpoints import Endpoint
+from ripieno.protocols.framing import unframe
 from ripieno.protocols.heading import key_of
 from ripieno.protocols.transport import HttpTransport
 
@@ -26,6 +26,8 @@ from ripieno.protocols.transport import HttpTransport
 CLOUDS: Mapping[str, str] = {"azure": "openai", "bedrock": "anthropic", "vertex": "anthropic"}
 #: What each SDK needs beside itself, and what brings it.
 _EXTRAS: Mapping[str, tuple[str, str]] = {"bedrock": ("boto3", "bedrock"), "vertex": ("google.auth", "vertex")}
+#: Those whose SDK finds addresses and credentials itself.
+HOMES = frozenset(_EXTRAS)
 
 #: Headers that the SDKs make for each request, beside those that they always have.
 _UNSAID = ("x-stainless-retry-count", "x-stainless-timeout", "x-stainless-read-timeout")
@@ -143,25 +145,8 @@ class SdkTransport(HttpTransport):
 
     def _split(self, pieces: AsyncIterator[bytes]) -> AsyncGenerator[Natives, None]:
         if self._endpoint.cloud == "bedrock":
-            return self._unframed(pieces)
+            return unframe(pieces, self._endpoint.provider)
         return super()._split(pieces)
-
-    async def _unframed(self, pieces: AsyncIterator[bytes]) -> AsyncGenerator[Natives, None]:
-        """The native events in the frames of an event stream: an error in one becomes the wire's own error event."""
-        # The SDK's streams read a response of their own, and would leave our clock out.
-        events = self._sdk._make_sse_decoder().aiter_bytes(pieces)
-        frames: Any = importlib.import_module("botocore.eventstream")
-        unreadable: tuple[type[Exception], ...] = (ValueError, LookupError, frames.ParserError)
-        while True:
-            try:
-                event = await anext(events)
-                native = event.json()
-            except StopAsyncIteration:
-                return
-            except unreadable as error:
-                provider = self._endpoint.provider
-                raise WireInvalidity(provider, f"It sent frames that cannot be read ({error}).") from error
-            yield (native,)
 
 
 def _installed(module: str) -> bool:

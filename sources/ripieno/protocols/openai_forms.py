@@ -1,13 +1,16 @@
-"""What the wires of OpenAI's making say alike: errors, data URLs, texts of calls, and when reasoning returns."""
+"""What the wires of OpenAI's making say alike: errors, URLs, texts of calls, usage, and when reasoning returns."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ripieno.canisters import Canister, InvocationCanister, UserCanister
-from ripieno.exceptions import InputError
+from ripieno.contents import Content, DocumentContent, ImageContent
+from ripieno.conversations import Usage
+from ripieno.descriptors.tables import EMPTY
 from ripieno.jsonvalues import encode
 from ripieno.processors import Capabilities
+from ripieno.protocols.asking import decoded
 
 _ERRORS = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
 
@@ -34,12 +37,12 @@ def read_data_url(url: str) -> tuple[str, bytes]:
     return head.partition(";")[0] or "text/plain", decoded(data)
 
 
-def decoded(data: object) -> bytes:
-    """Bytes that stand as base64. Errors: ``InputError``."""
-    try:
-        return base64.b64decode(str(data), validate=True)
-    except ValueError as error:
-        raise InputError(f"A part holds what is no base64: {error}.") from error
+def image_at(url: str) -> Content:
+    """An image; one that stands elsewhere is a document that its provider fetches. Errors: ``InputError``."""
+    if not url.startswith("data:"):
+        return DocumentContent(url=url, mime_type="image/*")
+    mime_type, data = read_data_url(url)
+    return ImageContent(data=data, mime_type=mime_type)
 
 
 def text_of_call(invocation: InvocationCanister, *, verbatim: bool = True) -> str:
@@ -67,3 +70,29 @@ def replay_from(canisters: Sequence[Canister], capabilities: Capabilities, *, ot
                 return place
         return 0
     return len(canisters)
+
+
+def usage_in(native: Mapping[str, Any], *, sent: str, made: str) -> Usage:
+    """Usage in our words; ``sent`` and ``made`` are what the wire calls the tokens that go in and come out."""
+    before, after = native.get(f"{sent}_details") or EMPTY, native.get(f"{made}_details") or EMPTY
+    return Usage(
+        input_tokens=native.get(sent) or 0,
+        output_tokens=native.get(made) or 0,
+        cache_read_tokens=before.get("cached_tokens") or 0,
+        cache_write_tokens=before.get("cache_write_tokens") or 0,
+        reasoning_tokens=after.get("reasoning_tokens") or 0,
+    )
+
+
+def usage_as(usage: Usage, *, sent: str, made: str) -> dict[str, Any]:
+    """Usage as the wire counts it."""
+    return {
+        sent: usage.input_tokens,
+        f"{sent}_details": {
+            "cached_tokens": usage.cache_read_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
+        },
+        made: usage.output_tokens,
+        f"{made}_details": {"reasoning_tokens": usage.reasoning_tokens},
+        "total_tokens": usage.total_tokens,
+    }

@@ -7,7 +7,15 @@ encodes anew. Immutability pays for it: a canister that was encoded never change
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from ripieno.canisters import Canister
+from ripieno.canisters import (
+    AssistantCanister,
+    Canister,
+    DocumentCanister,
+    InvocationCanister,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+)
 from ripieno.ensembles import Invoker
 from ripieno.jsonvalues import encode
 from ripieno.offers import Offer
@@ -46,17 +54,33 @@ class Group(Protocol):
         ...
 
 
+#: Makes the group that a kind of canister belongs to.
+Groups = Mapping[type[Canister], Callable[[], Group]]
+
+
+def by_turns(heard: Callable[[], Group], spoken: Callable[[], Group]) -> Groups:
+    """The groups of a wire on which what the model hears takes turns with what it says."""
+    return {
+        UserCanister: heard,
+        SupervisorCanister: heard,
+        DocumentCanister: heard,
+        ResultCanister: heard,
+        AssistantCanister: spoken,
+        InvocationCanister: spoken,
+    }
+
+
 def gather(
     canisters: Sequence[Canister],
     *,
-    groups: Mapping[type, Callable[[], Group]],
+    groups: Groups,
     said: Callable[[Canister, int], bytes],
     key: object,
     memory: dict[object, Any] | None,
 ) -> bytes:
     """The messages of a conversation as a JSON array.
 
-    ``groups`` makes the group that a kind of canister belongs to: one that is made otherwise begins the next group.
+    A canister whose group is made otherwise than that of the last one begins the next group.
     ``said`` gives the piece of the canister at a place; where it is empty nothing is said, and nothing is parted.
     ``key`` tells what else the messages depend on.
     """

@@ -9,6 +9,7 @@ from typing import Any
 from ripieno.descriptors.tables import is_list, is_table
 from ripieno.exceptions import JsonInvalidity, ProviderRefusal
 from ripieno.jsonvalues import parse
+from ripieno.retrying import LONGEST_ASKED
 
 #: Characters of a refusal that are shown.
 _SHOWN = 500
@@ -75,15 +76,16 @@ def refusal(
     given = headers or {}
     if (said := given.get("x-should-retry")) in ("true", "false"):
         retryable = said == "true"
+    after = seconds_after(given)
     return ProviderRefusal(
         provider,
         f"HTTP {status}: {words[:_SHOWN]}",
-        hint=_hint(provider, status),
+        hint=_hint(provider, status) + _waiting(after, retryable=retryable),
         status=status,
         body=body,
         category=category,
         retryable=retryable,
-        after=seconds_after(given),
+        after=after,
     )
 
 
@@ -141,6 +143,15 @@ def _hint(provider: str, status: int) -> str:
         413: "The request is too large: shorten the conversation.",
         429: "Its rate or its quota is used up; wait, or use another model.",
     }.get(status, "The endpoint does not take this request.")
+
+
+def _waiting(after: float | None, *, retryable: bool) -> str:
+    """For how long the server wants to be left alone, and why it was not waited for."""
+    if after is None or after < 1:
+        return ""
+    longer = retryable and after > LONGEST_ASKED
+    why = f", which is longer than is waited for ({LONGEST_ASKED:g} s): it was not asked again" if longer else ""
+    return f" It wants to be left alone for {after:.0f} s{why}."
 
 
 def message_of(body: Any, depth: int = _DEPTH) -> str:

@@ -14,7 +14,7 @@ A ``cloud`` between us and the models may want it otherwise (``ripieno.protocols
 ``cloud``     the client that is made                what it settles
 ============  =====================================  ==========================================
 azure         ``openai.AsyncOpenAI``                 organization headers; the key in ``api-key``; paths by deployment
-bedrock       ``anthropic.AsyncAnthropicBedrock``    path, body, signature and event stream
+bedrock       ``anthropic.AsyncAnthropicBedrock``    path, body and signature
 vertex        ``anthropic.AsyncAnthropicVertex``     path, body and token
 ============  =====================================  ==========================================
 
@@ -43,6 +43,9 @@ from ripieno.protocols.timing import Lateness, Watch
 
 #: Bytes of an error's body that are read.
 _ERROR_BYTES = 64 * 1024
+#: What people read: no wire sends it. So many characters of it are shown.
+_PAGES = frozenset({"text/html", "application/xhtml+xml"})
+_PAGE_SHOWN = 120
 
 
 class HttpTransport:
@@ -119,6 +122,9 @@ class HttpTransport:
                     if response.status_code >= 300:
                         raise await self._refusal(response, watch)
                     answered()
+                    kind = response.headers.get("content-type", "").partition(";")[0].strip().casefold()
+                    if kind in _PAGES:
+                        raise await self._page(response, watch, kind)
                     yield response, watch
                 finally:
                     await response.aclose()
@@ -140,6 +146,24 @@ class HttpTransport:
         )
 
     async def _refusal(self, response: Any, watch: Watch) -> ProviderRefusal:
+        return refusal(
+            self._endpoint.provider,
+            response.status_code,
+            await self._beginning(response, watch),
+            location=response.headers.get("location"),
+            headers=response.headers,
+        )
+
+    async def _page(self, response: Any, watch: Watch, kind: str) -> WireInvalidity:
+        beginning = (await self._beginning(response, watch))[:_PAGE_SHOWN]
+        return WireInvalidity(
+            self._endpoint.provider,
+            f"{self._endpoint.shown} answered {kind}, which is for people: {beginning!r}",
+            hint="Is base_url right?",
+        )
+
+    async def _beginning(self, response: Any, watch: Watch) -> str:
+        """The beginning of a body that is only to be shown: as much of it as comes."""
         import httpx2
 
         data = b""
@@ -150,13 +174,7 @@ class HttpTransport:
                     data += chunk
                     if len(data) >= _ERROR_BYTES:
                         break
-        return refusal(
-            self._endpoint.provider,
-            response.status_code,
-            data.decode("utf-8", "replace"),
-            location=response.headers.get("location"),
-            headers=response.headers,
-        )
+        return data.decode("utf-8", "replace")
 
     async def _everything(self, response: Any, watch: Watch) -> bytes:
         """The whole body. Errors: ``WireInvalidity`` where it is too large."""
@@ -217,6 +235,7 @@ class HttpTransport:
             f"{when}. The last time: {breaker.words}",
             hint="Use another model, or see [breaker].",
             retryable=False,
+            after=seconds or None,
         )
 
     @contextlib.contextmanager

@@ -15,15 +15,19 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from ripieno.canisters import UserCanister
+from ripieno.canisters import AssistantCanister, UserCanister
 from ripieno.contents import text_of
+from ripieno.conversations import Usage
 from ripieno.descriptors.tables import is_table
+from ripieno.ensembles import Ensemble
 from ripieno.exceptions import InputError, JsonInvalidity, ProviderFailure, RipienoError
 from ripieno.jsonvalues import encode, parse
+from ripieno.offers import Offer
 from ripieno.processors import Asked, Protocol
 from ripieno.protocols.prompted.reading import ended, in_words, recover
 from ripieno.scores import Answer, Score, callable_names, events_of, perform
 from ripieno.showing import brief
+from ripieno.tokens import EstimatingTokenizer
 
 #: Bytes of a request's body.
 BODY_BYTES = 10 * 1024 * 1024
@@ -119,6 +123,7 @@ def _endpoint(score: Score, protocol: Protocol, notice: _Notice) -> Callable[[Re
             return _json(protocol.refuse(refused.status, refused.message), refused.status)
         except ClientDisconnect:
             return Response(status_code=400)
+        received = asked
         # A model that is prompted hears of tools, calls and results in words, and answers so.
         prompted = recover(asked)
         asked = prompted or asked
@@ -127,6 +132,7 @@ def _endpoint(score: Score, protocol: Protocol, notice: _Notice) -> Callable[[Re
         played = score.answer(asked.canisters, tools)
         if prompted is not None:
             played = dataclasses.replace(played, canisters=(in_words(played.canisters),), finish=ended(played.finish))
+        played = dataclasses.replace(played, usage=_usage(received, played))
         if not asked.controls.stream:
             return _json(protocol.encode(events_of(played, model=asked.model), asked.model))
         return StreamingResponse(
@@ -165,6 +171,20 @@ def _read(body: bytes, protocol: Protocol, parameters: Mapping[str, Any]) -> Ask
         raise _Refused(400, f"The request is not strict JSON: {error}") from error
     except (InputError, ProviderFailure) as error:
         raise _Refused(400, str(error)) from error
+
+
+def _usage(asked: Asked, answer: Answer) -> Usage:
+    """An estimate of what a model would have counted."""
+    tokenizer = EstimatingTokenizer()
+    # Whatever a client calls its tools: nothing is refused for a number.
+    offer = Offer(Ensemble.of_request(asked.tools).invokers.values())
+    said = tokenizer.count(answer.canisters).tokens
+    thought = tokenizer.count((AssistantCanister.of(answer.reasoning),)).tokens if answer.reasoning else 0
+    return Usage(
+        input_tokens=tokenizer.count(asked.canisters, offer).tokens,
+        output_tokens=said + thought,
+        reasoning_tokens=thought,
+    )
 
 
 async def _stream(answer: Answer, protocol: Protocol, model: str) -> AsyncGenerator[bytes, None]:

@@ -36,7 +36,7 @@ the first line of what went wrong; ``{{`` and ``}}`` are braces. What is not the
 
 Playing keeps no state: the canisters of a request alone tell which turn is next, by counting the assistant messages
 after the last user canister. Past its end, and where a turn calls a tool that is not offered, a score answers with
-a text that says so.
+a text that says so. Over a wire, an answer reports an estimate of the tokens that it took.
 """
 
 import dataclasses

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Seque
 from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, ResultCanister, UserCanister
 from ripieno.contents import text_of
 from ripieno.controls import Controls, Finish
-from ripieno.conversations import assistant_messages
+from ripieno.conversations import NO_USAGE, Usage, assistant_messages
 from ripieno.events import (
     ArgumentsDelta,
     ContentSealed,
@@ -32,12 +32,13 @@ WHOLE = sys.maxsize
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One answer of a score. ``pace`` is in seconds between streamed pieces."""
+    """One answer of a score. ``pace`` is in seconds between streamed pieces. A score counts no tokens by itself."""
 
     canisters: tuple[AssistantCanister | InvocationCanister, ...]
     finish: Finish
     reasoning: str = ""
     pace: float = 0.0
+    usage: Usage = NO_USAGE
 
 
 def follow(turns: Sequence[Turn], heard: Sequence[Canister]) -> tuple[int, dict[str, ResultCanister]]:
@@ -152,7 +153,7 @@ def events_of(answer: Answer, *, model: str = "", chunk: int = CHUNK) -> Iterato
             yield ArgumentsDelta(index=index, text=piece)
         yield InvocationSealed(index=index, invocation=canister)
         index += 1
-    yield TurnEnded(finish=answer.finish)
+    yield TurnEnded(finish=answer.finish, usage=answer.usage)
 
 
 async def perform(answer: Answer, *, model: str = "", chunk: int = CHUNK) -> AsyncGenerator[Event, None]:

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ripieno.contents import Content, DocumentContent, ImageContent, OpaqueContent, TextualContent
-from ripieno.descriptors.tables import is_list, is_table
+from ripieno.descriptors.tables import is_table
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import freeze
+from ripieno.protocols.asking import decoded, parts_in
 
 NAME = "anthropic"
 
@@ -55,13 +56,7 @@ def text_source(text: str) -> dict[str, Any]:
 
 def contents_of(native: object) -> tuple[Content, ...]:
     """The contents of a message or result; an empty text is none. Errors: ``InputError``."""
-    if native is None or native == "":
-        return ()
-    if isinstance(native, str):
-        return (TextualContent(text=native),)
-    if not is_list(native):
-        raise InputError("Content is a text or a list of blocks.")
-    return tuple(content_of(block) for block in native)
+    return () if native is None else tuple(content_of(block) for block in parts_in(native, "blocks"))
 
 
 def content_of(block: object) -> Content:
@@ -82,7 +77,8 @@ def content_of(block: object) -> Content:
 def _image(source: Mapping[str, Any]) -> Content | None:
     """An image; one that stands elsewhere is a document that its provider fetches."""
     if source.get("type") == "base64":
-        return ImageContent(data=_decoded(source.get("data")), mime_type=str(source.get("media_type") or "image/*"))
+        data = decoded(source.get("data"), "A block")
+        return ImageContent(data=data, mime_type=str(source.get("media_type") or "image/*"))
     if source.get("type") == "url":
         return DocumentContent(url=str(source.get("url")), mime_type="image/*")
     return None
@@ -92,7 +88,7 @@ def _document(source: Mapping[str, Any]) -> Content | None:
     kind = source.get("type")
     if kind == "base64":
         mime_type = str(source.get("media_type") or "application/octet-stream")
-        return DocumentContent(data=_decoded(source.get("data")), mime_type=mime_type)
+        return DocumentContent(data=decoded(source.get("data"), "A block"), mime_type=mime_type)
     if kind == "text":
         return DocumentContent(data=str(source.get("data") or "").encode(), mime_type="text/plain")
     if kind == "url":
@@ -103,10 +99,3 @@ def _document(source: Mapping[str, Any]) -> Content | None:
 def opaque(block: Mapping[str, Any]) -> OpaqueContent:
     """A block that is kept as it is."""
     return OpaqueContent(protocol=NAME, kind=str(block.get("type")), data=freeze(block))
-
-
-def _decoded(data: object) -> bytes:
-    try:
-        return base64.b64decode(str(data), validate=True)
-    except ValueError as error:
-        raise InputError(f"A block holds what is no base64: {error}.") from error

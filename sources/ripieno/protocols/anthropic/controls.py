@@ -76,10 +76,11 @@ def _chosen(choice: Mapping[str, Any]) -> str | None:
 def tool_choice(controls: Controls, offer: Offer, capabilities: Capabilities) -> dict[str, Any] | None:
     """The choice among tools as the wire says it; None leaves it to the provider. Errors: ``InputError``."""
     choice = choice_of(controls, offer, capabilities)
-    if choice is None and controls.parallel is None:
+    parallel = controls.parallel if capabilities.get("parallel_calls", True) else None
+    if choice is None and parallel is None:
         return None
     kind = _CHOICES.get(choice or "auto")
     native: dict[str, Any] = {"type": "tool", "name": choice} if kind is None else {"type": kind}
-    if controls.parallel is not None and kind != "none":
-        native["disable_parallel_tool_use"] = not controls.parallel
+    if parallel is not None and kind != "none":
+        native["disable_parallel_tool_use"] = not parallel
     return native

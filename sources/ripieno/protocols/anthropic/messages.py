@@ -14,14 +14,15 @@ from ripieno.canisters import (
     UserCanister,
 )
 from ripieno.contents import Content, DocumentContent, OpaqueContent, TextualContent
-from ripieno.descriptors.tables import is_list, is_table
+from ripieno.descriptors.tables import is_table
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import encode
 from ripieno.processors import Capabilities, MessagesProcessor, Native
 from ripieno.protocols.anthropic.blocks import NAME, block_of, blocks_of, content_of, contents_of, is_blank, text_source
 from ripieno.protocols.anthropic.invocations import invocation_block, invocation_of, result_block, result_of
-from ripieno.protocols.asking import tables_in
-from ripieno.protocols.pieces import Group, gather, piece
+from ripieno.protocols.asking import parts_in, tables_in
+from ripieno.protocols.pieces import Groups, by_turns, gather, piece
+from ripieno.protocols.saying import leading
 
 
 class Messages(MessagesProcessor):
@@ -64,14 +65,7 @@ class _Message:
 
 
 _USER, _ASSISTANT, _SYSTEM = (functools.partial(_Message, role) for role in (b"user", b"assistant", b"system"))
-_GROUPS: Mapping[type, Callable[[], Group]] = {
-    UserCanister: _USER,
-    DocumentCanister: _USER,
-    ResultCanister: _USER,
-    AssistantCanister: _ASSISTANT,
-    InvocationCanister: _ASSISTANT,
-    SupervisorCanister: _SYSTEM,
-}
+_GROUPS: Groups = {**by_turns(_USER, _ASSISTANT), SupervisorCanister: _SYSTEM}
 
 
 def _said(canister: UserCanister) -> bytes:
@@ -137,7 +131,7 @@ def _canisters(message: Mapping[str, Any]) -> Sequence[Canister]:
     canisters: list[Canister] = []
     contents: list[Content] = []
     make = UserCanister if role == "user" else AssistantCanister
-    for block in _listed(content):
+    for block in parts_in(content, "blocks"):
         special = _special(block, role)
         if special is None:
             contents.append(content_of(block))
@@ -150,15 +144,6 @@ def _canisters(message: Mapping[str, Any]) -> Sequence[Canister]:
     if contents or not canisters:
         canisters.append(make(content=tuple(contents)))
     return canisters
-
-
-def _listed(content: object) -> Sequence[Any]:
-    """The blocks of a message, of which a text is one."""
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}] if content else []
-    if not is_list(content):
-        raise InputError("Content is a text or a list of blocks.")
-    return content
 
 
 def _special(block: object, role: object) -> Canister | None:
@@ -187,11 +172,5 @@ def _document_of(block: Mapping[str, Any]) -> DocumentCanister:
 
 def system_of(canisters: Sequence[Canister]) -> tuple[list[Mapping[str, Any]], int]:
     """The blocks of the leading supervisor canisters, and how many canisters those are."""
-    leading = 0
-    blocks: list[Mapping[str, Any]] = []
-    for canister in canisters:
-        if not isinstance(canister, SupervisorCanister):
-            break
-        leading += 1
-        blocks.extend(supervisor_blocks(canister))
-    return blocks, leading
+    supervisors = leading(canisters)
+    return [block for one in supervisors for block in supervisor_blocks(one)], len(supervisors)

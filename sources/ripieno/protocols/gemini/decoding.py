@@ -152,7 +152,7 @@ class Decoder(AnswerDecoder):
         events = self._events = []
         reason = self._reason
         if reason is None:
-            raise WireInvalidity(self._provider, "The answer ended without its terminal event.")
+            raise WireInvalidity(self._provider, "The answer ended without its terminal event.", retryable=True)
         if reason in BROKEN:
             said = f" ({self._message})" if self._message else ""
             raise ProviderRefusal(self._provider, f"It broke its answer off: {reason}{said}.", hint=BROKEN[reason])

@@ -21,8 +21,9 @@ from ripieno.protocols.asking import table_in, tables_in
 from ripieno.protocols.gemini.histories import Reading
 from ripieno.protocols.gemini.invocations import call_part, has_identifier, media_parts, response_part
 from ripieno.protocols.gemini.parts import NAME, contents_of, parts_of
-from ripieno.protocols.pieces import Group, gather, piece
+from ripieno.protocols.pieces import by_turns, gather, piece
 from ripieno.protocols.reading import extras_of
+from ripieno.protocols.saying import heading_of, leading
 
 #: Where a part keeps its signature.
 _SIGNATURE = "thoughtSignature"
@@ -39,7 +40,7 @@ class Messages(MessagesProcessor):
         said = _Said(canisters, media=media)
         return gather(
             canisters,
-            groups=_groups(said, placeholder),
+            groups=by_turns(functools.partial(_Heard, said), functools.partial(_Spoken, placeholder)),
             said=said.piece,
             key=(NAME, media, placeholder),
             memory=memory,
@@ -97,9 +98,9 @@ class _Heard:
 
     __slots__ = ("_media", "_parts", "_places", "_results")
 
-    def __init__(self, said: _Said, *, media: bool) -> None:
+    def __init__(self, said: _Said) -> None:
         self._places = said.places
-        self._media = media
+        self._media = said.media
         self._results: list[tuple[int, ResultCanister, bytes]] = []
         self._parts: list[bytes] = []
 
@@ -147,18 +148,6 @@ class _Spoken:
         messages.append(b'{"role":"model","parts":[%s]}' % b",".join(self._parts))
 
 
-def _groups(said: _Said, placeholder: str | None) -> Mapping[type, Callable[[], Group]]:
-    user, model = functools.partial(_Heard, said, media=said.media), functools.partial(_Spoken, placeholder)
-    return {
-        UserCanister: user,
-        DocumentCanister: user,
-        ResultCanister: user,
-        SupervisorCanister: user,
-        AssistantCanister: model,
-        InvocationCanister: model,
-    }
-
-
 def _contents(canister: UserCanister | AssistantCanister) -> bytes:
     return encode(parts_of(canister.content))[1:-1]
 
@@ -177,8 +166,7 @@ def _supervisor(canister: SupervisorCanister) -> bytes:
 
 
 def _document(canister: DocumentCanister) -> bytes:
-    title = f": {canister.title}" if canister.title else ""
-    return _headed(f"[document {canister.identifier}{title}]\n", canister.content)
+    return _headed(heading_of(canister), canister.content)
 
 
 def _call(canister: InvocationCanister) -> bytes:
@@ -215,11 +203,6 @@ def _turns(contents: Sequence[Mapping[str, Any]]) -> Sequence[tuple[str, list[Ma
 
 def system_of(canisters: Sequence[Canister]) -> tuple[list[Mapping[str, Any]], int]:
     """The parts of the leading supervisor canisters, and how many canisters those are."""
-    leading = 0
-    parts: list[Mapping[str, Any]] = []
-    for canister in canisters:
-        if not isinstance(canister, SupervisorCanister):
-            break
-        leading += 1
-        parts.extend(parts_of(content for content in canister.content if isinstance(content, TextualContent)))
-    return parts, leading
+    supervisors = leading(canisters)
+    said = [content for one in supervisors for content in one.content if isinstance(content, TextualContent)]
+    return parts_of(said), len(supervisors)

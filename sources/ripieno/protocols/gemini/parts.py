@@ -6,8 +6,8 @@ from typing import Any
 
 from ripieno.contents import AudioContent, Content, DocumentContent, ImageContent, OpaqueContent, TextualContent
 from ripieno.descriptors.tables import EMPTY
-from ripieno.exceptions import InputError
 from ripieno.jsonvalues import freeze
+from ripieno.protocols.asking import decoded
 
 NAME = "gemini"
 #: The kind of an opaque content that holds what stood beside a text or some data in the same part: signatures mostly.
@@ -118,10 +118,7 @@ def beside_in(part: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
 def _held(blob: Mapping[str, Any]) -> Content:
     mime_type = str(blob.get("mimeType") or "application/octet-stream")
     text = blob.get("data") or ""
-    try:
-        data = base64.b64decode(str(text).translate(_FROM_URLS), validate=True)
-    except ValueError as error:
-        raise InputError(f"A part holds what is no base64: {error}.") from error
+    data = decoded(str(text).translate(_FROM_URLS))
     if mime_type.startswith("image/"):
         return ImageContent(data=data, mime_type=mime_type)
     if mime_type.startswith("audio/"):

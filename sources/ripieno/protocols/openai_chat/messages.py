@@ -31,7 +31,8 @@ from ripieno.protocols.openai_chat.invocations import (
 from ripieno.protocols.openai_chat.parts import contents_of, parts_of
 from ripieno.protocols.openai_chat.reasoning import additions_in, additions_of, merge, opaque
 from ripieno.protocols.openai_forms import replay_from
-from ripieno.protocols.pieces import Group, gather, piece
+from ripieno.protocols.pieces import by_turns, gather, piece
+from ripieno.protocols.saying import headed
 
 #: The key of pieces with all reasoning in them.
 _REPLAYED = f"{NAME} with reasoning"
@@ -131,14 +132,7 @@ class _Answered:
         messages.extend(self._others)
 
 
-_GROUPS: Mapping[type, Callable[[], Group]] = {
-    UserCanister: _Answered,
-    SupervisorCanister: _Answered,
-    DocumentCanister: _Answered,
-    ResultCanister: _Answered,
-    AssistantCanister: _Assisted,
-    InvocationCanister: _Assisted,
-}
+_GROUPS = by_turns(_Answered, _Assisted)
 
 
 def _merged(additions: Sequence[bytes]) -> bytes:
@@ -161,12 +155,7 @@ def _spoken(role: str, contents: Sequence[Content]) -> bytes:
 
 
 def _document(canister: DocumentCanister) -> bytes:
-    title = f": {canister.title}" if canister.title else ""
-    heading = TextualContent(text=f"[document {canister.identifier}{title}]\n")
-    first = canister.content[0] if canister.content else None
-    if isinstance(first, TextualContent):
-        return _spoken("user", (TextualContent(text=heading.text + first.text), *canister.content[1:]))
-    return _spoken("user", (heading, *canister.content))
+    return _spoken("user", headed(canister))
 
 
 def _user(canister: UserCanister) -> bytes:

@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ripieno.contents import AudioContent, Content, DocumentContent, ImageContent, TextualContent
-from ripieno.descriptors.tables import is_list, is_table
+from ripieno.descriptors.tables import is_table
 from ripieno.exceptions import InputError
+from ripieno.protocols.asking import decoded, parts_in
 from ripieno.protocols.openai_chat.invocations import image_part
-from ripieno.protocols.openai_forms import data_url, decoded, read_data_url
+from ripieno.protocols.openai_forms import data_url, image_at, read_data_url
 
 _AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/mp3": "mp3", "audio/x-wav": "wav", "audio/wave": "wav"}
 _AUDIO_TYPES = {"mp3": "audio/mpeg"}
@@ -49,13 +50,7 @@ def _document_part(content: DocumentContent) -> Mapping[str, Any]:
 
 def contents_of(native: object) -> tuple[Content, ...]:
     """The contents of a message; null and an empty text are none. Errors: ``InputError``."""
-    if native is None or native == "":
-        return ()
-    if isinstance(native, str):
-        return (TextualContent(text=native),)
-    if not is_list(native):
-        raise InputError("Content is a text or a list of parts.")
-    return tuple(_content(part) for part in native)
+    return () if native is None else tuple(_content(part) for part in parts_in(native))
 
 
 def _content(part: object) -> Content:
@@ -67,7 +62,7 @@ def _content(part: object) -> Content:
         return TextualContent(text=str(inner or ""))
     if is_table(inner):
         if kind == "image_url":
-            return _image(str(inner.get("url") or ""))
+            return image_at(str(inner.get("url") or ""))
         if kind == "input_audio":
             form = str(inner.get("format") or "")
             return AudioContent(data=decoded(inner.get("data")), mime_type=_AUDIO_TYPES.get(form) or f"audio/{form}")
@@ -75,11 +70,3 @@ def _content(part: object) -> Content:
             mime_type, data = read_data_url(str(inner["file_data"]))
             return DocumentContent(data=data, mime_type=mime_type)
     raise InputError(f"A part has the type {kind!r}, which cannot be read here.")
-
-
-def _image(url: str) -> Content:
-    """An image; one that stands elsewhere is a document that its provider fetches."""
-    if not url.startswith("data:"):
-        return DocumentContent(url=url, mime_type="image/*")
-    mime_type, data = read_data_url(url)
-    return ImageContent(data=data, mime_type=mime_type)

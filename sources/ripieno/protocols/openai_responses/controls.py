@@ -1,5 +1,6 @@
 """Controls of the Responses wire."""
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,19 +9,16 @@ from ripieno.exceptions import InputError
 from ripieno.offers import Offer
 from ripieno.processors import Capabilities, ControlsProcessor, Native
 from ripieno.protocols.asking import (
-    choice_of,
     count_in,
     effort_in,
     flag_in,
     number_in,
     sampling_of,
     table_in,
-    tables_in,
 )
+from ripieno.protocols.openai_choices import choice_in, choice_keys
 from ripieno.protocols.openai_responses.invocations import declared_by
 
-_CHOICES = ("auto", "none", "required")
-_ALLOWED = "allowed_tools"
 _KINDS = ("function", "custom")
 
 
@@ -43,7 +41,7 @@ class OpenaiResponsesControls(ControlsProcessor):
         return native
 
     def normalize(self, native: Native) -> Controls:
-        choice, allowed = _chosen(native)
+        choice, allowed = choice_in(native, _named, nested=False)
         return Controls(
             temperature=number_in(native, "temperature"),
             output_tokens=count_in(native, "max_output_tokens"),
@@ -59,41 +57,21 @@ class OpenaiResponsesControls(ControlsProcessor):
 CONTROLS = OpenaiResponsesControls()
 
 
-def _chosen(native: Native) -> tuple[str | None, tuple[str, ...] | None]:
-    """The choice among tools, and those that may be called."""
-    choice = native.get("tool_choice")
-    if choice is None or choice in _CHOICES:
-        return choice, None
-    choice = table_in(native, "tool_choice")
-    if choice.get("type") != _ALLOWED:
-        return _named(choice), None
-    return str(choice.get("mode", "auto")), tuple(_named(tool) for tool in tables_in(choice, "tools"))
-
-
 def _named(tool: Mapping[str, Any]) -> str:
     """The name in ``{"type": "function", "name"}``."""
     if tool.get("type") not in _KINDS:
-        raise InputError(f"tool_choice has the type {tool.get('type')!r}; known are function, custom and {_ALLOWED}.")
+        raise InputError(
+            f"tool_choice has the type {tool.get('type')!r}; known are {', '.join(_KINDS)} and allowed_tools."
+        )
     return str(tool["name"])
 
 
 def tool_choice(controls: Controls, offer: Offer, capabilities: Capabilities) -> dict[str, Any]:
     """The keys of a request about the choice among its tools. Errors: ``InputError``."""
-    native: dict[str, Any] = {}
-    if controls.parallel is not None and capabilities.get("parallel_calls", True):
-        native["parallel_tool_calls"] = controls.parallel
-    choice = choice_of(controls, offer, capabilities)
-    if controls.allowed_tools and choice in (None, "auto", "required") and capabilities.get(_ALLOWED, False):
-        tools = [_naming(name, offer) for name in controls.allowed_tools]
-        native["tool_choice"] = {"type": _ALLOWED, "mode": choice or "auto", "tools": tools}
-    elif choice in _CHOICES:
-        native["tool_choice"] = choice
-    elif choice is not None:
-        native["tool_choice"] = _naming(choice, offer)
-    return native
+    return choice_keys(controls, offer, capabilities, functools.partial(_naming, offer), nested=False)
 
 
-def _naming(name: str, offer: Offer) -> dict[str, str]:
+def _naming(offer: Offer, name: str) -> dict[str, str]:
     """The word for one tool, which says what kind it has."""
     invoker = offer.named(name)
     freeform = invoker is not None and declared_by(invoker) is not None

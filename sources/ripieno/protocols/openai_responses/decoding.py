@@ -331,7 +331,7 @@ class Decoder(AnswerDecoder):
         events = self._events = []
         reason = self._reason
         if reason is None:
-            raise WireInvalidity(self._provider, "The answer ended without its terminal event.")
+            raise WireInvalidity(self._provider, "The answer ended without its terminal event.", retryable=True)
         finish = finish_of(reason)
         why = self._why_cut(finish)
         while self._pending:

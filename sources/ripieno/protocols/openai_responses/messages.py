@@ -34,7 +34,8 @@ from ripieno.protocols.openai_responses.items import (
     said_in,
 )
 from ripieno.protocols.openai_responses.parts import NAME, contents_of, parts_of
-from ripieno.protocols.pieces import Group, gather, piece
+from ripieno.protocols.pieces import by_turns, gather, piece
+from ripieno.protocols.saying import headed
 
 #: The key of pieces that have no reasoning in them.
 _UNREASONED = f"{NAME} without reasoning"
@@ -91,15 +92,7 @@ class _Items:
 
 
 # Nothing joins anything here; two groups take turns, so that all but the last turn need not be said again.
-_ASKED, _ANSWERED = (functools.partial(_Items) for _ in range(2))
-_GROUPS: Mapping[type, Callable[[], Group]] = {
-    UserCanister: _ASKED,
-    SupervisorCanister: _ASKED,
-    DocumentCanister: _ASKED,
-    ResultCanister: _ASKED,
-    AssistantCanister: _ANSWERED,
-    InvocationCanister: _ANSWERED,
-}
+_GROUPS = by_turns(functools.partial(_Items), functools.partial(_Items))
 
 
 def _assistant(canister: AssistantCanister) -> bytes:
@@ -143,12 +136,7 @@ def _supervisor(canister: SupervisorCanister) -> bytes:
 
 
 def _document(canister: DocumentCanister) -> bytes:
-    title = f": {canister.title}" if canister.title else ""
-    heading = f"[document {canister.identifier}{title}]\n"
-    first = canister.content[0] if canister.content else None
-    if isinstance(first, TextualContent):
-        return _spoken("user", (TextualContent(text=heading + first.text), *canister.content[1:]))
-    return _spoken("user", (TextualContent(text=heading), *canister.content))
+    return _spoken("user", headed(canister))
 
 
 _PIECES: Mapping[type, Callable[[Any], bytes]] = {

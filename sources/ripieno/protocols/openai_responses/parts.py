@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ripieno.contents import Content, DocumentContent, ImageContent, OpaqueContent, TextualContent
-from ripieno.descriptors.tables import is_list, is_table
+from ripieno.descriptors.tables import is_table
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import freeze
-from ripieno.protocols.openai_forms import data_url, decoded, read_data_url
+from ripieno.protocols.asking import decoded, parts_in
+from ripieno.protocols.openai_forms import data_url, image_at, read_data_url
 
 NAME = "openai-responses"
 _TEXTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
@@ -55,13 +56,7 @@ def _image_part(url: str) -> Mapping[str, Any]:
 
 def contents_of(native: object) -> tuple[Content, ...]:
     """The contents of a message or result; null and an empty text are none. Errors: ``InputError``."""
-    if native is None or native == "":
-        return ()
-    if isinstance(native, str):
-        return (TextualContent(text=native),)
-    if not is_list(native):
-        raise InputError("Content is a text or a list of parts.")
-    return tuple(_content(part) for part in native)
+    return () if native is None else tuple(_content(part) for part in parts_in(native))
 
 
 def _content(part: object) -> Content:
@@ -72,7 +67,7 @@ def _content(part: object) -> Content:
         return TextualContent(text=str(part.get(_TEXTS[kind]) or ""))
     plain = part.keys() <= _PLAIN and part.get("detail") in _DETAILS
     if plain and kind == "input_image" and part.get("image_url"):
-        return _image(str(part["image_url"]))
+        return image_at(str(part["image_url"]))
     if plain and kind == "input_file" and part.get("file_data"):
         return _file(str(part["file_data"]))
     if plain and kind == "input_file" and part.get("file_url"):
@@ -80,14 +75,6 @@ def _content(part: object) -> Content:
     if isinstance(kind, str) and kind.startswith("input_"):
         return OpaqueContent(protocol=NAME, kind=kind, data=freeze(part))
     raise InputError(f"A part has the type {kind!r}, which cannot be read here.")
-
-
-def _image(url: str) -> Content:
-    """An image; one that stands elsewhere is a document that its provider fetches."""
-    if not url.startswith("data:"):
-        return DocumentContent(url=url, mime_type="image/*")
-    mime_type, data = read_data_url(url)
-    return ImageContent(data=data, mime_type=mime_type)
 
 
 def _file(text: str) -> Content:
