@@ -73,6 +73,7 @@ class Assembly:
         )
         self.alerts: list[Alert] = []
         self._alert = alert
+        self._lacking: set[str] = set()
         variables = _variables(gathered, os.environ if secrets is None else secrets)
         self.surroundings = Surroundings(
             workspace=gathered.workspace,
@@ -202,6 +203,7 @@ class Assembly:
     def access_model(self, identity: str | None = None) -> Model:
         """The model ``provider/model``; or the default one, with those that are asked where it cannot be had.
 
+        A fallback whose variables are not set is left out, with an ``Alert``.
         Errors: ``InputError`` with what to do.
         """
         if identity:
@@ -211,7 +213,20 @@ class Assembly:
     def _chain(self, identity: str | None, fallback: Sequence[str]) -> Model:
         if identity is None:
             raise InputError('No model is named. Name one, or set default = "provider/model" under [model].')
-        return FallbackModel.of([self._providers.access_model(one) for one in dict.fromkeys((identity, *fallback))])
+        models = [self._providers.access_model(identity)]
+        for other in dict.fromkeys(fallback):
+            try:
+                models += [] if other == identity else [self._providers.access_model(other)]
+            except ConfigurationInvalidity as lacking:
+                self._leave_link_out(other, lacking)
+        return FallbackModel.of(models)
+
+    def _leave_link_out(self, identity: str, lacking: ConfigurationInvalidity) -> None:
+        """A fallback that cannot be asked, mostly for want of its key, stops nobody; it is told once."""
+        if identity not in self._lacking:
+            self._lacking.add(identity)
+            why = "; ".join(problem.message for problem in lacking.problems)
+            self._note(Alert(message=f"The fallback {identity} is left out: {why}."))
 
     def _model_of(self, agent: AgentDescriptor) -> Model:
         """The model of an agent, or the default one, with what the agent says is to be asked instead."""

@@ -27,15 +27,23 @@ from ripieno.discovery import Registry, discover
 from ripieno.exceptions import ConfigurationInvalidity, InputError, NameAbsence, Problem, RipienoError
 from ripieno.loading import (
     ConfigurationPart,
+    Known,
     Layer,
     LeftOut,
+    LoadedProviders,
     Shadowed,
+    file_of,
+    find_strange_choices,
+    find_strange_models,
+    find_strange_providers,
     load_ensembles,
     load_profiles,
     load_providers,
+    locate,
     read_configuration_part,
 )
 from ripieno.pins import PinRecord, Pins, PinStore, read_pins
+from ripieno.protocols.clouds import CLOUDS, HOMES
 from ripieno.trust import Project, TrustStore, restrict
 
 #: What plays when nothing is selected.
@@ -74,6 +82,8 @@ class Gathered:
     left_out: tuple[LeftOut, ...] = ()
     shadowed: tuple[Shadowed, ...] = ()
     warnings: tuple[Problem, ...] = ()
+    #: The configurations that count, the one that wins last.
+    parts: tuple[ConfigurationPart, ...] = ()
     #: What was approved of foreign tools: the user's own, and what a trusted project adds.
     pins: Pins | None = None
     #: Everything that makes a start impossible.
@@ -100,21 +110,22 @@ def gather(
     trusted = project is not None and TrustStore(own.state).trusts(project)
     layers = _layers(own, registry, parts, project, trusted=trusted)
     providers = load_providers(layers)
-    tables = [part.parts for part in parts]
+    counted = list(parts)
     left_out: list[LeftOut] = []
     if project is not None and project.part is not None and not problems:
         known = frozenset((*providers.providers, *outer.providers))
-        kept, lost = restrict(project.part, _merged(tables), known, trusted=trusted)
-        tables.append(kept)
+        kept, lost = restrict(project.part, _merged([part.parts for part in parts]), known, trusted=trusted)
+        counted.append(dataclasses.replace(project.part, parts=kept))
         left_out.extend(lost)
         if trusted:
             problems.extend(project.part.problems)
-    whole, narrowed = _combine(tables) if not problems else (outer, None)
+    whole, narrowed = _combine([part.parts for part in counted]) if not problems else (outer, None)
+    known_providers, strange = _providers(providers, counted, whole, None if problems else registry)
+    problems.extend(strange)
     ensembles, profiles = load_ensembles(layers), load_profiles(layers)
     for found in (ensembles, providers, profiles):
         problems.extend(problem for problem in found.problems if problem.severity == "error")
     failures: list[RipienoError] = list(registry.failures)
-    known_providers = _providers(providers.providers, whole, problems)
     known_ensembles = {**ensembles.ensembles, **{one.name: one for one in whole.inline}}
     chosen = _choose(known_ensembles, whole, profiles.profiles, narrowed, failures)
     if problems:
@@ -133,6 +144,7 @@ def gather(
         left_out=(*left_out, *ensembles.left_out, *providers.left_out, *profiles.left_out),
         shadowed=(*ensembles.shadowed, *providers.shadowed, *profiles.shadowed),
         warnings=tuple(warnings),
+        parts=tuple(counted),
         pins=Pins(PinStore(own.state), _shared_pins(project, failures) if trusted else {}),
         failures=tuple(failures),
     )
@@ -260,15 +272,31 @@ def prefix_of(descriptor: EnsembleDescriptor) -> str:
 
 
 def _providers(
-    loaded: Mapping[str, ProviderDescriptor], configuration: ConfigurationDescriptor, problems: list[Problem]
-) -> Mapping[str, ProviderDescriptor]:
-    providers = dict(loaded)
-    for name, keys in configuration.providers.items():
-        descriptor, wrong = lay_over(loaded.get(name), name, keys)
-        problems.extend(wrong)
+    loaded: LoadedProviders,
+    parts: Sequence[ConfigurationPart],
+    whole: ConfigurationDescriptor,
+    registry: Registry | None,
+) -> tuple[Mapping[str, ProviderDescriptor], Sequence[Problem]]:
+    """The providers with what the configuration lays over them, and whatever is wrong with them and the models.
+
+    Without a ``registry``, nothing that they name is looked for: something could not be read, and may be what is
+    missed.
+    """
+    providers = dict(loaded.providers)
+    problems: list[Problem] = []
+    for name, keys in whole.providers.items():
+        descriptor, wrong = lay_over(providers.get(name), name, keys)
+        file = file_of(parts, ("providers", name))
+        problems += locate(dataclasses.replace(problem, file=file) for problem in wrong)
         if descriptor is not None:
             providers[name] = descriptor
-    return providers
+    unread = any(problem.severity == "error" for problem in loaded.problems)
+    if registry is not None and not (unread or registry.failures):
+        known = Known(protocols=registry.protocols, clouds=CLOUDS, homes=HOMES)
+        problems += find_strange_models(parts, whole, {*providers, *whole.providers})
+        problems += find_strange_providers(parts, providers, known)
+        problems += find_strange_choices(parts, whole, providers)
+    return providers, problems
 
 
 def _choose(

@@ -1,6 +1,7 @@
 """What a model can do, found out by asking it: ten tiny questions, each for one or two capabilities."""
 
 import dataclasses
+import re
 import struct
 import zlib
 from collections.abc import Awaitable, Callable, Sequence
@@ -171,9 +172,11 @@ async def _required(prober: Prober) -> tuple[bool, dict[str, Any], str]:
 
 
 async def _forced(prober: Prober) -> tuple[bool, dict[str, Any], str]:
+    if not prober.capabilities["tool_choice"]:
+        return False, {"tool_choice": False}, "not asked, since it does not call when it must"
     asked = await prober.ask(_ONE_CALL, _ADD, _SAY, controls=Controls(stream=False, tool_choice="say"))
     forced = [call.name for call in asked.calls] == ["say"]
-    return _verdict("tool_choice", forced and prober.capabilities["tool_choice"], asked)
+    return _verdict("tool_choice", forced, asked)
 
 
 async def _strict(prober: Prober) -> tuple[bool, dict[str, Any], str]:
@@ -187,8 +190,9 @@ async def _images(prober: Prober) -> tuple[bool, dict[str, Any], str]:
     look = Definition(name="look", description="Looks at the picture.", schema=Schema.of({"type": "object"}))
     said = (UserCanister.of("Which colour has the picture? One word."), call)
     asked = await prober.ask((*said, ResultCanister(invocation_id="call_probe", content=content)), look)
-    text = "".join(one.text for one in asked.events if isinstance(one, TextDelta)).lower()
-    seen = "red" in text
+    text = "".join(one.text for one in asked.events if isinstance(one, TextDelta))
+    # Many a word ends so: ordered, shared, covered.
+    seen = re.search(r"\bred\b", text, re.IGNORECASE) is not None
     return seen, {"images_in_results": seen}, "" if seen else f"it did not say what it shows: {text[:60]!r}"
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ripieno.descriptors import ProviderDescriptor
+from ripieno.descriptors.alternatives import Choice, alternatives
 from ripieno.descriptors.patience import Caution, Timeouts
 from ripieno.descriptors.providers import RETRIES
 from ripieno.exceptions import ConfigurationInvalidity, InputError, NameAbsence, Problem
@@ -71,9 +72,9 @@ class Providers:
         if descriptor.base_url is None and descriptor.cloud is None:
             raise self._problem(descriptor, "it has no base_url", "Set base_url.")
         texts = {
-            key: self._expand(descriptor, key, text)
+            key: self._expand(descriptor, key, choice)
             for key in ("base_url", "api_key", "region", "project", "api_version")
-            if (text := getattr(descriptor, key)) is not None
+            if alternatives(choice := getattr(descriptor, key))
         }
         endpoint = Endpoint(
             provider=descriptor.name,
@@ -111,17 +112,20 @@ class Providers:
         )
         return _prompted(provider) if prompted else provider
 
-    def _expand(self, descriptor: ProviderDescriptor, key: str, text: str) -> str:
-        """A template with its variables. Errors: ``ConfigurationInvalidity``, which names the one that is missing."""
-        template = Template.parse(text, variables=True)
-        for variable in template.variables:
-            if not self._secrets.get(variable):
-                raise self._problem(
-                    descriptor,
-                    f"{key} wants the variable {variable}, which is not set",
-                    f"Set it (export {variable}=…), or write another {key} under [providers.{descriptor.name}].",
-                )
-        return template.header({}, self._secrets)
+    def _expand(self, descriptor: ProviderDescriptor, key: str, choice: Choice) -> str:
+        """The first template whose variables are all set, filled. Errors: ``ConfigurationInvalidity``, naming them."""
+        lacking: list[list[str]] = []
+        for text in alternatives(choice):
+            template = Template.parse(text, variables=True)
+            lacking.append([variable for variable in template.variables if not self._secrets.get(variable)])
+            if not lacking[-1]:
+                return template.header({}, self._secrets)
+        names = " or ".join(" and ".join(variables) for variables in lacking)
+        raise self._problem(
+            descriptor,
+            f"{key} wants the variable {names}, {'which is not' if len(lacking) == 1 else 'none of which is'} set",
+            f"Set it (export {lacking[0][0]}=…), or write another {key} under [providers.{descriptor.name}].",
+        )
 
     @staticmethod
     def _problem(descriptor: ProviderDescriptor, message: str, hint: str) -> ConfigurationInvalidity:

@@ -15,12 +15,16 @@ from ripieno.serving import serve
 
 
 class Obedient:
-    """``lacks`` are capabilities that it does not have; ``refuses`` keys of a request that it answers with 400."""
+    """``lacks`` are capabilities that it does not have; ``refuses`` keys of a request that it answers with 400.
 
-    def __init__(self, *lacks: str, refuses: tuple[str, ...] = (), status: int = 200) -> None:
+    ``sees`` is what it says of a picture.
+    """
+
+    def __init__(self, *lacks: str, refuses: tuple[str, ...] = (), status: int = 200, sees: str = "Red.") -> None:
         self.lacks = frozenset(lacks)
         self.refuses = refuses
         self.status = status
+        self.sees = sees
         self.requests: list[dict[str, Any]] = []
 
     async def answer(self, request: Request) -> Response:
@@ -65,7 +69,7 @@ class Obedient:
     def _text(self, asked: dict[str, Any]) -> str:
         picture = "image_url" in json.dumps(asked["messages"])
         if picture:
-            return "I cannot see it." if "images_in_results" in self.lacks else "Red."
+            return "I cannot see it." if "images_in_results" in self.lacks else self.sees
         return "one two three four"
 
     def _stream(self, message: dict[str, Any]) -> Iterator[str]:

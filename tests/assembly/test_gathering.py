@@ -1,8 +1,11 @@
 """Layers: who wins, who may only narrow, and what is said about the rest."""
 
+import pytest
+
+from ripieno.assembly import assemble
 from ripieno.controls import Rules
-from ripieno.exceptions import ConfigurationInvalidity, NameAbsence
-from ripieno.gathering import gather
+from ripieno.exceptions import AssemblyFailure, ConfigurationInvalidity, NameAbsence, Problem
+from ripieno.gathering import Gathered, gather
 from ripieno.trust import TrustStore, find_project
 from tests.assembly.conftest import Home
 
@@ -132,3 +135,59 @@ def test_a_trusted_project_acts_and_still_never_takes_what_is_the_users(home: Ho
     assert changed is not None
     assert (store.trusts(changed), store.knows(changed)) == (False, True)
     assert [one.name for one in gather(places=home.places, project=changed).ensembles] == ["io"]
+
+
+STRANGE = """
+[model]
+default = "house/m"
+fallback = ["openai/m", "hose/m"]
+
+[providers.house]
+protocol = "openai-chat"
+base_url = "http://127.0.0.1:9/v1"
+
+[agents.one]
+model = "opnai/m"
+
+[agents.two]
+fallback = ["house/x", "xyzzy/x/y"]
+"""
+
+
+def problems_of(gathered: Gathered) -> tuple[Problem, ...]:
+    (failure,) = gathered.failures
+    assert isinstance(failure, ConfigurationInvalidity)
+    return failure.problems
+
+
+def test_every_model_is_of_a_provider_that_there_is(home: Home) -> None:
+    home.configure(STRANGE)
+    file = str(home.places.configuration / "config.toml")
+    second, third, fourth = problems_of(gather(places=home.places))
+    assert (second.file, second.line, second.key) == (file, 4, "model.fallback[1]")
+    assert second.message == "model.fallback[1] names the provider 'hose', and there is none of that name"
+    assert second.hint == "Did you mean 'house'?"
+    assert (third.line, third.key, third.hint) == (11, "agents.one.model", "Did you mean 'openai'?")
+    assert (fourth.line, fourth.key) == (14, "agents.two.fallback[1]")
+    assert "house" in (fourth.hint or "")
+    # The last word counts, wherever a provider of that name is.
+    corrected = {"model": {"fallback": []}, "agents": {"one": {"model": "house/y"}, "two": {"fallback": []}}}
+    assert gather(corrected, places=home.places).failures == ()
+    (default,) = problems_of(gather({**corrected, "model": {"default": "hous/m", "fallback": []}}, places=home.places))
+    assert default.key == "model.default"
+    assert "model.default names the provider 'hous'" in str(default)
+
+
+def test_a_provider_that_cannot_be_read_is_not_missed_as_well(home: Home) -> None:
+    folder = home.places.configuration / "providers"
+    folder.mkdir(parents=True)
+    (folder / "cellar.toml").write_text('[provider]\nname = "cellar"\nprotocl = "openai-chat"\n')
+    (problem,) = problems_of(gather({"model": {"default": "cellar/m"}}, places=home.places))
+    assert "protocl" in problem.message
+
+
+async def test_a_fallback_of_nobody_fails_at_the_start(home: Home) -> None:
+    with pytest.raises(AssemblyFailure) as caught:
+        async with assemble({"model": {"default": "openai/m", "fallback": ["opnai/m"]}}, places=home.places):
+            pytest.fail("it started")
+    assert "Did you mean 'openai'?" in caught.value.text

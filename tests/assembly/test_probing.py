@@ -59,6 +59,25 @@ async def test_what_a_model_lacks_is_found(lacking: str) -> None:
         assert any(finding.note for finding in findings if lacking in finding.capabilities)
 
 
+@pytest.mark.parametrize(
+    ("said", "seen"), [("Red.", True), ("It is RED", True), ("I am **red**", True), ("The items are ordered.", False)]
+)
+async def test_a_colour_is_a_word(said: str, seen: bool) -> None:
+    async with obeying(Obedient(sees=said)) as url:
+        settled, _ = await found_at(url)
+    assert settled["images_in_results"] is seen
+
+
+async def test_what_follows_from_another_answer_is_not_asked() -> None:
+    model = Obedient("tool_choice")
+    async with obeying(model) as url:
+        settled, findings = await found_at(url)
+    assert settled["tool_choice"] is False
+    (forced,) = [finding for finding in findings if finding.question == "It calls the tool that it must"]
+    assert (forced.holds, forced.note) == (False, "not asked, since it does not call when it must")
+    assert len(model.requests) == 9
+
+
 async def test_what_an_endpoint_refuses_does_not_hold_and_its_words_are_kept() -> None:
     async with obeying(Obedient("images_in_results", refuses=("tool_choice", "temperature"))) as url:
         settled, findings = await found_at(url)

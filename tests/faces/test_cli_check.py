@@ -159,3 +159,17 @@ def test_functions_are_imported_unless_that_is_unwanted(call: Call, user: User) 
     done = call("check", "--format", "json")
     assert (done.code, done.err) == (0, "noise\n")
     assert json.loads(done.out)["problems"] == []
+
+
+def test_a_model_of_a_provider_that_nobody_knows(call: Call, user: User) -> None:
+    user.configure('[model]\ndefault = "openai/m"\nfallback = [\n  "anthropic/m",\n  "opnai/m",\n]\n')
+    file = user.configuration / "config.toml"
+    for arguments in ((), (str(file),)):
+        done = call("check", *arguments)
+        assert done.code == exits.INPUT
+        assert f"{file}:5: error: model.fallback[1] names the provider 'opnai'" in done.out
+        assert "hint: Did you mean 'openai'?" in done.out
+        assert "1 error" in done.out
+    asked = call("ask", "Hi.")
+    assert asked.code == exits.INPUT
+    assert f"{file}:5" in asked.err

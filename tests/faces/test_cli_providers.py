@@ -58,6 +58,28 @@ def test_one_provider_has_a_line_for_each_model_that_differs(call: Call, user: U
     assert small["variables"] == {"HOUSE_KEY": False}
 
 
+def test_alternatives_are_shown_with_those_that_are_set(
+    call: Call, user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = 'api_key = ["{env:HOUSE_KEY}", "{env:HOUSE_NAME}:{env:HOUSE_WORD}", "none"]\nregion = "{env:HOUSE_REGION}"\n'
+    table = HOUSE.format(url="http://127.0.0.1:9/v1").replace('api_key = "{env:HOUSE_KEY}"\n', keys)
+    user.configure('[environment]\nallow = ["HOUSE_*"]\n' + table)
+    monkeypatch.setenv("HOUSE_WORD", "secret")
+    monkeypatch.setenv("HOUSE_REGION", "here")
+    monkeypatch.setenv("GEMINI_API_KEY", "secret")
+    row = next(line for line in call("providers").out.splitlines() if line.startswith("house"))
+    assert row.endswith("HOUSE_KEY or HOUSE_NAME and HOUSE_WORD* or none, HOUSE_REGION*")
+    (shown,) = json.loads(call("providers", "house", "--format", "json").out)
+    assert shown["variables"] == {"HOUSE_KEY": False, "HOUSE_NAME": False, "HOUSE_WORD": True, "HOUSE_REGION": True}
+    # What descriptors may not take counts for nothing.
+    assert call("providers", "gemini").out.rstrip().endswith("GEMINI_API_KEY or GOOGLE_API_KEY")
+    facts = {one["name"]: one for one in json.loads(call("doctor", "--format", "json").out)["providers"]}
+    assert (facts["house"]["ready"], facts["gemini"]["ready"]) == (True, False)
+    user.configure(table)
+    facts = {one["name"]: one for one in json.loads(call("doctor", "--format", "json").out)["providers"]}
+    assert facts["gemini"]["ready"] is True
+
+
 def test_a_provider_that_nobody_knows(call: Call) -> None:
     done = call("providers", "opnai")
     assert done.code == exits.INPUT

@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import anthropic
 import openai
 import pytest
 from botocore.auth import SigV4Auth
@@ -204,6 +205,18 @@ async def test_bedrock_frames_that_are_damaged_or_cut() -> None:
         async with serving(answer) as (url, _):
             with pytest.raises(WireInvalidity, match=words):
                 await ask(model_at(url, "bedrock", region="eu-test-1"), stream=True)
+
+
+async def test_bedrock_is_read_without_what_is_private_of_its_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its streams, which read a response of their own, are the only other way that it has."""
+    monkeypatch.setattr(anthropic.AsyncAnthropicBedrock, "_make_sse_decoder", lambda _: None)
+
+    async def answer(_: Request) -> Response:
+        return Response(frames(), media_type="application/vnd.amazon.eventstream")
+
+    async with serving(answer) as (url, _):
+        said = await ask(model_at(url, "bedrock", region="eu-test-1"), stream=True)
+    assert said.startswith("The sky is blue.")
 
 
 @either_way

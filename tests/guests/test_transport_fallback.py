@@ -205,15 +205,18 @@ async def test_who_has_which_fallback() -> None:
         assert chain_of(assembly, agent="alone") == ["one/m"]
 
 
-async def test_a_fallback_that_cannot_be_asked_is_told_at_once() -> None:
+async def test_a_fallback_that_cannot_be_asked_is_left_out_and_told() -> None:
     configuration = {
         "ensembles": {"enabled": []},
         "model": {"default": "one/m", "fallback": ["two/m"]},
         "providers": {
             "one": table("http://127.0.0.1:9", CHAT),
-            "two": {"protocol": "openai-chat", "api_key": "{env:NONE}"},
+            "two": {**table("http://127.0.0.1:9", CHAT), "api_key": "{env:NONE}"},
         },
     }
-    async with assemble(configuration) as assembly:
+    async with assemble(configuration, secrets={}) as assembly:
+        assert chain_of(assembly) == ["one/m"]
         with pytest.raises(ConfigurationInvalidity, match="'two'"):
-            assembly.conduct("Hi.")
+            assembly.conduct("Hi.", model="two/m")
+    (alert,) = assembly.alerts
+    assert "two/m is left out" in alert.message

@@ -4,10 +4,12 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from ripieno.descriptors.alternatives import Alternatives, Variables
 from ripieno.descriptors.ensembles import CONNECTION, DEFAULTS, HEADER, OVERRIDE
 from ripieno.descriptors.invokers import HEADER_KEYS
 from ripieno.descriptors.keys import Key, Table
 from ripieno.descriptors.kinds import Either, Flag, Free, Named, Number, Pattern, Several, Size, Text
+from ripieno.descriptors.modelrows import Rows
 from ripieno.descriptors.profiles import PROFILE
 from ripieno.descriptors.providers import PROVIDER
 
@@ -48,6 +50,15 @@ def value(kind: Any) -> st.SearchStrategy[Any]:  # noqa: PLR0911, PLR0912  one l
             return number(kind)
         case Size():
             return st.integers(1, kind.maximum) | st.sampled_from(["1 B", "64 KiB", "0.5 MiB", "1GiB"])
+        case Variables():
+            if kind.text.pattern:
+                return value(kind.text).filter(lambda text: "{" not in text and "}" not in text)
+            return st.from_regex(r"\A([a-z]|\{\{)?\{env:[A-Z]{1,3}\}\Z")
+        case Alternatives():
+            one = value(kind.several.item)
+            return one | st.just("written") | st.lists(one, min_size=1, max_size=3, unique=True)
+        case Rows():
+            return st.lists(value(kind.item), max_size=3, unique_by=lambda row: row["match"])
         case Several():
             return st.lists(value(kind.item), max_size=3, unique=kind.once)
         case Either():

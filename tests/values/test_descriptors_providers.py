@@ -1,21 +1,27 @@
 """Descriptors of providers and profiles."""
 
+import fnmatch
 import tomllib
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ripieno.descriptors import (
     CAPABILITIES,
     ProfileDescriptor,
     ProviderDescriptor,
     Source,
+    combine,
+    find_idle,
     lay_over,
     read_configuration,
     read_profile,
     read_provider,
 )
 from ripieno.descriptors.patience import Caution
+from tests.counts import count
 from tests.values.descriptor_examples import PROFILE, PROVIDER
 
 
@@ -71,6 +77,26 @@ def test_every_capability_has_a_default() -> None:
         ("8192", '8\ncall_identifiers = "("', 11, "call_identifiers is no regular expression"),
         ("8192", '8\ncall_identifiers = ""', 11, "call_identifiers must be a regular expression"),
         ("8192", "0", 10, "output_tokens must be a whole number, at least 1"),
+        ('"{env:HOUSE_KEY}"', "[]", 6, "api_key is an empty list"),
+        ('"{env:HOUSE_KEY}"', "7", 6, "api_key must be a string, or a list of strings of which the first counts"),
+        ('"{env:HOUSE_KEY}"', '["{env:A}", 7]', 6, "api_key[1] must be a string"),
+        ('"{env:HOUSE_KEY}"', '["{env:A}", " "]', 6, "api_key[1] must be a string"),
+        ('"{env:HOUSE_KEY}"', '["{env:A}", "{env:A}"]', 6, "stands twice in api_key"),
+        (
+            '"{env:HOUSE_KEY}"',
+            '["hush", "{env:A}"]',
+            6,
+            "api_key[0] names no variable, so what follows it never counts",
+        ),
+        ('"{env:HOUSE_KEY}"', '["{env:A}", "{env:B-C}"]', 6, "api_key[1] has braces that stand for no variable"),
+        ('"{env:HOUSE_KEY}"', '"{HOUSE_KEY}"', 6, "{HOUSE_KEY} in api_key is the place of an argument"),
+        ('"{env:HOUSE_KEY}"', '"k"\nregion = ["a", "b"]', 7, "region[0] names no variable"),
+        ('"{env:HOUSE_KEY}"', '"k"\nproject = "{"', 7, "project has braces"),
+        ('"{env:HOUSE_KEY}"', '"k"\napi_version = "{env:V"', 7, "api_version has braces"),
+        ('"{env:HOUSE_KEY}"', '"k"\nheaders = { A = "{env:V" }', 7, "A has braces"),
+        ("http://localhost:8080/v1", "http://{HOST}/v1", 5, "{HOST} in base_url is the place of an argument"),
+        ("http://localhost:8080/v1", "{env:HOST", 5, "base_url has braces"),
+        ('"small-*"', '"small-1*"', 17, 'two rows have match = "small-1*", and the first that matches holds'),
     ],
 )
 def test_problems(old: str, new: str, line: int, message: str) -> None:
@@ -80,6 +106,22 @@ def test_problems(old: str, new: str, line: int, message: str) -> None:
     (problem,) = problems
     assert message in problem.message
     assert problem.line == line
+
+
+def test_a_key_may_have_alternatives() -> None:
+    text = PROVIDER.replace('"{env:HOUSE_KEY}"', '["{env:HOUSE_KEY}", "{env:A}:{env:B}", "none"]')
+    house = provider(text)
+    assert house.api_key == ("{env:HOUSE_KEY}", "{env:A}:{env:B}", "none")
+    assert house.needs == ((("HOUSE_KEY",), ("A", "B"), ()),)
+    assert provider().needs == ((("HOUSE_KEY",),),)
+    assert provider(PROVIDER.replace('"{env:HOUSE_KEY}"', '"written"')).needs == ()
+    # A list of the configuration takes the place of what was there.
+    laid, _ = lay_over(house, "house", overrides(api_key=["{env:OTHER}"]))
+    assert laid is not None
+    assert laid.api_key == ("{env:OTHER}",)
+    laid, _ = lay_over(house, "house", overrides(api_key="{env:OTHER}"))
+    assert laid is not None
+    assert laid.needs == ((("OTHER",),),)
 
 
 def overrides(**keys: Any) -> Any:
@@ -103,9 +145,55 @@ def test_laid_over() -> None:
     assert (house.file, house.layer, house.api_key) == ("p.toml", "user", "{env:HOUSE_KEY}")
     replaced, _ = lay_over(house, "house", overrides(models=[{"match": "*", "strict": False}]))
     assert replaced is not None
-    assert [row.match for row in replaced.models] == ["*"]
+    assert [row.match for row in replaced.models] == ["*", "small-1*", "small-*"]
     assert replaced.capabilities_for("x")["strict"] is False
     assert lay_over(house, "house", overrides())[0] == house
+
+
+def rows_of(*matches: str, **capabilities: Any) -> Any:
+    return overrides(models=[{"match": match, **capabilities} for match in matches])
+
+
+def test_rows_of_an_outer_layer_stand_before_those_that_are_known() -> None:
+    house, _ = lay_over(provider(), "house", rows_of("small-1b", "small-*", streaming=False))
+    assert house is not None
+    # One of the same pattern takes the other's place.
+    assert [row.match for row in house.models] == ["small-1b", "small-*", "small-1*"]
+    assert house.row_for("small-1b") == {"streaming": False}
+    assert house.row_for("large") == {}
+    again, problems = read_provider(house.mapping())
+    assert (again, problems) == (house, ())
+    whole = combine([{"providers": {"house": rows_of(*matches)}} for matches in (("a", "b"), ("c", "b"))])
+    assert [row["match"] for row in whole.providers["house"]["models"]] == ["c", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "idle"),
+    [
+        (("*", "small"), [(1, 0)]),
+        (("large", "small-*", "small-1*", "small-[12]", "small-?"), [(2, 1), (3, 1), (4, 1)]),
+        (("a?c", "abc", "a[b]c"), [(1, 0), (2, 0)]),
+        # These are hard to compare, or do not cover: each "yes" here would be wrong.
+        (("a?", "a*"), []),
+        (("[!a]", "*"), []),
+        (("*1]", "small-[1]"), []),
+        (("small-*", "small", "SMALL-1"), []),
+    ],
+)
+def test_rows_that_never_hold(patterns: tuple[str, ...], idle: list[tuple[int, int]]) -> None:
+    assert list(find_idle(patterns)) == idle
+
+
+NAMES_AND_PLACES = st.text("ab?*[]!", max_size=6)
+
+
+@settings(max_examples=count(500))
+@given(st.lists(NAMES_AND_PLACES, max_size=4, unique=True), st.lists(st.text("ab*[]!", max_size=5), max_size=30))
+def test_what_is_said_never_to_hold_never_holds(patterns: list[str], names: list[str]) -> None:
+    idle = {index for index, _ in find_idle(patterns)}
+    for name in names:
+        first = next((index for index, one in enumerate(patterns) if fnmatch.fnmatchcase(name, one)), None)
+        assert first not in idle
 
 
 def test_new_in_a_configuration() -> None:

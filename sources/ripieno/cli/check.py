@@ -18,6 +18,7 @@ from ripieno.cli.assembling import (
     say_alert,
 )
 from ripieno.cli.auditing import audit, find_replaced
+from ripieno.cli.doubting import doubt, doubt_rows
 from ripieno.cli.linting import lint
 from ripieno.cli.losing import find_losses
 from ripieno.cli.programs import find_missing_programs
@@ -111,6 +112,8 @@ def _examine_gathered(gathered: Gathered, importing: bool, files: Iterable[str] 
     found = [*_problems_of(gathered.failures), *gathered.warnings]
     found += [*_examine(known, gathered.registry, importing), *audit(gathered, (*gathered.files, *files))]
     found += locate(find_losses(gathered))
+    if not gathered.failures:
+        found += doubt(gathered, make_assembly(gathered, alert=say_alert).surroundings.secrets)
     found += _find_absent_variables(gathered, known)
     return Findings(problems=_sorted(found), ensembles=len(known))
 
@@ -200,7 +203,8 @@ def _files(paths: Iterable[pathlib.Path], found: list[Problem]) -> Iterator[path
 def _check_document(kind: str, document: Document) -> Sequence[Problem]:
     match kind:
         case "provider":
-            return read_provider(document.mapping, document.source)[1]
+            descriptor, found = read_provider(document.mapping, document.source)
+            return found if descriptor is None else [*found, *locate(doubt_rows(descriptor))]
         case "profile":
             return read_profile(document.mapping, document.source)[1]
         case "score":

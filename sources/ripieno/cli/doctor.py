@@ -14,6 +14,7 @@ from ripieno.cli.running import run_async
 from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
 from ripieno.cli.tables import print_json, print_table
 from ripieno.cli.trials import try_ensembles
+from ripieno.protocols.clouds import HOMES
 from ripieno.showing import brief, clean
 
 
@@ -56,10 +57,7 @@ def _print(facts: Mapping[str, Any]) -> None:
     _section("Providers")
     print_table(
         ("NAME", "PROTOCOL", "KEY", "BASE URL"),
-        [
-            (one["name"], one["protocol"], _keys(one["variables"]), one["base_url"] or "missing")
-            for one in facts["providers"]
-        ],
+        [(one["name"], one["protocol"], _keys(one), one["base_url"] or _home(one)) for one in facts["providers"]],
     )
     _section("Ensembles")
     print_table(("NAME", "PLAYS", "TOOLS", "LAYER", "WHY"), [_ensemble(one) for one in facts["ensembles"]])
@@ -144,8 +142,13 @@ def _ensemble(one: Mapping[str, Any]) -> Sequence[str]:
     return one["name"], "yes" if one["plays"] else "no", tools, one["layer"], brief(why, 1000)
 
 
-def _keys(variables: Mapping[str, bool]) -> str:
-    return ", ".join(f"{name} is {'set' if known else 'not set'}" for name, known in variables.items()) or "none needed"
+def _keys(provider: Mapping[str, Any]) -> str:
+    known = [f"{name} is {'set' if known else 'not set'}" for name, known in provider["variables"].items()]
+    return ", ".join([*known, *(["credentials of its cloud"] if provider["credentials"] else [])]) or "none needed"
+
+
+def _home(provider: Mapping[str, Any]) -> str:
+    return f"that of {provider['cloud']}" if provider["cloud"] in HOMES else "missing"
 
 
 def _section(title: str) -> None:

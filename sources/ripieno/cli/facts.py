@@ -10,7 +10,7 @@ from typing import Any
 
 from ripieno.cli.assembling import absence, left_out_mappings, make_assembly, say_alert
 from ripieno.cli.group import version
-from ripieno.cli.models import variables_of
+from ripieno.cli.models import at_home, show_address, variables_of
 from ripieno.cli.pinning import pin_facts
 from ripieno.cli.trials import Trial
 from ripieno.cli.variables import absent_variables
@@ -37,7 +37,7 @@ def collect_facts(gathered: Gathered, project: Project | None, trials: Mapping[s
         "layers": _layers(gathered),
         "project": _project(project, places),
         "plugins": [_plugin(one) for one in gathered.registry.plugins],
-        "providers": [_provider(name, gathered) for name in gathered.providers],
+        "providers": [_provider(name, gathered, surroundings) for name in gathered.providers],
         "ensembles": [_ensemble(name, gathered, trials, surroundings) for name in _names(gathered)],
         "agents": sorted(gathered.configuration.agents),
         "left_out": left_out_mappings(gathered),
@@ -114,19 +114,18 @@ def _plugin(status: PluginStatus) -> dict[str, Any]:
     }
 
 
-def _provider(name: str, gathered: Gathered) -> dict[str, Any]:
+def _provider(name: str, gathered: Gathered, surroundings: Surroundings) -> dict[str, Any]:
     descriptor = gathered.providers[name]
-    allowed = gathered.configuration.environment
-    keys = {
-        variable: bool(os.environ.get(variable)) and (allowed is None or variable in allowed)
-        for variable in variables_of(descriptor)
-    }
+    keys = {variable: bool(surroundings.secrets.get(variable)) for variable in variables_of(descriptor)}
     return {
         "name": name,
         "protocol": descriptor.protocol,
-        "base_url": descriptor.base_url,
+        "base_url": descriptor.base_url and show_address(descriptor.base_url),
+        "cloud": descriptor.cloud,
+        # Those of a cloud, which this program does not look for.
+        "credentials": at_home(descriptor),
         "variables": keys,
-        "ready": all(keys.values()),
+        "ready": all(any(all(map(keys.__getitem__, one)) for one in need) for need in descriptor.needs),
     }
 
 

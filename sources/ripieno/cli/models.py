@@ -1,12 +1,19 @@
 """Which model a command asks, and, when none is configured, how to configure one."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 from ripieno.assembly import Assembly
 from ripieno.descriptors import ProviderDescriptor
 from ripieno.exceptions import InputError
 from ripieno.gathering import Gathered, Places, gather
-from ripieno.templates import Template
+from ripieno.hiding import HIDDEN
+from ripieno.protocols.clouds import HOMES
+
+_NONE: Mapping[str, bool] = {}
+_CREDENTIALS = "the credentials of its cloud"
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_VARIABLES_ONLY = re.compile(r"(?:\{env:[^{}]*\}|:)*")
 
 
 def require_model(assembly: Assembly, model: str | None, agent: str | None) -> None:
@@ -23,20 +30,47 @@ def require_model(assembly: Assembly, model: str | None, agent: str | None) -> N
     assembly.access_model(chosen)
 
 
+def at_home(provider: ProviderDescriptor) -> bool:
+    """Whether it is in a cloud that has its own credentials, since no key is given."""
+    return provider.cloud in HOMES and provider.api_key is None
+
+
 def variables_of(provider: ProviderDescriptor) -> tuple[str, ...]:
-    """The environment variables that a provider's address, key and headers are made of."""
-    keys = (provider.api_key, provider.base_url, provider.region, provider.project, provider.api_version)
-    texts = [text for text in (*keys, *provider.headers.values()) if text is not None]
-    return tuple(dict.fromkeys(name for text in texts for name in Template.parse(text, variables=True).variables))
+    """The environment variables that a provider's address, key and headers may be made of."""
+    return tuple(dict.fromkeys(name for need in provider.needs for variables in need for name in variables))
+
+
+def show_address(url: str) -> str:
+    """An address as it may be shown: names of variables stay, what is written for user, password and query does not."""
+    scheme = _SCHEME.match(url)
+    head = scheme[0] if scheme is not None else ""
+    user, at, place = url.removeprefix(head).rpartition("@")
+    path, mark, query = place.partition("?")
+    fields = (field.partition("=") for field in query.split("&"))
+    shown = "&".join(f"{name}={_covered(value)}" if equals else _covered(name) for name, equals, value in fields)
+    return f"{head}{_covered(user)}{at}{path}{mark}{shown}"
+
+
+def _covered(text: str) -> str:
+    """The text where it has variables only, and ``[hidden]`` for anything else."""
+    return text if _VARIABLES_ONLY.fullmatch(text) else HIDDEN
+
+
+def show_needs(provider: ProviderDescriptor, known: Mapping[str, bool] = _NONE) -> str:
+    """The same for people, with a star behind those that are ``known``: ``A* or B, C``. Empty where it needs none."""
+    shown: list[str] = []
+    for need in provider.needs:
+        named = [" and ".join(f"{name}{'*' * known.get(name, False)}" for name in one) for one in need if one]
+        shown.append(" or ".join([*named, *(["none"] if () in need else [])]))
+    return ", ".join(shown)
 
 
 def examples(providers: Mapping[str, ProviderDescriptor], prompt: str = "...") -> list[str]:
     """A line for each provider: how to ask it, and what it wants in the environment."""
     lines: list[str] = []
     for name, descriptor in providers.items():
-        variables = variables_of(descriptor)
-        needs = ", ".join(variables) or ("no key" if descriptor.cloud is None else "the credentials of its cloud")
-        wants = f"   # needs {needs}"
+        needs = ", ".join(filter(None, (show_needs(descriptor), _CREDENTIALS if at_home(descriptor) else "")))
+        wants = f"   # needs {needs or 'no key'}"
         lines.append(f'ripieno ask -m {name}/MODEL "{prompt}"{wants}')
     return lines
 

@@ -1,8 +1,8 @@
 """``ripieno providers`` and ``ripieno probe``: which models there may be, and what they can do."""
 
 import dataclasses
+import fnmatch
 import json
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,11 +12,12 @@ from frozendict import frozendict
 
 from ripieno.assembly import Assembly
 from ripieno.cli.assembling import gather_layers, make_assembly
-from ripieno.cli.models import variables_of
+from ripieno.cli.models import show_address, show_needs, variables_of
 from ripieno.cli.running import run_async, say
 from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
 from ripieno.cli.tables import print_json, print_table
 from ripieno.descriptors import ModelRow, ProviderDescriptor
+from ripieno.descriptors.tables import EMPTY
 from ripieno.exceptions import AssemblyFailure, NameAbsence
 from ripieno.gathering import Gathered
 from ripieno.probing import Finding
@@ -29,7 +30,7 @@ _COLUMNS = {
     "JSON": "json_mode",
     "CHOICE": "tool_choice",
     "STRICT": "strict",
-    "IMAGES": "images_in_results",
+    "IMAGES IN RESULTS": "images_in_results",
 }
 #: What a question shows beside the answer to it.
 _ASIDE = {"stream_usage": "It counts tokens in a stream"}
@@ -45,7 +46,8 @@ def providers(settings: Settings, name: str | None, model: str, output: Format) 
     """List the providers of models, and what each can do as far as its data says.
 
     CALLS are native, or prompted: described to the model in words. KEY names the variable that has the key, with a
-    star where it is set. A NAME shows one provider, with a line for each of its models that differs.
+    star where it is set; the first that is set counts. A NAME shows one provider, with a line for each of its models
+    that differs.
 
     \b
     Example:
@@ -57,16 +59,19 @@ def providers(settings: Settings, name: str | None, model: str, output: Format) 
     if gathered.failures:
         raise AssemblyFailure("Start-up would fail:", gathered.failures)
     chosen = _choose(gathered, name)
+    secrets = make_assembly(gathered).surroundings.secrets
+    known = {variable: bool(secrets.get(variable)) for one in chosen.values() for variable in variables_of(one)}
     if output == "json":
-        print_json([_mapping(one, model) for one in chosen.values()])
+        print_json([_mapping(one, model, known) for one in chosen.values()])
         return
     rows: list[tuple[str, ...]] = []
     for descriptor in chosen.values():
-        rows.append(_row(descriptor.name, descriptor, descriptor.capabilities_for(model)))
+        keys = show_needs(descriptor, known) or "-"
+        rows.append(_row(descriptor.name, descriptor, descriptor.capabilities_for(model), keys))
         if name is not None and not model:
             for row in descriptor.models:
                 label = f"  {row.match}"
-                rows.append(_row(label, descriptor, {**descriptor.capabilities_for(""), **row.capabilities}))
+                rows.append(_row(label, descriptor, {**descriptor.capabilities_for(""), **row.capabilities}, keys))
     print_table(("PROVIDER", "PROTOCOL", "CALLS", *_COLUMNS, "KEY"), rows)
 
 
@@ -78,20 +83,19 @@ def _choose(gathered: Gathered, name: str | None) -> Mapping[str, ProviderDescri
     return {name: gathered.providers[name]}
 
 
-def _row(label: str, descriptor: ProviderDescriptor, capabilities: Mapping[str, Any]) -> tuple[str, ...]:
+def _row(label: str, descriptor: ProviderDescriptor, capabilities: Mapping[str, Any], keys: str) -> tuple[str, ...]:
     words = ("yes" if capabilities.get(key) else "no" for key in _COLUMNS.values())
-    keys = (f"{variable}*" if os.environ.get(variable) else variable for variable in variables_of(descriptor))
     calls = "native" if capabilities["function_calling"] else "prompted"
-    return (label, descriptor.protocol, calls, *words, ", ".join(keys) or "-")
+    return (label, descriptor.protocol, calls, *words, keys)
 
 
-def _mapping(descriptor: ProviderDescriptor, model: str) -> dict[str, Any]:
+def _mapping(descriptor: ProviderDescriptor, model: str, known: Mapping[str, bool]) -> dict[str, Any]:
     return {
         "name": descriptor.name,
         "description": descriptor.description,
         "protocol": descriptor.protocol,
-        "base_url": descriptor.base_url,
-        "variables": {variable: bool(os.environ.get(variable)) for variable in variables_of(descriptor)},
+        "base_url": descriptor.base_url and show_address(descriptor.base_url),
+        "variables": {variable: known[variable] for variable in variables_of(descriptor)},
         "model": model or None,
         "capabilities": descriptor.capabilities_for(model),
         "models": [{"match": row.match, **row.capabilities} for row in descriptor.models],
@@ -125,7 +129,10 @@ def probe(settings: Settings, model: str, output: Format) -> None:
         return
     provider, _, name = model.partition("/")
     _say_differences(gathered.providers[provider], name, settled)
-    print(tomli_w.dumps({"providers": {provider: {"models": [{"match": _escaped(name), **settled}]}}}), end="")
+    _say_earlier_row(gathered, provider, name)
+    # What is known beside is not lost: of two rows only the first holds.
+    row = {"match": _escaped(name), **gathered.providers[provider].row_for(name), **settled}
+    print(tomli_w.dumps({"providers": {provider: {"models": [row]}}}), end="")
 
 
 def _natively(gathered: Gathered, model: str) -> Gathered:
@@ -166,6 +173,17 @@ def _say_differences(descriptor: ProviderDescriptor, name: str, settled: Mapping
         if known.get(capability, value) != value:
             was, found = (json.dumps(one) for one in (known[capability], value))
             say(f"The data of {descriptor.name} says {capability} = {was}. The probe found otherwise: {found}.")
+
+
+def _say_earlier_row(gathered: Gathered, provider: str, name: str) -> None:
+    """Where a row of the configuration would hold instead of what is printed, should that be appended."""
+    for row in gathered.configuration.providers.get(provider, EMPTY).get("models", ()):
+        if fnmatch.fnmatchcase(name, row["match"]):
+            say(
+                f'The first row that matches holds, and match = "{row["match"]}" of [[providers.{provider}.models]] '
+                "does: put the new row before it."
+            )
+            return
 
 
 def _escaped(name: str) -> str:

@@ -14,11 +14,12 @@ from ripieno.descriptors.configuration import (
 from ripieno.descriptors.ensembles import ConnectionDescriptor, EnsembleDescriptor, read_ensemble
 from ripieno.descriptors.generation import FILES, reference, schema
 from ripieno.descriptors.invokers import NO_ARGUMENTS, InvocableDescriptor, InvokerDescriptor
+from ripieno.descriptors.modelrows import ModelRow, find_idle
 from ripieno.descriptors.policy import make_policy
 from ripieno.descriptors.positions import Path, Positions, ScanFailure
 from ripieno.descriptors.problems import Problems, Source, dotted, printable, undotted
 from ripieno.descriptors.profiles import ProfileDescriptor, read_profile
-from ripieno.descriptors.providers import CAPABILITIES, ModelRow, ProviderDescriptor, lay_over, read_provider
+from ripieno.descriptors.providers import CAPABILITIES, ProviderDescriptor, lay_over, read_provider
 from ripieno.descriptors.references import Reader
 from ripieno.descriptors.serialization import deserialize, serialize
 
@@ -44,6 +45,7 @@ __all__ = [
     "combine",
     "deserialize",
     "dotted",
+    "find_idle",
     "lay_over",
     "make_policy",
     "printable",

@@ -24,6 +24,7 @@ from ripieno.descriptors.controlkeys import (
 from ripieno.descriptors.ensembles import ENSEMBLE, ENSEMBLE_NAME, FLAT, EnsembleDescriptor, read_into
 from ripieno.descriptors.keys import Key, Table
 from ripieno.descriptors.kinds import Named, Several, Text, refuse
+from ripieno.descriptors.modelrows import lay_tables
 from ripieno.descriptors.patience import BREAKER, Caution
 from ripieno.descriptors.positions import Path
 from ripieno.descriptors.problems import Problems, Source
@@ -279,10 +280,11 @@ def read_parts(
 
 
 def combine(parts: Sequence[Mapping[str, Any]]) -> ConfigurationDescriptor:
-    """The configuration of the parts of several files: later keys win, lists are replaced."""
+    """The configuration of the parts of several files: later keys win, lists are replaced, rows of models go before."""
     whole: Mapping[str, Any] = EMPTY
     for one in parts:
-        whole = merge(whole, one)
+        providers = lay_tables(whole.get("providers", EMPTY), one.get("providers", EMPTY))
+        whole = merge(whole, one).set("providers", providers)
     ensembles, model, limits = (whole.get(name, frozendict()) for name in ("ensembles", "model", "limits"))
     agents = {
         name: AgentDescriptor(

@@ -7,12 +7,14 @@ from typing import Any
 
 from frozendict import frozendict
 
+from ripieno.descriptors.alternatives import Alternatives, Choice, Variables, alternatives, variables_in
 from ripieno.descriptors.keys import UNSET, Key, Table, description_key
-from ripieno.descriptors.kinds import Flag, Kind, Named, Number, Pattern, Several, Text
+from ripieno.descriptors.kinds import Flag, Kind, Named, Number, Pattern, Text
+from ripieno.descriptors.modelrows import ModelRow, Rows, lay_keys
 from ripieno.descriptors.patience import BREAKER, TIMEOUTS
 from ripieno.descriptors.positions import Path
 from ripieno.descriptors.problems import Problems, Source
-from ripieno.descriptors.tables import EMPTY, merge
+from ripieno.descriptors.tables import EMPTY
 from ripieno.exceptions import Problem
 from ripieno.jsonvalues import thaw
 
@@ -101,30 +103,23 @@ CAPABILITIES: frozendict[str, Any] = frozendict(
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ModelRow:
-    """What some models do differently: ``match`` is a pattern of their names, ``capabilities`` what is given."""
-
-    match: str
-    capabilities: frozendict[str, Any] = EMPTY
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderDescriptor:
     """One provider. ``capabilities``, ``timeouts`` and ``breaker`` are those given.
 
-    ``base_url``, ``api_key``, ``region``, ``project``, ``api_version`` and the values of ``headers`` are templates.
+    ``base_url``, ``api_key``, ``region``, ``project``, ``api_version`` and the values of ``headers`` are templates;
+    ``api_key``, ``region`` and ``project`` may be several, of which the first counts whose variables are set.
     """
 
     name: str
     protocol: str
     description: str = ""
     base_url: str | None = None
-    api_key: str | None = None
+    api_key: Choice = None
     carrier: str | None = None
     headers: frozendict[str, str] = EMPTY
     cloud: str | None = None
-    region: str | None = None
-    project: str | None = None
+    region: Choice = None
+    project: Choice = None
     api_version: str | None = None
     retries: int | None = None
     timeouts: frozendict[str, float] = EMPTY
@@ -137,9 +132,22 @@ class ProviderDescriptor:
 
     def capabilities_for(self, model: str) -> frozendict[str, Any]:
         """Every capability of a model: the first row that matches it, over the provider's, over the defaults."""
+        return frozendict({**CAPABILITIES, **self.capabilities, **self.row_for(model)})
+
+    def row_for(self, model: str) -> frozendict[str, Any]:
+        """What the first row that matches a model gives; nothing where none does."""
         matching = (row.capabilities for row in self.models if fnmatch.fnmatchcase(model, row.match))
-        row: Mapping[str, Any] = next(matching, EMPTY)
-        return frozendict({**CAPABILITIES, **self.capabilities, **row})
+        return next(matching, EMPTY)
+
+    @property
+    def needs(self) -> tuple[tuple[tuple[str, ...], ...], ...]:
+        """What it takes from the environment: needs, each of which has alternatives, which are made of variables.
+
+        An alternative without variables is a text that needs none, so that its need is always met.
+        """
+        choices = (self.api_key, self.base_url, self.region, self.project, self.api_version, *self.headers.values())
+        needs = (tuple(map(variables_in, alternatives(choice))) for choice in choices)
+        return tuple(dict.fromkeys(need for need in needs if any(need)))
 
     def mapping(self) -> dict[str, Any]:
         """The form that a file has; reading it gives an equal descriptor."""
@@ -161,25 +169,27 @@ ENDPOINT_KEYS = (
     description_key("What it is, for people.", "The server in the cellar"),
     Key(
         name="base_url",
-        kind=Text(pattern=r"(?:https?://|\{env:)[^\s]+", shape='a URL such as "https://example.org/v1"'),
-        documentation="Where it is; left out, where the protocol's own SDK says.",
+        kind=Variables(
+            text=Text(pattern=r"(?:https?://|\{env:)[^\s]+", shape='a URL such as "https://example.org/v1"')
+        ),
+        documentation="Where it is. Only a cloud that knows by itself can do without.",
         example="http://localhost:8080/v1",
     ),
     Key(
         name="api_key",
-        kind=Text(),
+        kind=Alternatives(),
         documentation="Its key, which is better named than written.",
-        example="{env:HOUSE_KEY}",
+        example=["{env:HOUSE_KEY}", "{env:HOUSE_TOKEN}"],
     ),
     Key(
         name="carrier",
         kind=_PROTOCOL,
-        documentation='The protocol that carries the "prompted" one.',
+        documentation='The protocol that carries the "prompted" one, and only that one.',
         example="example-chat",
     ),
     Key(
         name="headers",
-        kind=Named(name=_HEADER_NAME, kind=Text(blank=True)),
+        kind=Named(name=_HEADER_NAME, kind=Variables(text=Text(blank=True))),
         documentation="Headers to send with every request.",
         default=frozendict(),
         example={"X-Team": "{env:TEAM}"},
@@ -190,11 +200,16 @@ ENDPOINT_KEYS = (
         documentation="The cloud that stands between us and the models, where one does: it decides about addresses.",
         example="example",
     ),
-    Key(name="region", kind=Text(), documentation="Where in the cloud it is.", example="{env:HOUSE_REGION}"),
-    Key(name="project", kind=Text(), documentation="The account in the cloud, where it has such.", example="house-1"),
+    Key(name="region", kind=Alternatives(), documentation="Where in the cloud it is.", example="{env:HOUSE_REGION}"),
+    Key(
+        name="project",
+        kind=Alternatives(),
+        documentation="The account in the cloud, where it has such.",
+        example="house-1",
+    ),
     Key(
         name="api_version",
-        kind=Text(),
+        kind=Variables(),
         documentation="The version of the cloud's interface, where it wants one.",
         example="2024-10-21",
     ),
@@ -242,8 +257,8 @@ BODY_KEYS = (
     ),
     Key(
         name="models",
-        kind=Several(item=MODEL_ROW, items="tables, each with a match"),
-        documentation=MODEL_ROW.documentation,
+        kind=Rows(item=MODEL_ROW, items="tables, each with a match"),
+        documentation=f"{MODEL_ROW.documentation} Those of a configuration stand before those that are known.",
         default=(),
     ),
 )
@@ -290,7 +305,7 @@ def lay_over(
         hint = 'No provider of that name is known, so it needs protocol = "…".'
         problems.add(("providers", name), f"[providers.{name}] lacks protocol", hint)
         return None, problems.finished()
-    descriptor = _make(merge(below, keys), ("providers", name), problems, file, layer)
+    descriptor = _make(lay_keys(below, keys), ("providers", name), problems, file, layer)
     return descriptor, problems.finished()
 
 

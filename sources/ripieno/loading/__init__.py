@@ -20,11 +20,20 @@ from ripieno.loading.layers import (
     load_providers,
     reader,
 )
+from ripieno.loading.strangers import (
+    Known,
+    file_of,
+    find_strange_choices,
+    find_strange_models,
+    find_strange_providers,
+    models_of,
+)
 
 __all__ = [
     "ConfigurationPart",
     "Document",
     "Found",
+    "Known",
     "Layer",
     "LeftOut",
     "Loaded",
@@ -32,11 +41,16 @@ __all__ = [
     "LoadedProfiles",
     "LoadedProviders",
     "Shadowed",
+    "file_of",
+    "find_strange_choices",
+    "find_strange_models",
+    "find_strange_providers",
     "load_configuration",
     "load_ensembles",
     "load_profiles",
     "load_providers",
     "locate",
+    "models_of",
     "parse_toml",
     "read_beneath",
     "read_configuration_part",

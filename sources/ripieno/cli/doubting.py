@@ -1,0 +1,83 @@
+"""What of models and providers cannot be meant, though it starts: warnings of ``check``."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ripieno.descriptors import Path, ProviderDescriptor, dotted, find_idle
+from ripieno.descriptors.tables import EMPTY
+from ripieno.exceptions import Problem
+from ripieno.gathering import Gathered
+from ripieno.loading import file_of, load_providers, locate, models_of
+
+
+def doubt(gathered: Gathered, variables: Mapping[str, str]) -> tuple[Problem, ...]:
+    """Rows that never hold, carriers that carry nothing, and fallbacks that are no help, with lines.
+
+    ``variables`` are those that providers may take.
+    """
+    found = [*_idle_carriers(gathered), *_idle_fallbacks(gathered, variables)]
+    for part in gathered.parts:
+        for name, keys in part.parts.get("providers", EMPTY).items():
+            patterns = [row["match"] for row in keys.get("models", ())]
+            found += _idle_rows(patterns, part.file, ("providers", name, "models"))
+    for descriptor in load_providers(gathered.layers).providers.values():
+        found += doubt_rows(descriptor)
+    return locate(found)
+
+
+def doubt_rows(descriptor: ProviderDescriptor) -> Iterator[Problem]:
+    """Rows of a provider's own file that never hold."""
+    yield from _idle_rows([row.match for row in descriptor.models], descriptor.file, ("models",))
+
+
+def _idle_rows(patterns: Sequence[str], file: str | None, at: Path) -> Iterator[Problem]:
+    for index, earlier in find_idle(patterns):
+        yield _warning(
+            file,
+            (*at, index, "match"),
+            f'the row of "{patterns[index]}" never holds: "{patterns[earlier]}" matches whatever it does, and is first',
+            f'Put it before the row of "{patterns[earlier]}", or delete it.',
+        )
+
+
+def _idle_carriers(gathered: Gathered) -> Iterator[Problem]:
+    for descriptor in gathered.providers.values():
+        if descriptor.carrier is not None and descriptor.protocol != "prompted":
+            at: Path = ("providers", descriptor.name, "carrier")
+            file = file_of(gathered.parts, at)
+            yield _warning(
+                file or descriptor.file,
+                ("provider", "carrier") if file is None else at,
+                f'carrier counts for protocol = "prompted" only, and {descriptor.name!r} speaks {descriptor.protocol}',
+                f'Delete it, or write protocol = "prompted", carrier = "{descriptor.carrier}".',
+            )
+
+
+def _idle_fallbacks(gathered: Gathered, variables: Mapping[str, str]) -> Iterator[Problem]:
+    """Fallbacks that are the model itself, or that have no key."""
+    configuration = gathered.configuration
+    for path, model in models_of(configuration):
+        if "fallback" not in path:
+            continue
+        own = configuration.model
+        if path[0] == "agents":
+            own = configuration.agents[str(path[1])].model or own
+        if model == own:
+            message = f"{dotted(path)} is {model!r}, which has just been asked when a fallback is"
+            yield _warning(file_of(gathered.parts, path), path, message, "Delete it, or name another model.")
+        elif lacking := _lacking(gathered.providers.get(model.partition("/")[0]), variables):
+            message = f"{model} is no fallback as long as its provider lacks {' and '.join(lacking)}"
+            yield _warning(file_of(gathered.parts, path), path, message, "Set it (export NAME=…), or delete it here.")
+
+
+def _lacking(provider: ProviderDescriptor | None, variables: Mapping[str, str]) -> list[str]:
+    """The needs that no alternative meets."""
+    needs = () if provider is None else provider.needs
+    return [
+        "the variable " + " or ".join(" and ".join(one) for one in need)
+        for need in needs
+        if not any(all(variables.get(name) for name in one) for one in need)
+    ]
+
+
+def _warning(file: str | None, at: Path, message: str, hint: str) -> Problem:
+    return Problem(message=message, file=file, key=dotted(at), hint=hint, severity="warning")

@@ -1,0 +1,36 @@
+"""What ``tests/README.rst`` says of all tests, as far as their text shows it."""
+
+import ast
+import pathlib
+from collections.abc import Iterator
+
+TESTS = pathlib.Path(__file__).parents[1]
+LEFT_OUT = {"skip", "skipif", "xfail", "importorskip", "SkipTest", "skipIf", "skipUnless", "expectedFailure"}
+
+
+def names_in(text: str) -> Iterator[tuple[int, str]]:
+    """The attributes that a module uses and the names that it imports, with their lines."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Attribute):
+            yield node.lineno, node.attr
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+
+
+def test_none_is_skipped_or_expected_to_fail() -> None:
+    files = sorted(TESTS.rglob("*.py"))
+    assert len(files) > 100
+    found = [
+        f"{file.relative_to(TESTS)}:{line}: {name}"
+        for file in files
+        for line, name in names_in(file.read_text(encoding="utf-8"))
+        if name in LEFT_OUT
+    ]
+    assert found == []
+
+
+def test_a_skip_would_be_seen() -> None:
+    text = (
+        "from pytest import xfail\n@pytest.mark.skipif(True, reason='x')\ndef test() -> None:\n    pytest.skip('y')\n"
+    )
+    assert {name for _, name in names_in(text)} & LEFT_OUT == {"skip", "skipif", "xfail"}
