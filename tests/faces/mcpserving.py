@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 import pathlib
 import re
-import select
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -210,6 +210,12 @@ async def appear(file: pathlib.Path) -> None:
 def read_line(process: subprocess.Popen[str]) -> str:
     """The next line of a process's output, which comes in time."""
     assert process.stdout is not None
-    ready, _, _ = select.select((process.stdout,), (), (), PATIENCE)
-    assert ready
-    return process.stdout.readline()
+    lines: list[str] = []
+    # Of two lines that come together the second is in the file object's buffer, where nobody can wait for it.
+    reader = threading.Thread(
+        target=lambda stream: lines.append(stream.readline()), args=(process.stdout,), daemon=True
+    )
+    reader.start()
+    reader.join(PATIENCE)
+    assert lines, "Nothing has come."
+    return lines[0]
