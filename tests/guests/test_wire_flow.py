@@ -6,7 +6,7 @@ import anthropic
 import openai
 import pytest
 from frozendict import frozendict
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ripieno.canisters import InvocationCanister, UserCanister
@@ -75,8 +75,23 @@ def outcome(said: list[Delta]) -> tuple[list[Event], str]:
     return events, ""
 
 
+def of_call(arguments: str, **more: Any) -> Delta:
+    """What says more of one call."""
+    name = {"name": more.pop("name")} if "name" in more else {}
+    return {"tool_calls": [{"function": {"arguments": arguments, **name}, **more}]}
+
+
 @settings(max_examples=count(4000), deadline=None)
 @given(st.lists(deltas(), max_size=8))
+# The index of a call is another's by the time that the call goes on.
+@example(
+    [
+        of_call("{", index=0, id="a"),
+        of_call("{", index=0, id="b"),
+        of_call("{", id="a", name="f"),
+        of_call("{", index=0),
+    ]
+)
 def test_the_short_way_of_chat_leads_where_the_long_one_does(said: list[Delta]) -> None:
     """A key that says nothing keeps a delta from the short way."""
     assert outcome(said) == outcome([{**delta, "refusal": None} for delta in said])

@@ -5,7 +5,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from ripieno.exceptions import SchemaInvalidity
@@ -62,6 +62,22 @@ def test_lowering_is_idempotent(dialect: Dialect, mapping: dict[str, Any]) -> No
 @dialects
 @laws
 @given(mapping=schema_strategies.schemas())
+# What is closed twice: once by a word that has nothing left to say.
+@example(
+    mapping={
+        "type": "object",
+        "additionalProperties": {"$ref": "#/$defs/0"},
+        "unevaluatedProperties": False,
+        "$defs": {"0": {"properties": {"a": {}}}, "1": {"items": {"$ref": "#/$defs/0"}}},
+    }
+)
+@example(
+    mapping={
+        "type": "object",
+        "additionalProperties": {"minimum": 1},
+        "allOf": [{"unevaluatedProperties": False}],
+    }
+)
 def test_every_keyword_is_said_or_reported(dialect: Dialect, mapping: dict[str, Any]) -> None:
     lowered = lower(_of(mapping), dialect)
     said = json.loads(encode(lowered.schema))

@@ -88,11 +88,17 @@ def _say_open(
     if "patternProperties" in together:
         return  # Those that match are not told from the others.
     rest = [below for _, _, below in together.edges("additionalProperties")]
-    closing = [below for _, _, below in together.edges("unevaluatedProperties") if is_never(below)]
-    if closing:
+    shut = [node for node, _, below in together.edges("unevaluatedProperties") if is_never(below)]
+    if shut:
         speaker.report_all(together, "unevaluatedProperties", "kept", "as additionalProperties")
-    if rest or closing:
-        others = None if any(map(is_never, (*rest, *closing))) else speaker.lower(rest)
+    # Beside additionalProperties of the same schema nothing is unevaluated.
+    closed = any(map(is_never, rest)) or any("additionalProperties" not in node.schema for node in shut)
+    if closed:
+        for node, value in together.values("additionalProperties"):
+            if value is not False:
+                speaker.report("additionalProperties", node, "kept", "no other properties are allowed")
+    if rest or closed:
+        others = None if closed else speaker.lower(rest)
         out["additionalProperties"] = False if others is None else others
         together.take("additionalProperties")
 

@@ -151,7 +151,7 @@ class Decoder(AnswerDecoder):
                 )
             )
         if slot.table is None and not slot.provisional:
-            self._filled = slot
+            self._filled = slot if self._slots.continues(slot) else None
             self._events += [ArgumentsDelta(index=slot.index, text=text) for text in slot.unshown]
             slot.unshown.clear()
 

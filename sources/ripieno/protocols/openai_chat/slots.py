@@ -140,6 +140,10 @@ class Slots:
         slot.add(sent)
         return slot, new
 
+    def continues(self, slot: Slot) -> bool:
+        """Whether more under its index, and nothing else, would be of this slot: another may have taken the index."""
+        return self._by_index.get(slot.number) is slot
+
     def _find(self, index: object, identifier: str | None) -> Slot | None:
         if index is not None:
             return self._by_index.get(index)
