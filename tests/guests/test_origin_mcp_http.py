@@ -146,7 +146,7 @@ async def test_a_server_that_dies_is_connected_again_twice_in_a_row(
             waiting = asyncio.create_task(call(ensemble, "wait"))
             while not waiting.done():
                 with contextlib.suppress(ToolFault):
-                    await call(ensemble, "die")
+                    await call(ensemble, "die", waited=True)
             with pytest.raises(OutcomeUnknownFault, match="The answer of 'wait' was lost"):
                 await waiting
             # Nothing tells that a server without a connection is gone, but the next calls.

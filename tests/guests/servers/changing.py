@@ -41,6 +41,8 @@ HEADERS: list[str] = []
 KINDS = {"cut_json": b"application/json", "cut_events": b"text/event-stream"}
 TOOLS = ["grow", "echo", "wait", "die", "fail", "count", "ask", *KINDS]
 BUS = InMemorySubscriptionBus()
+#: Somebody has begun to wait.
+WAITED_FOR = asyncio.Event()
 
 
 async def list_tools(context: ServerRequestContext, parameters: PaginatedRequestParams | None) -> ListToolsResult:
@@ -85,10 +87,13 @@ async def call_tool(
                 warnings.simplefilter("ignore")
                 await context.session.send_tool_list_changed()
         case "wait":
+            WAITED_FOR.set()
             await anyio.sleep_forever()
         case "ask":
             return await ask(context, parameters)
         case "die":
+            if (parameters.arguments or {}).get("waited"):
+                await WAITED_FOR.wait()
             os._exit(3)
         case "echo" if (parameters.arguments or {}).get("headers"):
             return CallToolResult(content=[TextContent(text=" ".join(sorted(set(HEADERS))))])
