@@ -33,6 +33,19 @@ class Captured:
         line_end = "" if not head or head.endswith("\n") else "\n"
         return f"{head}{line_end}[... {left_out} bytes left out ...]\n{tail.decode(errors='replace')}"
 
+    def within(self, limit: int) -> "Captured":
+        """The same stream with at most ``limit`` bytes of it kept: half from its head, half from its tail."""
+        kept = len(self.head) + len(self.tail)
+        if kept <= limit:
+            return self
+        head, tail = (self.head, self.tail) if self.truncated else (self.head + self.tail, self.head + self.tail)
+        behind = limit // 2
+        return Captured(
+            head=head[: limit - behind],
+            tail=tail[len(tail) - behind :] if behind else b"",
+            total_bytes=self.total_bytes,
+        )
+
 
 def _without_continuation(data: bytes) -> bytes:
     """``data`` from its first character on: at most three bytes of UTF-8 can belong to the one before."""

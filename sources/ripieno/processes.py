@@ -3,34 +3,30 @@
 A spawner starts, a process is talked to and ended, and ``collect`` waits for one with everything bounded. What
 stands behind ``Spawner`` may be stronger than ``LocalSpawner``; callers see no difference.
 
-``LocalSpawner`` gives each process a session of its own and ends the whole group. It does not find a process that
-left the group (``setsid``), and nothing is ended when this program itself is killed: a sandbox does that.
+``LocalSpawner`` has a supervisor behind each process, which finds all that the process has started: in other sessions
+and groups, with two forks between, without an environment. Nothing of it is left when the process is ended, nor when
+this program itself is killed. On macOS it finds the group of the process only.
 """
 
 import asyncio
 import contextlib
 import dataclasses
-import errno
 import os
-import pathlib
-import signal
-import subprocess
 import sys
-import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import Protocol, Self
+from typing import IO, Protocol, Self
 
 from ripieno.capturing import Capture, Captured
-from ripieno.exceptions import ResourceFault, ValidationFault
+from ripieno.orders import Place, make_order, precede
 from ripieno.pipes import ByteReader, ByteWriter, PipeReader, PipeWriter
+from ripieno.supervising.wire import Failure, Signal, Terminate
+from ripieno.supervisors import Channel, supervise
 
 #: Seconds for which output may still come when a process has ended, and something holds its pipes.
 LINGER = 0.25
-#: Seconds that a killed process may take to be gone, before it is given up.
-_KILL_DEADLINE = 1.0
-#: The exit code of a process that somebody else has waited for; asyncio uses the same.
-_UNKNOWN_CODE = 255
+#: Seconds that what is killed may take to be gone, before it is given up.
+_KILL_DEADLINE = 2.0
 
 #: What a child gets of our environment, whoever it is.
 _BASICS = ("PATH", "LANG", "TZ", "TMPDIR", "HOME")
@@ -60,6 +56,8 @@ class Completed:
     flooded: bool = False
     #: How many processes it left running behind it; they were killed.
     stopped: int = 0
+    #: What is to be said of it beside, in brackets: why the sandbox refused something.
+    note: str = ""
 
 
 class Process(Protocol):
@@ -99,8 +97,12 @@ class Process(Protocol):
         """Its exit code, as soon as it has ended, whoever holds its pipes; negative for a signal."""
         ...
 
+    def signal(self, number: int) -> None:
+        """Sends a signal to it and its group; nothing when it has ended."""
+        ...
+
     async def terminate(self) -> None:
-        """Asks it to end, kills it after the grace, with all of its group; returns when it is gone.
+        """Asks it to end, kills it after the grace, with all that it has started; returns when that is gone.
 
         May be called twice. A cancellation is held back until the process is gone. What a process left behind
         when it ended by itself is killed without grace.
@@ -110,6 +112,18 @@ class Process(Protocol):
     async def __aenter__(self) -> Self: ...
 
     async def __aexit__(self, *details: object) -> None: ...
+
+
+class Confining(Protocol):
+    """What a process may reach, in the form that its supervisor applies."""
+
+    def mapping(self) -> dict[str, object]:
+        """Plain values: texts, numbers, truths, and sequences of them."""
+        ...
+
+    def prefix(self, directory: str) -> Sequence[str]:
+        """A program that confines, with its arguments, to be started before the program; empty where none is."""
+        ...
 
 
 class Spawner(Protocol):
@@ -123,11 +137,13 @@ class Spawner(Protocol):
         limits: ProcessLimits,
         *,
         pipe_stdin: bool = False,
+        confinement: Confining | None = None,
     ) -> Process:
         """Starts a program; no shell sees ``argv``.
 
         ``argv[0]`` is looked for in the ``PATH`` of ``environment``, which is all the environment there is; with a
-        slash in it, it is a path, taken from ``directory``. Without ``pipe_stdin`` there is nothing to read.
+        slash in it, it is a path, taken from ``directory``. Without ``pipe_stdin`` there is nothing to read. With a
+        confinement it reaches that and no more, or is not started. Cancelled, nothing that was started goes on.
         Errors: ``ResourceFault`` when it cannot be started, ``ValidationFault`` for what no program can be given.
         """
         ...
@@ -145,7 +161,7 @@ def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 class LocalSpawner(Spawner):
-    """Starts processes on this machine, with the rights of this program, each in a session of its own."""
+    """Starts processes on this machine, with the rights of this program, each with a supervisor of its own."""
 
     async def start(
         self,
@@ -155,82 +171,59 @@ class LocalSpawner(Spawner):
         limits: ProcessLimits,
         *,
         pipe_stdin: bool = False,
+        confinement: Confining | None = None,
     ) -> "LocalProcess":
-        # Nothing may be awaited between the start and the return: a cancellation there would lose the process.
-        popen = _launch(argv, environment, os.fspath(directory), pipe_stdin=pipe_stdin)
-        try:
-            return LocalProcess(popen, limits)
-        except BaseException:
-            with popen:
-                popen.kill()
-            raise
+        sys.audit("ripieno.start", tuple(argv), os.fspath(directory))
+        settings = None if confinement is None else confinement.mapping()
+        order = make_order(argv, environment, settings)
+        place = Place(argv[0], os.fspath(directory), environment.get("PATH", os.defpath), confined=settings is not None)
+        with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
+            try:
+                opened = place.open(order, theirs)
+                if confinement is not None and settings is not None:
+                    precede(order, confinement.prefix(os.fsdecode(order.directory)), settings)
+                files, descriptors = _pipes(ours, theirs, pipe_stdin=pipe_stdin)
+                channel, answer = await supervise(order, [opened, *descriptors])
+            except OSError as error:
+                raise place.fault(Failure.of("process", error)) from error
+            except Failure as failure:
+                raise place.fault(failure) from failure
+            ours.callback(channel.close)
+            if isinstance(answer, Failure):
+                raise place.fault(answer)
+            process = LocalProcess(answer, channel, files, limits)
+            ours.pop_all()
+            return process
 
 
-def _launch(
-    argv: Sequence[str], environment: Mapping[str, str], directory: str, *, pipe_stdin: bool
-) -> subprocess.Popen[bytes]:
-    if isinstance(argv, str) or not argv:
-        raise ValidationFault(f"A program and its arguments must be a list of strings that is not empty, not {argv!r}.")
-    try:
-        return subprocess.Popen(
-            list(argv),
-            bufsize=0,
-            stdin=subprocess.PIPE if pipe_stdin else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=directory,
-            env=dict(environment),
-            start_new_session=True,
-        )
-    except ValueError as error:
-        # A NUL, a surrogate that stands for nothing, or "=" in the name of a variable.
-        raise ValidationFault(f"{argv[0]!r} cannot be given these arguments or this environment: {error}.") from error
-    except OSError as error:
-        raise _start_fault(error, argv[0], directory, environment.get("PATH", os.defpath)) from error
-
-
-def _start_fault(error: OSError, program: str, directory: str, path: str) -> ResourceFault:
-    details = {"program": program, "directory": directory, "PATH": path}
-    suggestion = None
-    if error.filename == directory:
-        message = f"The directory {directory!r} for {program!r} cannot be entered: {error.strerror}."
-    elif error.errno == errno.ENOENT and "/" in program:
-        message = f"There is no program {program!r}, or the interpreter in its first line is missing."
-    elif error.errno == errno.ENOENT:
-        message = f"There is no program {program!r} in any folder of PATH ({path})."
-        suggestion = "Install it, add its folder to PATH, or name it by its whole path."
-    elif error.errno == errno.EACCES:
-        message = f"{program!r} may not be executed."
-        suggestion = "It must be a file with execute permission."
-    elif error.errno == errno.ENOEXEC:
-        message = f"{program!r} is no program that this system can execute."
-        suggestion = "A script needs a first line such as #!/bin/sh."
-    else:
-        message = f"{program!r} could not be started: {error.strerror}."
-    return ResourceFault(message, code="not_started", details=details, suggestion=suggestion)
+def _pipes(
+    ours: contextlib.ExitStack, theirs: contextlib.ExitStack, *, pipe_stdin: bool
+) -> tuple[list[IO[bytes]], list[int]]:
+    """Our ends and theirs of standard output, standard error and, if it is wanted, standard input."""
+    files: list[IO[bytes]] = []
+    descriptors: list[int] = []
+    for mode in ("rb", "rb", "wb") if pipe_stdin else ("rb", "rb"):
+        ends = os.pipe()
+        mine, other = ends if mode == "rb" else ends[::-1]
+        files.append(ours.enter_context(os.fdopen(mine, mode, buffering=0)))
+        theirs.callback(os.close, other)
+        descriptors.append(other)
+    return files, descriptors
 
 
 class LocalProcess:
-    """A ``Process`` of ``LocalSpawner``, made by it only.
+    """A ``Process`` of ``LocalSpawner``, made by it only."""
 
-    When the process has ended it stays unreaped until ``terminate``, so that the number of its group cannot
-    become a stranger's before the group is killed (macOS cannot look without reaping, and is left that risk).
-    """
-
-    def __init__(self, popen: subprocess.Popen[bytes], limits: ProcessLimits) -> None:
-        # The file objects are there: _launch asked for them.
-        assert popen.stdout is not None
-        assert popen.stderr is not None
-        self.pid = popen.pid
+    def __init__(self, pid: int, channel: Channel, files: Sequence[IO[bytes]], limits: ProcessLimits) -> None:
+        stdout, stderr, *stdin = files
+        self.pid = pid
         self.limits = limits
-        self.stdin = None if popen.stdin is None else PipeWriter(popen.stdin)
-        self.stdout = PipeReader(popen.stdout)
-        self.stderr = PipeReader(popen.stderr)
+        self.stdin = PipeWriter(stdin[0]) if stdin else None
+        self.stdout = PipeReader(stdout)
+        self.stderr = PipeReader(stderr)
         self.stopped = 0
-        self._popen = popen
-        self._exit: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._channel = channel
         self._ending: asyncio.Task[None] | None = None
-        threading.Thread(target=self._watch, name=f"ripieno process {popen.pid}", daemon=True).start()
 
     async def __aenter__(self) -> Self:
         return self
@@ -239,7 +232,10 @@ class LocalProcess:
         await self.terminate()
 
     async def wait(self) -> int:
-        return await asyncio.shield(self._exit)
+        return await asyncio.shield(self._channel.exit)
+
+    def signal(self, number: int) -> None:
+        self._channel.ask(Signal(int(number)))
 
     async def terminate(self) -> None:
         if self._ending is None:
@@ -255,87 +251,39 @@ class LocalProcess:
         if not self._ending.cancelled():
             self._ending.result()
 
-    def _watch(self) -> None:
-        """Runs in a thread of its own until the process has ended."""
-        code = _await_exit(self._popen)
-        with contextlib.suppress(RuntimeError):  # The loop is closed, and with it whoever waited.
-            self._exit.get_loop().call_soon_threadsafe(self._ended, code)
-
-    def _ended(self, code: int) -> None:
-        if not self._exit.done():
-            self._exit.set_result(code)
-        else:
-            self._popen.poll()
-
     async def _end(self) -> None:
-        by_itself = self._exit.done()
+        channel = self._channel
+        by_itself = channel.exit.done()
+        grace = 0.0 if by_itself else self.limits.grace
         try:
-            if not by_itself:
-                self._signal(signal.SIGTERM)
-                await asyncio.wait((self._exit,), timeout=self.limits.grace)
+            channel.ask(Terminate(grace))
+            await asyncio.wait((channel.gone,), timeout=grace + _KILL_DEADLINE)
         finally:
             # Also when the loop is being closed, and cancels this task too.
-            if not self._exit.done():
-                self._signal(signal.SIGKILL)
-                await asyncio.wait((self._exit,), timeout=_KILL_DEADLINE)
-            if not self._exit.done():
-                # Stuck in the kernel. It dies when it comes out, and is reaped by ``_ended``.
-                self._exit.set_result(-signal.SIGKILL)
-            self._finish(by_itself=by_itself)
-
-    def _finish(self, *, by_itself: bool) -> None:
-        self._popen.poll()
-        # Reaped just now: as long as the group exists, its number is still ours.
-        if self._signal(0):
-            self.stopped = _count_group(self.pid) if by_itself else 0
-            self._signal(signal.SIGKILL)
-        for pipe in (self.stdin, self.stdout, self.stderr):
-            if pipe is not None:
-                pipe.close()
-
-    def _signal(self, number: int) -> bool:
-        """Signals the whole group; False when there is none. What runs as somebody else cannot be signalled."""
-        try:
-            os.killpg(self.pid, number)
-        except PermissionError:
-            return True
-        except ProcessLookupError:
-            return False
-        return True
+            if not channel.gone.done():
+                channel.abandon()
+                await asyncio.wait((channel.gone,), timeout=_KILL_DEADLINE)
+            if not channel.gone.done():
+                # Stuck in the kernel; it dies when it comes out. Or somebody has stopped its keeper.
+                channel.wake()
+            elif by_itself:
+                self.stopped = channel.gone.result()
+            channel.close()
+            for pipe in (self.stdin, self.stdout, self.stderr):
+                if pipe is not None:
+                    pipe.close()
 
 
-def _await_exit(popen: subprocess.Popen[bytes]) -> int:
-    """The exit code, when it is known; blocks until then, and reaps only where there is no other way."""
-    if sys.platform == "darwin":
-        return popen.wait()
-    try:
-        result = os.waitid(os.P_PID, popen.pid, os.WEXITED | os.WNOWAIT)
-    except ChildProcessError:
-        result = None
-    if result is None:
-        return _UNKNOWN_CODE
-    return result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
-
-
-def _count_group(group: int) -> int:
-    """How many living processes a group has; 1 where the system does not tell, because there are some."""
-    count = 0
-    for entry in pathlib.Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            # Fields after the name, which may hold anything, parentheses too: state, parent, group.
-            state, _, number = entry.read_text(errors="replace").rpartition(")")[2].split()[:3]
-            count += int(number) == group and state not in "ZX"
-    return count if sys.platform == "linux" else 1
-
-
-async def collect(process: Process) -> Completed:
+async def collect(process: Process, captures: tuple[Capture, Capture] | None = None) -> Completed:
     """Waits for a process to end, and keeps what its limits allow of what it wrote.
+
+    ``captures`` take standard output and error instead; whoever made them can look at any time, and after a cancel.
 
     Returns at most ``LINGER`` seconds after the process itself has ended, whoever still holds its pipes; what it
     left running is killed. Cancelling, and too much output, end the process. It is gone when this returns or raises.
     """
     limits = process.limits
-    stdout, stderr = Capture(limits.output_bytes), Capture(limits.output_bytes)
+    stdout, stderr = captures or (Capture(limits.output_bytes), Capture(limits.output_bytes))
     began = time.monotonic()
     flooded = False
 

@@ -1,0 +1,88 @@
+"""System calls that the standard library does not have. Each failure is an ``OSError`` that says what was tried."""
+
+import ctypes
+import os
+import struct
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_LIBC.syscall.restype = ctypes.c_long
+_PATIENCE = 100
+
+AT_FDCWD = -100
+AT_EMPTY_PATH = 0x1000
+AT_RECURSIVE = 0x8000
+#: The same on every architecture: numbers from 424 on are shared.
+OPEN_TREE, MOVE_MOUNT, OPENAT2, MOUNT_SETATTR = 428, 429, 437, 442
+LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
+
+PR_SET_DUMPABLE, PR_GET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 4, 3, 22, 24, 38
+
+_RESOLVE_NO_MAGICLINKS, _RESOLVE_NO_SYMLINKS = 0x02, 0x04
+_PATH_ONLY: int = getattr(os, "O_PATH", 0o10000000)
+
+Argument = int | bytes | ctypes.Array[ctypes.c_char] | None
+
+
+def call(what: str, number: int, *arguments: Argument) -> int:
+    """A system call by its number. Errors: ``OSError`` that begins with ``what``."""
+    return _checked(what, int(_LIBC.syscall(ctypes.c_long(number), *(_native(one) for one in arguments))))
+
+
+def prctl(what: str, option: int, *arguments: Argument) -> int:
+    """``prctl``. Errors: ``OSError`` that begins with ``what``."""
+    native = [_native(one) for one in arguments]
+    native += [ctypes.c_ulong(0)] * (4 - len(native))
+    return _checked(what, _LIBC.prctl(ctypes.c_int(option), *native))
+
+
+def unshare(flags: int) -> None:
+    """``unshare``. Errors: ``OSError``."""
+    _checked("unshare", _LIBC.unshare(ctypes.c_int(flags)))
+
+
+def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> None:
+    """``mount``. Errors: ``OSError`` that names the target."""
+    texts = [os.fsencode(one) for one in (source, target, kind)]
+    done = _LIBC.mount(*texts, ctypes.c_ulong(flags), os.fsencode(data) or None)
+    _checked(f"mounting {kind or source} on {target}", done)
+
+
+def open_path(path: str) -> int:
+    """A descriptor that stands for a place and reads nothing.
+
+    Errors: ``OSError`` when it is not there, or a symbolic link is on the way: what was resolved and decided before
+    has been changed since.
+    """
+    how = structure(os.O_CLOEXEC | _PATH_ONLY, 0, _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_MAGICLINKS)
+    for _ in range(_PATIENCE):
+        try:
+            return call(f"opening {path}", OPENAT2, AT_FDCWD, os.fsencode(path), how, len(how))
+        except BlockingIOError:
+            continue  # Something was renamed meanwhile; the kernel asks to try again.
+    raise BlockingIOError(f"opening {path}: it is being renamed all the time")
+
+
+def structure(*values: int) -> ctypes.Array[ctypes.c_char]:
+    """A structure of 64-bit integers, without a byte more."""
+    return buffer(struct.pack(f"={len(values)}Q", *values))
+
+
+def buffer(data: bytes) -> ctypes.Array[ctypes.c_char]:
+    """Bytes with an address."""
+    return ctypes.create_string_buffer(data, len(data))
+
+
+def address(data: ctypes.Array[ctypes.c_char]) -> int:
+    """Where a buffer is."""
+    return ctypes.addressof(data)
+
+
+def _native(value: Argument) -> object:
+    return ctypes.c_long(value) if isinstance(value, int) else value
+
+
+def _checked(what: str, result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result

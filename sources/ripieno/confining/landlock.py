@@ -1,0 +1,96 @@
+"""Landlock: the kernel refuses paths, TCP and signals beyond what a process was given; nothing takes that back.
+
+Rights are asked for as far as the kernel knows them (its ABI): what it does not know, it cannot refuse.
+"""
+
+import errno
+import functools
+import os
+import stat
+import struct
+from collections.abc import Iterable, Mapping
+
+from ripieno.confining import kernel
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
+#: Devices, block and character, are made by nobody; nor are sockets with a name.
+_REFUSED = 1 << 6 | 1 << 9 | 1 << 11
+_TRUNCATE, _IOCTL_DEV = 1 << 14, 1 << 15
+#: What a rule about a file, and no folder, may grant.
+_OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
+_READ = _EXECUTE | _READ_FILE | _READ_DIR
+#: Rights over files by the ABI that has them first: 1, then rename and link, truncate, ioctl, connecting to a socket.
+_RIGHTS = {1: (1 << 13) - 1, 2: 1 << 13, 3: 1 << 14, 5: 1 << 15, 9: 1 << 16}
+_TCP, _TCP_ABI = 0b11, 4
+#: Abstract sockets and signals.
+_SCOPES, _SCOPES_ABI = 0b11, 6
+_PATH_BENEATH = 1
+_VERSION = 1
+
+_DEVICES = {"/dev/null": True, "/dev/zero": True, "/dev/full": True, "/dev/random": False, "/dev/urandom": False}
+
+
+@functools.cache
+def abi() -> int:
+    """The version of the kernel's Landlock; 0 when there is none."""
+    try:
+        return kernel.call("Landlock", kernel.LANDLOCK_CREATE_RULESET, None, 0, _VERSION)
+    except OSError as error:
+        if error.errno in (errno.ENOSYS, errno.EOPNOTSUPP):
+            return 0
+        raise
+
+
+def make_rules(readable: Iterable[str], *, network: bool) -> int:
+    """A descriptor of rules that leave a process these paths, a few devices, and, with ``network``, TCP.
+
+    Errors: ``OSError`` when Landlock is missing, or one of the paths.
+    """
+    version = abi()
+    if version == 0:
+        raise OSError(errno.ENOSYS, "Landlock: the kernel has none, or it is switched off")
+    handled = _handled()
+    attributes = [handled]
+    if version >= _TCP_ABI:
+        attributes.append(0 if network else _TCP)
+    if version >= _SCOPES_ABI:
+        attributes.append(_SCOPES)
+    structure = kernel.structure(*attributes)
+    ruleset = kernel.call("Landlock", kernel.LANDLOCK_CREATE_RULESET, structure, len(structure), 0)
+    try:
+        rules: Mapping[str, int] = {
+            **dict.fromkeys(readable, _READ),
+            **{path: _READ_FILE | (_WRITE_FILE if writes else 0) for path, writes in _DEVICES.items()},
+        }
+        for path, rights in rules.items():
+            _grant(ruleset, path, rights & handled)
+    except BaseException:
+        os.close(ruleset)
+        raise
+    return ruleset
+
+
+def restrict(ruleset: int, writable: Iterable[str]) -> None:
+    """Holds this process to these rules, and leaves it ``writable``, too. Needs ``no_new_privs``.
+
+    Errors: ``OSError``, for one of the paths, too.
+    """
+    for path in writable:
+        _grant(ruleset, path, _handled() & ~_REFUSED)
+    kernel.call("Landlock", kernel.LANDLOCK_RESTRICT_SELF, ruleset, 0)
+    os.close(ruleset)
+
+
+def _handled() -> int:
+    return sum(rights for since, rights in _RIGHTS.items() if abi() >= since)
+
+
+def _grant(ruleset: int, path: str, rights: int) -> None:
+    descriptor = kernel.open_path(path)
+    try:
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            rights &= _OF_FILES
+        rule = kernel.buffer(struct.pack("=Qi", rights, descriptor))
+        kernel.call(f"Landlock, {path}", kernel.LANDLOCK_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0)
+    finally:
+        os.close(descriptor)

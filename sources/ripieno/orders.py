@@ -1,0 +1,117 @@
+"""What a supervisor is asked to start, and what is said when it cannot."""
+
+import contextlib
+import errno
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ripieno.exceptions import ResourceFault, ValidationFault
+from ripieno.supervising.wire import Failure, Order
+
+
+def make_order(argv: Sequence[str], environment: Mapping[str, str], settings: Mapping[str, object] | None) -> Order:
+    """An order that lacks its directory. Errors: ``ValidationFault`` for what no program can be given."""
+    if isinstance(argv, str) or not argv:
+        raise ValidationFault(f"A program and its arguments must be a list of strings that is not empty, not {argv!r}.")
+    try:
+        words = [_encode(word) for word in argv]
+        variables = {_encode(name): _encode(value) for name, value in environment.items()}
+        if any(b"=" in name or not name for name in variables):
+            raise ValueError("illegal environment variable name")
+    except ValueError as error:
+        # A NUL, a surrogate that stands for nothing, or "=" in the name of a variable.
+        raise ValidationFault(f"{argv[0]!r} cannot be given these arguments or this environment: {error}.") from error
+    programs = [words[0]]
+    if b"/" not in words[0]:
+        folders = variables.get(b"PATH", os.fsencode(os.defpath)).split(b":")
+        programs = [os.path.join(folder, words[0]) for folder in folders]
+    return Order(programs, words, variables, b"", b"" if settings is None else json.dumps(dict(settings)).encode())
+
+
+def precede(order: Order, prefix: Sequence[str], settings: Mapping[str, Any]) -> None:
+    """Lets another program start the one that is meant. Errors: ``Failure`` when that is not there, or not reached."""
+    if not prefix:
+        return
+    paths = [os.path.join(order.directory, program) for program in order.programs]
+    there = [path for path in paths if os.path.isfile(path)]
+    if not there:
+        raise Failure("program", errno.ENOENT, "")
+    # As it is where the system looks for it: what cannot be reached is passed over.
+    places = [os.fsencode(one) for name in ("readable", "writable") for one in settings.get(name, ())]
+    reached = [path for path in there if any(_beneath(os.path.realpath(path), place) for place in places)]
+    if not reached:
+        raise Failure("program", errno.EACCES, "")
+    order.argv = [*map(os.fsencode, prefix), reached[0], *order.argv[1:]]
+    order.programs = [os.fsencode(prefix[0])]
+
+
+def _beneath(path: bytes, folder: bytes) -> bool:
+    return path == folder or path.startswith(folder.rstrip(b"/") + b"/")
+
+
+def _encode(text: str) -> bytes:
+    data = os.fsencode(text)
+    if b"\0" in data:
+        raise ValueError("embedded null byte")
+    return data
+
+
+class Place:
+    """Where a program is started, and what is said when it cannot be."""
+
+    def __init__(self, program: str, directory: str, path: str, *, confined: bool = False) -> None:
+        self._program = program
+        self._directory = directory
+        self._path = path
+        self._confined = confined
+
+    def open(self, order: Order, theirs: contextlib.ExitStack) -> int:
+        """Opens the directory and completes the order with it. Errors: ``Failure``."""
+        try:
+            descriptor = os.open(self._directory, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY)
+        except OSError as error:
+            raise Failure.of("directory", error) from error
+        theirs.callback(os.close, descriptor)
+        order.directory = os.fsencode(os.path.realpath(self._directory))
+        return descriptor
+
+    def _executable(self) -> bool:
+        """Whether it could be executed without a confinement."""
+        folders = [self._directory] if "/" in self._program else self._path.split(os.pathsep)
+        files = [os.path.join(folder, self._program) for folder in folders]
+        return any(os.path.isfile(one) and os.access(one, os.X_OK) for one in files)
+
+    def fault(self, failure: Failure) -> ResourceFault:
+        """What a failure means for who wanted the program."""
+        program, path = self._program, self._path
+        details = {"program": program, "directory": self._directory, "PATH": path}
+        suggestion = None
+        why = os.strerror(failure.number) if failure.number else failure.text
+        if failure.what == "directory":
+            message = f"The directory {self._directory!r} for {program!r} cannot be entered: {why}."
+        elif failure.what == "confinement":
+            message = f"{program!r} was not started, because it could not be confined: {failure.text}."
+            suggestion = "`ripieno doctor` says what this system has for confining programs."
+        elif failure.what != "program":
+            message = f"{program!r} could not be started: {why}."
+        elif failure.number == errno.ENOENT and "/" in program:
+            message = f"There is no program {program!r}, or the interpreter in its first line is missing."
+        elif failure.number == errno.ENOENT:
+            message = f"There is no program {program!r} in any folder of PATH ({path})."
+            suggestion = "Install it, add its folder to PATH, or name it by its whole path."
+        elif failure.number == errno.EACCES and self._confined and self._executable():
+            message = f"{program!r} may not be executed: the sandbox does not let it, or what runs it, be read."
+            suggestion = (
+                "Name its folder under `[sandbox] readable` in the configuration; folders of a home are not read."
+            )
+        elif failure.number == errno.EACCES:
+            message = f"{program!r} may not be executed."
+            suggestion = "It must be a file with execute permission."
+        elif failure.number == errno.ENOEXEC:
+            message = f"{program!r} is no program that this system can execute."
+            suggestion = "A script needs a first line such as #!/bin/sh."
+        else:
+            message = f"{program!r} could not be started: {why}."
+        return ResourceFault(message, code="not_started", details=details, suggestion=suggestion)

@@ -1,0 +1,59 @@
+"""What one process may reach: a plain value that crosses to the process that applies it."""
+
+import dataclasses
+from typing import Literal
+
+from ripieno.sandbox.bubblewrap import FILTER_DESCRIPTOR, arrange
+
+Tier = Literal[0, 1, 2, 3]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Confinement:
+    """What one process may reach. Paths are absolute and resolved: whatever lies beneath is meant, and nothing else.
+
+    * ``protected`` lies beneath ``writable`` and must not be changed; a folder has a slash at its end. Tier 2 keeps
+      that also of what is not there yet, tier 1 only of what is, and only where it enters a mount namespace.
+    * ``hidden`` lies beneath ``readable``, and is empty: in tier 2, and where tier 1 enters a mount namespace.
+    * ``network`` grants sockets.
+    * ``namespaces`` None means as many as the kernel allows, otherwise exactly these, for tier 1.
+    * ``memory`` and ``file_size`` (bytes), ``open_files`` and ``seconds`` of a processor are limits of one process;
+      ``processes`` is one of all together, where the kernel counts them. None leaves a limit as it is.
+    * ``program`` is bubblewrap, and ``own_processes`` whether it may mount a /proc, for tier 2.
+    """
+
+    tier: Tier = 1
+    writable: tuple[str, ...] = ()
+    readable: tuple[str, ...] = ()
+    protected: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    network: bool = False
+    namespaces: tuple[str, ...] | None = None
+    memory: int | None = None
+    file_size: int | None = None
+    open_files: int | None = None
+    processes: int | None = None
+    seconds: int | None = None
+    program: str = ""
+    own_processes: bool = True
+
+    def mapping(self) -> dict[str, object]:
+        """The form that the child side reads."""
+        ours = ("program", "own_processes")
+        mapping = {one.name: getattr(self, one.name) for one in dataclasses.fields(self) if one.name not in ours}
+        return {**mapping, "filter_descriptor": FILTER_DESCRIPTOR if self.tier == 2 else None}
+
+    def prefix(self, directory: str) -> list[str]:
+        """The program of tier 2 with its arguments, before those of the one that it runs; empty for other tiers."""
+        if self.tier != 2:
+            return []
+        bubble = arrange(
+            self.program,
+            writable=self.writable,
+            readable=self.readable,
+            protected=self.protected,
+            hidden=self.hidden,
+            network=self.network,
+            own_processes=self.own_processes,
+        )
+        return [*bubble, "--chdir", directory, "--"]

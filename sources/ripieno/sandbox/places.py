@@ -1,0 +1,105 @@
+"""Which places programs need for reading, and which of a workspace nobody may write: those that control us, and git."""
+
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store")
+#: How many processors there are.
+_MACHINE = ("/sys/devices/system/cpu",)
+#: Where the answers about names of hosts are, wherever the link leads.
+_RESOLVER = "/etc/resolv.conf"
+
+#: What a workspace controls git and ripieno with; a folder has a slash at its end.
+CONTROLS = (
+    ".git/config",
+    ".git/config.worktree",
+    ".git/hooks/",
+    ".git/info/",
+    "ensembles/",
+    "ripieno.toml",
+    "ripieno.lock.toml",
+)
+
+
+def readable_places(path: str, home: str, *, network: bool) -> tuple[str, ...]:
+    """The folders and files, resolved, that programs of the system need: never a home, nor what lies in one.
+
+    ``path`` is the PATH that they are looked for in. The interpreter's own folders count wherever they are, and so do
+    those of programs outside of homes. Beneath /etc may be what only root reads: see ``secrets_of``.
+    """
+    interpreters = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
+    homes = {home, os.path.expanduser("~"), "/root", "/home"}
+    found = [one for one in _SYSTEM + _MACHINE if os.path.exists(one)]
+    found += [one for one in _prefixes(path) if not _within(one, homes)]
+    found += [one for one in interpreters if one not in homes and not _holds(one, homes)]
+    if network and os.path.exists(_RESOLVER):
+        found.append(_RESOLVER)
+    return tuple(outermost(os.path.realpath(one) for one in found))
+
+
+def secrets_of(folder: str) -> tuple[list[str], list[str]]:
+    """Beneath a folder: the outermost places that everybody may read, and those that not everybody may.
+
+    For a program that runs as root, whom no permission of a file stops.
+    """
+    common: list[str] = []
+    secret: list[str] = []
+    for entry in os.scandir(folder):
+        mode = entry.stat(follow_symlinks=False).st_mode
+        readable = mode & stat.S_IROTH and (mode & stat.S_IXOTH or not stat.S_ISDIR(mode))
+        if stat.S_ISLNK(mode):
+            continue
+        if not readable:
+            secret.append(entry.path)
+        elif not stat.S_ISDIR(mode):
+            common.append(entry.path)
+        else:
+            below = secrets_of(entry.path)
+            secret += below[1]
+            common += below[0] if below[1] else [entry.path]
+    return common, secret
+
+
+def outermost(places: Iterable[str]) -> list[str]:
+    """The places that lie beneath none of the others, each once."""
+    kept: list[str] = []
+    for place in sorted(set(places)):
+        if not kept or not _beneath(place, kept[-1]):
+            kept.append(place)
+    return kept
+
+
+def without_inner(paths: Iterable[str]) -> list[str]:
+    """The paths that lie in no folder among them; a folder has a slash at its end."""
+    paths = list(paths)
+    folders = [one for one in paths if one.endswith("/")]
+    return [path for path in paths if not any(path != one and path.startswith(one) for one in folders)]
+
+
+def is_beneath(path: str, folders: Sequence[str]) -> bool:
+    """Whether a path is one of these, or lies beneath one."""
+    return any(_beneath(path, one) for one in folders)
+
+
+def _prefixes(path: str) -> Iterator[str]:
+    """The folders of a PATH, and beside a ``bin`` what belongs to its programs."""
+    for folder in path.split(os.pathsep):
+        if os.path.isabs(folder) and os.path.isdir(folder):
+            real = os.path.realpath(folder)
+            above, name = os.path.split(real)
+            yield above if name in ("bin", "sbin") and above != "/" else real
+
+
+def _within(place: str, homes: Iterable[str]) -> bool:
+    return _holds(place, homes) or any(_beneath(os.path.realpath(place), os.path.realpath(home)) for home in homes)
+
+
+def _holds(place: str, homes: Iterable[str]) -> bool:
+    """Whether a home is beneath a place, or the place itself."""
+    return any(_beneath(os.path.realpath(home), os.path.realpath(place)) for home in homes)
+
+
+def _beneath(place: str, folder: str) -> bool:
+    return place == folder or place.startswith(f"{folder.rstrip('/')}/")

@@ -1,0 +1,348 @@
+"""The sandbox of one application: which tier holds, what it is made of, and the confinement of each process."""
+
+import contextlib
+import dataclasses
+import functools
+import os
+import pathlib
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from ripieno.descriptors.sandboxes import Level, SandboxDescriptor
+from ripieno.exceptions import PermissionFault
+from ripieno.processes import Completed, clean_environment
+from ripieno.sandbox.confinement import Confinement, Tier
+from ripieno.sandbox.explaining import explain, explain_lost, explain_unread, parts_of
+from ripieno.sandbox.places import CONTROLS, is_beneath, outermost, readable_places, secrets_of
+from ripieno.sandbox.repositories import controls_beneath, withdraw
+from ripieno.sandbox.toolchains import crates, toolchains
+from ripieno.sandbox.trials import Found, try_tier
+
+_GIBIBYTE = 2**30
+_DEFAULTS = SandboxDescriptor()
+_SETTINGS = "/etc"
+_OWN = ("home", "temporary")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Which tier it is. ``reason`` says why it is no higher one, or why there is none."""
+
+    tier: Tier
+    template: Confinement
+    name: str
+    reason: str | None
+
+    @property
+    def hides(self) -> bool:
+        """Whether it can leave places out of a folder."""
+        return self.tier == 2 or (self.tier == 1 and "mount" in (self.template.namespaces or ()))
+
+
+class Sandbox:
+    """Makes confinements for the programs of one application. Nothing is tried or made before it is needed.
+
+    ``protected`` are more paths that programs must not write, beside those that control a workspace; a folder has a
+    slash at its end. ``try_tier`` finds out whether a tier holds.
+    """
+
+    def __init__(
+        self,
+        workspace: str | os.PathLike[str],
+        wishes: SandboxDescriptor = _DEFAULTS,
+        *,
+        protected: Sequence[str] = (),
+        try_tier: Callable[[int], Found] = try_tier,
+    ) -> None:
+        self.wishes = wishes
+        self.workspace = os.path.realpath(workspace)
+        self.level: Level = wishes.level or ("required" if sys.platform == "linux" else "auto")
+        self._try_tier = try_tier
+        self._given = tuple(protected)
+        self._found: tuple[str, ...] | None = None
+        #: Protected paths that were not there before anything ran: what lies there empty at the end is no one's.
+        self._absent: list[str] = []
+        #: Where a file would lead git to other settings and hooks than those that are protected.
+        self._leads: list[str] = []
+        self._choice: Choice | None = None
+        self._folder: str | None = None
+        self._made: dict[tuple[tuple[str, ...], tuple[str, ...], bool], Confinement] = {}
+        self._readable: dict[bool, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+
+    @property
+    def tier(self) -> Tier:
+        """The tier that holds: 0 for limits and a clean environment only. The first time, processes are started."""
+        return self.choice.tier
+
+    @property
+    def name(self) -> str:
+        """The tier and what is in it, for reports: ``tier 1 (landlock 7, seccomp, user, pid)``."""
+        return self.choice.name
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is no higher tier; None for the highest."""
+        return self.choice.reason
+
+    @property
+    def missing(self) -> str | None:
+        """Why a program that needs a sandbox must not run; None when there is one, or none is required."""
+        if self.level != "required" or self.tier > 0:
+            return None
+        way = 'level = "auto" would do without' if self.wishes.tier is None else "without its tier, another may hold"
+        return f"no sandbox holds here: {self.reason} [sandbox]: {way}"
+
+    @property
+    def home(self) -> str:
+        """A home for programs, which is empty at first and goes with this application."""
+        return f"{self._own()}/home"
+
+    @property
+    def temporary(self) -> str:
+        """A folder for what programs write down for a while; it goes with this application."""
+        return f"{self._own()}/temporary"
+
+    @property
+    def choice(self) -> Choice:
+        """Which tier it is, and why. The first time, processes are started."""
+        if self._choice is None:
+            self._choice = self._choose()
+        return self._choice
+
+    def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+        """PATH, LANG and TZ as they are here, a private HOME and TMPDIR, where toolchains are, then ``extra``."""
+        variables, _ = self._toolchains
+        return clean_environment({**variables, "HOME": self.home, "TMPDIR": self.temporary, **(extra or {})})
+
+    def confinement(
+        self,
+        *,
+        writable: Sequence[str | os.PathLike[str]] = (),
+        readable: Sequence[str | os.PathLike[str]] = (),
+        network: bool = False,
+    ) -> Confinement:
+        """What one process may reach: these paths, the system's programs, and its home and temporary folder.
+
+        ``network`` grants sockets, unless the operator decides for all. Errors: ``PermissionFault`` where a sandbox is
+        required and none holds, and for a writable path that leads out of the workspace; ``OSError`` for one that is
+        not there.
+        """
+        if self.missing is not None:
+            raise PermissionFault(f"No program is run: {self.missing}", code="no_sandbox")
+        template, wishes = self.choice.template, self.wishes
+        granted = network if wishes.network is None else wishes.network
+        own = self._own()
+        writes = [self._inside(path) for path in writable]
+        writes += _there(wishes.writable) + [f"{own}/{name}" for name in _OWN]
+        writes = outermost(writes)
+        self.withdraw()
+        known = (tuple(writes), tuple(_there((*wishes.readable, *readable))), granted)
+        if known not in self._made:
+            self._made[known] = self._make(template, *known)
+        return self._made[known]
+
+    def _make(
+        self, template: Confinement, writes: tuple[str, ...], more: tuple[str, ...], granted: bool
+    ) -> Confinement:
+        system, hidden = self._system(network=granted)
+        return dataclasses.replace(
+            template,
+            writable=writes,
+            # What is writable is readable, and not resolved once more: programs may have put links there.
+            readable=tuple(path for path in outermost([*system, *more]) if not is_beneath(path, writes)),
+            protected=tuple(path for path in self._protected() if is_beneath(path, writes)),
+            hidden=hidden,
+            network=granted,
+            memory=_memory(),
+            file_size=8 * _GIBIBYTE,
+            open_files=4096,
+            processes=2048,
+            seconds=3600,
+        )
+
+    def parts(self) -> frozenset[str]:
+        """HEAD, objects and refs of the repositories that are known, as far as they are there."""
+        return parts_of(self._protected())
+
+    def lost(self, parts: frozenset[str]) -> str:
+        """What is to be said of those ``parts`` that are not there any more; nothing when all are."""
+        return " ".join(explain_lost(parts - self.parts(), self.workspace))
+
+    def look_after(self, completed: Completed, parts: frozenset[str], directory: str = ".") -> Completed:
+        """What came of a program, with what is to be said of places that are protected; when it is over.
+
+        ``parts`` is what there was of repositories before, and ``directory`` is where it ran.
+        """
+        notes = [f"[{path!r} was removed: it would lead git to other settings.]" for path in self.withdraw()]
+        notes.append(self.lost(parts))
+        if completed.exit_code != 0 and self.tier > 0:
+            notes.append(self._explain(completed, os.path.join(self.workspace, directory)))
+        return dataclasses.replace(completed, note=" ".join(filter(None, notes)))
+
+    def _explain(self, completed: Completed, directory: str) -> str:
+        written = f"{completed.stdout.text}\n{completed.stderr.text}"
+        unread = ""
+        if self.tier == 1:
+            granted = {path for made in self._made.values() for path in (*made.readable, *made.writable)}
+            unread = explain_unread(written, self.workspace, directory, tuple(granted))
+        # Where paths are named, nothing is guessed from the exit code.
+        return " ".join(filter(None, (unread, explain(1 if unread else completed.exit_code, written))))
+
+    def withdraw(self) -> list[str]:
+        """Removes each ``.git/commondir`` that a program has made, and tells which: no mount can keep one away.
+
+        Git would read another repository's settings and hooks.
+        """
+        return [path for path in self._leads if withdraw(path)]
+
+    def close(self) -> None:
+        """Removes its folders, and the empty places that tier 2 leaves behind. When no process runs any more."""
+        self.withdraw()
+        if self._folder is not None:
+            _remove(self._folder)
+            self._folder = None
+        for path in self._absent if self._choice is not None and self._choice.tier == 2 else ():
+            _remove_empty(path, self.workspace)
+
+    def _protected(self) -> tuple[str, ...]:
+        """What programs must not write, as it was before the first of them. Looked for once."""
+        if self._found is None:
+            folders = (self.workspace, *_there(self.wishes.writable))
+            named = [f"{self.workspace}/{name}" for name in CONTROLS]
+            named += [path for folder in folders for path in controls_beneath(folder)]
+            controls = [path for path in map(_resolved, named) if is_beneath(path, folders)]
+            self._found = tuple(dict.fromkeys([*controls, *map(_resolved, self._given)]))
+            self._absent = [path for path in self._found if not os.path.lexists(path.rstrip("/"))]
+            leads = [f"{path.removesuffix('/config')}/commondir" for path in controls if path.endswith("/config")]
+            self._leads = [path for path in leads if not os.path.lexists(path)]
+        return self._found
+
+    @functools.cached_property
+    def _toolchains(self) -> tuple[dict[str, str], tuple[str, ...]]:
+        return toolchains(os.environ, os.path.expanduser("~"))
+
+    @functools.cached_property
+    def _secrets(self) -> tuple[list[str], list[str]]:
+        """What everybody may read of the system's settings, and what not everybody may. Looked for once."""
+        return secrets_of(_SETTINGS)
+
+    def _choose(self) -> Choice:
+        if self.wishes.provider is not None:
+            name = f"tier 3 ({self.wishes.provider})"
+            return Choice(tier=3, template=Confinement(tier=3), name=name, reason=None)
+        if self.level == "off":
+            return _nothing('[sandbox] level is "off".')
+        wanted = self.wishes.tier
+        reasons: list[str] = []
+        for tier in (2, 1):
+            if wanted is not None and tier > wanted:
+                reasons.append(f"[sandbox] tier is {wanted}.")
+                continue
+            if wanted is not None and tier < wanted and self.level == "required":
+                break
+            found = self._try_tier(tier)
+            if found.failure is None:
+                parts = ", ".join(found.parts)
+                reasons += [f"Tier {tier} is {found.lacks}"] if found.lacks else []
+                return Choice(
+                    tier=2 if tier == 2 else 1,
+                    template=found.template,
+                    name=f"tier {tier} ({parts})",
+                    reason=" ".join(reasons) or None,
+                )
+            reasons.append(f"Tier {tier}: {found.failure}")
+        return _nothing(" ".join(reasons))
+
+    def _inside(self, path: str | os.PathLike[str]) -> str:
+        real = os.path.realpath(path, strict=True)
+        if not is_beneath(real, [self.workspace, *map(os.path.realpath, self.wishes.writable), *self._private()]):
+            raise PermissionFault(f"{os.fspath(path)!r} leads out of the workspace, and is not writable.")
+        return real
+
+    def _system(self, *, network: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What programs of the system need for reading, and what of it only tier 2 can hide. Looked up once."""
+        if network not in self._readable:
+            path = clean_environment()["PATH"]
+            places = (*readable_places(path, os.path.expanduser("~"), network=network), *self._toolchains[1])
+            hidden: list[str] = []
+            if os.geteuid() == 0 and _SETTINGS in places:
+                common, hidden = self._secrets
+                if hidden and not self.choice.hides:
+                    places = (*(one for one in places if one != _SETTINGS), *common)
+                    hidden = []
+            self._readable[network] = places, tuple(hidden)
+        return self._readable[network]
+
+    def _private(self) -> tuple[str, ...]:
+        return () if self._folder is None else (self._folder,)
+
+    def _own(self) -> str:
+        """The folder of this application, made when it is first needed."""
+        if self._folder is None:
+            self._folder = os.path.realpath(tempfile.mkdtemp(prefix="ripieno-"))
+            for name in _OWN:
+                os.mkdir(f"{self._folder}/{name}", 0o700)
+            granted = _there((*self.wishes.readable, *self.wishes.writable))
+            for name, place in crates(os.environ, os.path.expanduser("~")):
+                if is_beneath(place, granted):
+                    link = f"{self.home}/{name}"
+                    os.makedirs(os.path.dirname(link), exist_ok=True)
+                    os.symlink(place, link)
+        return self._folder
+
+
+def _resolved(path: str) -> str:
+    """The true path, with the slash that a folder ends with."""
+    return os.path.realpath(os.path.expanduser(path)) + ("/" if path.endswith("/") else "")
+
+
+def _there(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
+    """The true paths of what exists."""
+    return [os.path.realpath(path) for path in paths if os.path.exists(path)]
+
+
+def _nothing(reason: str) -> Choice:
+    return Choice(tier=0, template=Confinement(tier=0), name="tier 0 (limits, private home)", reason=reason)
+
+
+def _memory() -> int:
+    """Half of what the machine has, and no more than 8 GiB; what one process may allocate."""
+    try:
+        whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):
+        return 8 * _GIBIBYTE
+    return min(8 * _GIBIBYTE, max(whole // 2, _GIBIBYTE))
+
+
+def _remove(folder: str) -> None:
+    """Removes a folder of ours. Programs may have taken rights from what is in it."""
+
+    def mend(_: object, path: str, __: object) -> None:
+        with contextlib.suppress(OSError):
+            for one in (os.path.dirname(path), path):
+                if not os.path.islink(one) and os.path.commonpath((folder, one)) == folder:
+                    os.chmod(one, stat.S_IRWXU)
+        with contextlib.suppress(OSError):
+            os.rmdir(path) if os.path.isdir(path) else os.unlink(path)
+
+    shutil.rmtree(folder, onerror=mend)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_empty(path: str, workspace: str) -> None:
+    """Removes an empty file or folder, and the empty folders above it that lie in the workspace."""
+    place = pathlib.Path(path)
+    while place.is_relative_to(workspace) and place != pathlib.Path(workspace):
+        try:
+            if place.is_dir() and not place.is_symlink():
+                place.rmdir()
+            elif place.is_file() and not place.is_symlink() and place.stat().st_size == 0:
+                place.unlink()
+            elif place.exists():
+                return
+        except OSError:
+            return
+        place = place.parent

@@ -1,0 +1,165 @@
+"""Which tiers really hold on this machine: a process is confined, and tries what it must not be able to do.
+
+That a program is installed, or a kernel is new enough, says nothing: containers and policies forbid what would work.
+"""
+
+import asyncio
+import dataclasses
+import functools
+import json
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+
+from ripieno.exceptions import RipienoError
+from ripieno.processes import LocalSpawner, ProcessLimits, collect
+from ripieno.sandbox.confinement import Confinement
+from ripieno.sandbox.places import readable_places
+
+#: From the most to the least: mounts are what kernels forbid first.
+_CHOICES: tuple[tuple[str, ...], ...] = (
+    ("user", "pid", "ipc", "mount", "net"),
+    ("user", "pid", "ipc", "net"),
+    ("user", "pid"),
+    (),
+)
+_PATIENCE = 30.0
+#: Runs confined: its arguments are a folder that it may write, and a file outside that it must neither read nor write.
+_ATTEMPT = """
+import ctypes, json, socket, sys
+inside, outside = sys.argv[1:]
+def refused(attempt):
+    try:
+        attempt()
+    except OSError:
+        return True
+    return False
+def write(path):
+    with open(path, "w") as file:
+        file.write("inside")
+facts = {
+    "can write inside": not refused(lambda: write(inside + "/written")),
+    "cannot read outside": refused(lambda: open(outside)),
+    "has no sockets": refused(lambda: socket.socket()) and refused(lambda: socket.socket(socket.AF_UNIX)),
+}
+# Whether this was refused, or went to a file of its own with that name, is looked at from outside.
+refused(lambda: write(outside))
+print(json.dumps([facts, ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1)]))
+"""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What was found out about one tier. ``failure`` says why it does not hold; None when it does.
+
+    ``template`` has what the confinements of this tier are made from, ``parts`` what they consist of, ``lacks`` what
+    the kernel does not allow of it.
+    """
+
+    tier: int
+    failure: str | None = None
+    template: Confinement = Confinement(tier=0)  # noqa: RUF009
+    parts: tuple[str, ...] = ()
+    lacks: str | None = None
+
+
+def try_tier(tier: int) -> Found:
+    """Tries a tier, once for each PATH. Starts processes and waits for them; may be called on any thread."""
+    return _try(tier, os.environ.get("PATH", os.defpath), os.geteuid())
+
+
+@functools.cache
+def _try(tier: int, path: str, _user: int) -> Found:
+    found: list[Found] = []
+    # An event loop that runs on this thread cannot be waited with.
+    thread = threading.Thread(target=lambda: found.append(_TRIALS[tier](path)), name="ripieno sandbox")
+    thread.start()
+    thread.join()
+    return found[0] if found else Found(tier=tier, failure="it could not be tried.")
+
+
+def _try_kernel(path: str) -> Found:
+    if sys.platform != "linux":
+        return Found(tier=1, failure="it needs Linux.")
+    failures: list[str] = []
+    for choice in _CHOICES:
+        template = Confinement(tier=1, namespaces=choice)
+        failure, version = _fails(template, path)
+        if failure is None:
+            parts = (f"landlock {version}", "seccomp", *choice)
+            lacks = None
+            if failures:
+                missing = ", ".join(one for one in _CHOICES[0] if one not in choice)
+                lacks = f"without namespaces ({missing}), which this kernel does not allow here: {failures[0]}"
+            return Found(tier=1, template=template, parts=parts, lacks=lacks)
+        failures.append(failure)
+    return Found(tier=1, failure=failures[-1])
+
+
+def _try_bubblewrap(path: str) -> Found:
+    if sys.platform != "linux":
+        return Found(tier=2, failure="it needs Linux.")
+    program = _find_bubblewrap(path)
+    if program is None:
+        return Found(tier=2, failure="there is no bubblewrap (bwrap) in PATH; install it, as package bubblewrap.")
+    failures: list[str] = []
+    for own_processes in (True, False):
+        template = Confinement(tier=2, program=program, own_processes=own_processes)
+        failure, _ = _fails(template, path)
+        if failure is None:
+            parts = ("bubblewrap", "seccomp", *(("proc",) if own_processes else ()))
+            lacks = None if own_processes else f"without a /proc of its own: {failures[0]}"
+            return Found(tier=2, template=template, parts=parts, lacks=lacks)
+        failures.append(failure)
+    return Found(tier=2, failure=f"{program} is there, and does not work here: {failures[-1]}")
+
+
+_TRIALS = {1: _try_kernel, 2: _try_bubblewrap}
+
+
+def _fails(template: Confinement, path: str) -> tuple[str | None, int]:
+    """Why a confinement does not hold; None when it does. And which version of Landlock there is."""
+    with tempfile.TemporaryDirectory(prefix="ripieno-trial-") as folder:
+        place = os.path.realpath(folder)
+        inside, outside = f"{place}/inside", f"{place}/outside"
+        os.mkdir(inside)
+        pathlib.Path(outside).write_text("outside", encoding="utf-8")
+        readable = readable_places(path, os.path.expanduser("~"), network=False)
+        confinement = dataclasses.replace(template, writable=(inside,), readable=readable)
+        argv = [os.path.realpath(sys.executable), "-I", "-S", "-c", _ATTEMPT, inside, outside]
+        try:
+            failure, version = asyncio.run(_run(argv, inside, confinement))
+        except RipienoError as error:
+            return str(error), 0
+        except TimeoutError:
+            return f"a process that was confined did not end within {_PATIENCE:g} s.", 0
+        if failure is None and pathlib.Path(outside).read_text(encoding="utf-8") != "outside":
+            return "a process that was confined could write to a file outside.", version
+        return failure, version
+
+
+async def _run(argv: Sequence[str], folder: str, confinement: Confinement) -> tuple[str | None, int]:
+    async with asyncio.timeout(_PATIENCE):
+        limits = ProcessLimits()
+        process = await LocalSpawner().start(argv, {"PATH": os.defpath}, folder, limits, confinement=confinement)
+        completed = await collect(process)
+    if completed.exit_code != 0:
+        said = " ".join(completed.stderr.text.split())[-300:]
+        return f"a process that was confined ended with {completed.exit_code}: {said or 'it said nothing'}", 0
+    facts, version = json.loads(completed.stdout.text)
+    wrong = [name for name, held in facts.items() if not held]
+    failure = f"a process that was confined tells that it is not so: {', '.join(wrong)}." if wrong else None
+    return failure, version
+
+
+def _find_bubblewrap(path: str) -> str | None:
+    """The program that the system trusts, before any other: some allow namespaces to that one alone."""
+    for folder in ("/usr/bin", "/bin", *path.split(os.pathsep)):
+        found = shutil.which("bwrap", path=folder) if os.path.isabs(folder) else None
+        if found is not None:
+            return os.path.realpath(found)
+    return None

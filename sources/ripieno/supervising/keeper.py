@@ -1,0 +1,233 @@
+"""Starts one process, tells how it ends, and leaves nothing of what it started.
+
+Its lifeline is the channel to the application: at its end, wanted or not, everything is killed at once.
+
+It tells, one line each: ``kept PID``, its own number, when it has an order; ``started PID`` or ``failed WHAT ERRNO
+TEXT``; ``ended CODE`` as soon as the process has ended; and ``gone COUNT`` when nothing is left. The count is of those
+that had to be killed beside the process.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import time
+from _socket import socket
+
+from ripieno.supervising import leader, system
+from ripieno.supervising.descendants import Group, Namespace, Tree
+from ripieno.supervising.wire import Failure, Inbox, Order, Prepare, Signal, Terminate
+
+#: How far beneath bubblewrap, which a signal would only end, its program is: behind a first process of its own.
+_BEHIND = 2
+#: Seconds between two blows, growing: the second is for those whom no blow reaches.
+_PAUSES = (0.001, 0.25)
+
+
+def keep(channel: socket, proc: int | None) -> None:
+    """Serves one process until nothing of it is left. ``proc`` is a descriptor of /proc, where it tells of us."""
+    system.adopt_orphans()
+    keeper = os.getpid()
+    inbox = Inbox(channel)
+    try:
+        room = _Room(channel, inbox)
+        order = room.wait()
+        if order is None:
+            return
+        _tell(channel, f"kept {keeper}")
+        if not room.enter(order.settings):
+            return
+        bell = system.Bell()
+        pid = leader.start(order, inbox.descriptors, room.settings, room.entered)
+    except Failure as failure:
+        _tell(channel, f"failed {failure.pack()}")
+        return
+    _tell(channel, f"started {pid}")
+    for descriptor in inbox.descriptors:
+        os.close(descriptor)
+    if "pid" in room.entered:
+        beneath: Tree | Namespace | Group = Namespace()
+    elif proc is not None:
+        beneath = Tree(proc)
+    else:
+        beneath = Group(pid)
+    channel.setblocking(False)
+    wrapped = room.settings is not None and room.settings.get("tier") == 2
+    _Watch(channel, inbox, bell, pid, beneath, wrapped=wrapped).run()
+
+
+class _Room:
+    """Where a program will be: the namespaces that this process has entered for it, perhaps before it has an order."""
+
+    def __init__(self, channel: socket, inbox: Inbox) -> None:
+        self._channel = channel
+        self._inbox = inbox
+        self._text = b""
+        self.settings: dict[str, object] | None = None
+        self.entered: frozenset[str] = frozenset()
+
+    def wait(self) -> Order | None:
+        """The order; None when there will be none, or another process waits for it now."""
+        while (requests := self._inbox.receive()) is not None:
+            for request in requests:
+                if isinstance(request, Order):
+                    # Nobody wants it any more whose order is all that came.
+                    return None if self._inbox.ended else request
+                if not isinstance(request, Prepare) or not self._prepare(request):
+                    return None
+        return None
+
+    def _prepare(self, request: Prepare) -> bool:
+        # What fails ahead of an order, fails again and is told where somebody wants it; or it does not.
+        try:
+            return self.enter(request.settings)
+        except Failure:
+            return False
+
+    def enter(self, text: bytes) -> bool:
+        """Enters what a confinement wants, and does ahead what can be, unless that is done.
+
+        False when another process goes on with it.
+
+        Errors: ``Failure``.
+        """
+        if text == self._text:
+            return True
+        import json
+
+        try:
+            from ripieno.confining import get_ready
+            from ripieno.confining.namespaces import enter
+
+            settings: dict[str, object] = json.loads(text)
+            self.entered = enter(settings)
+        except BaseException as error:
+            raise Failure.of("confinement", error) from error
+        self._text, self.settings = text, settings
+        if "pid" in self.entered and not _become_first(self._channel, self._inbox.descriptors):
+            return False
+        try:
+            get_ready(settings)
+        except BaseException as error:
+            raise Failure.of("confinement", error) from error
+        return True
+
+
+def _become_first(channel: socket, descriptors: list[int]) -> bool:
+    """Becomes the first process of the namespace, whose death is everybody's; False in its parent, when it is dead."""
+    parent = os.getpid()
+    try:
+        pid = os.fork()
+    except OSError as error:
+        raise Failure.of("process", error) from error
+    if pid == 0:
+        # From inside, the parent has no number.
+        system.die_with_parent(0 if os.getpid() == 1 else parent)
+        return True
+    channel.close()
+    for descriptor in descriptors:
+        os.close(descriptor)
+    os.waitpid(pid, 0)
+    return False
+
+
+def _tell(channel: socket, line: str) -> None:
+    # Who does not listen any more will not be told.
+    with contextlib.suppress(OSError):
+        channel.sendall(f"{line}\n".encode())
+
+
+class _Watch:
+    """From the start of a process until nothing of it is left."""
+
+    def __init__(
+        self,
+        channel: socket,
+        inbox: Inbox,
+        bell: system.Bell,
+        pid: int,
+        beneath: Tree | Namespace | Group,
+        *,
+        wrapped: bool,
+    ) -> None:
+        self._channel = channel
+        self._inbox = inbox
+        self._bell = bell
+        self._leader = pid
+        self._beneath = beneath
+        self._wrapped = wrapped
+        self._ended = False
+        self._abandoned = False
+        self._deadline: float | None = None
+        self._killed = 0
+        self._poll = select.poll()
+        self._poll.register(bell.descriptor, select.POLLIN)
+        self._poll.register(channel, select.POLLIN)
+
+    def run(self) -> None:
+        """Returns when there is nothing left; what cannot be killed is waited for."""
+        pause, longest = _PAUSES
+        while True:
+            over = self._over()
+            childless = self._reap(counting=over)
+            if childless and self._beneath.complete:
+                break
+            if not over:
+                self._wait(None if self._deadline is None else max(0.0, self._deadline - time.monotonic()))
+                continue
+            struck = self._beneath.strike()
+            if self._ended and not struck and not self._beneath.complete:
+                break
+            self._wait(pause)
+            pause = min(2 * pause, longest)
+        _tell(self._channel, f"gone {self._killed}")
+
+    def _over(self) -> bool:
+        if self._deadline is not None:
+            return self._abandoned or self._ended or time.monotonic() >= self._deadline
+        return self._abandoned
+
+    def _reap(self, *, counting: bool) -> bool:
+        """Waits for whoever is dead; whether nobody is left."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return True
+            if pid == 0:
+                return False
+            if pid == self._leader:
+                self._ended = True
+                _tell(self._channel, f"ended {os.waitstatus_to_exitcode(status)}")
+            elif counting and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+                self._killed += 1
+
+    def _wait(self, seconds: float | None) -> None:
+        """Waits for a child, the application or the time, and does what the application asks for."""
+        ready = dict(self._poll.poll(None if seconds is None else seconds * 1000))
+        if self._bell.descriptor in ready:
+            self._bell.hush()
+        if self._channel.fileno() not in ready:
+            return
+        requests = self._inbox.receive()
+        if requests is None:
+            self._abandoned = True
+            self._poll.unregister(self._channel)
+            return
+        for request in requests:
+            if isinstance(request, Terminate):
+                self._deadline = time.monotonic() + request.grace
+                self._signal(signal.SIGTERM)
+            elif isinstance(request, Signal):
+                self._signal(request.number)
+
+    def _signal(self, number: int) -> None:
+        # Its number is its own until it was waited for; and who runs as somebody else cannot be signalled.
+        if self._ended:
+            return
+        reached = False
+        if self._wrapped and isinstance(self._beneath, Tree):
+            reached = self._beneath.signal_behind(self._leader, _BEHIND, number)
+        if not reached:
+            with contextlib.suppress(OSError):
+                os.killpg(self._leader, number)

@@ -1,0 +1,117 @@
+"""What the child of a keeper does before it becomes the program, and how the keeper learns why it could not."""
+
+import errno
+import os
+from collections.abc import Callable
+
+from ripieno.supervising import system
+from ripieno.supervising.wire import Failure, Order
+
+#: What the streams of an order become: standard output, standard error and, where there is one, standard input.
+_STANDARD = (1, 2, 0)
+
+
+def start(order: Order, descriptors: list[int], settings: dict[str, object] | None, entered: frozenset[str]) -> int:
+    """Starts a program in a session of its own; its number, once the program runs.
+
+    ``descriptors`` are those that came with the order, ``settings`` those of its confinement, if there is one, and
+    ``entered`` the namespaces that this process has entered for it. Errors: ``Failure``.
+    """
+    return _spawn(order, descriptors) if settings is None else _fork(order, descriptors, settings, entered)
+
+
+def _spawn(order: Order, descriptors: list[int]) -> int:
+    """Without a confinement there is nothing to do in between: the system starts it, sooner than a fork does."""
+    directory, *streams = descriptors
+    try:
+        os.fchdir(directory)
+    except OSError as error:
+        raise Failure.of("directory", error) from error
+    actions = [(os.POSIX_SPAWN_DUP2, number, standard) for number, standard in zip(streams, _STANDARD, strict=False)]
+
+    def execute(program: bytes) -> int:
+        # What is not there costs less to ask than to start.
+        os.stat(program)
+        return os.posix_spawn(
+            program,
+            order.argv,
+            order.environment,
+            file_actions=actions,
+            setsid=True,
+            setsigmask=(),
+        )
+
+    try:
+        return _first(order.programs, execute)
+    finally:
+        os.chdir("/")
+
+
+def _fork(order: Order, descriptors: list[int], settings: dict[str, object], entered: frozenset[str]) -> int:
+    keeper = os.getpid()
+    try:
+        # It closes by itself when the program begins.
+        reading, writing = os.pipe()
+        pid = os.fork()
+    except OSError as error:
+        raise Failure.of("process", error) from error
+    if pid == 0:
+        try:
+            _become(order, descriptors, settings, entered, keeper)
+        except Failure as failure:
+            os.write(writing, failure.pack().encode(errors="replace")[:4096])
+        finally:
+            os._exit(127)
+    os.close(writing)
+    complaint = b""
+    while data := os.read(reading, 4096):
+        complaint += data
+    os.close(reading)
+    if complaint:
+        os.waitpid(pid, 0)
+        raise Failure.unpack(complaint.decode(errors="replace"))
+    return pid
+
+
+def _become(
+    order: Order, descriptors: list[int], settings: dict[str, object], entered: frozenset[str], keeper: int
+) -> None:
+    system.die_with_parent(keeper)
+    os.setsid()
+    directory, *streams = descriptors
+    for number, standard in zip(streams, _STANDARD, strict=False):
+        os.dup2(number, standard)
+    try:
+        _enter(order.directory, directory, in_mounts="mount" in entered)
+    except OSError as error:
+        raise Failure.of("directory", error) from error
+    system.hear_all()
+    try:
+        from ripieno.confining import apply
+
+        apply(settings)
+    except BaseException as error:
+        raise Failure.of("confinement", error) from error
+    _first(order.programs, lambda program: os.execve(program, order.argv, order.environment))
+
+
+def _enter(path: bytes, directory: int, *, in_mounts: bool) -> None:
+    """Enters a directory that the application has opened, so that nobody can put another in its place."""
+    os.fchdir(directory)
+    if in_mounts:
+        # What is opened leads past the mounts of a namespace that was entered later; a path does not.
+        os.chdir(path)
+        if not os.path.samestat(os.stat("."), os.fstat(directory)):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+
+def _first(programs: list[bytes], execute: Callable[[bytes], int]) -> int:
+    """Executes the first program that is there. Errors: ``Failure``, for what says more than that one is not there."""
+    reason: OSError | None = None
+    for program in programs:
+        try:
+            return execute(program)
+        except OSError as error:
+            if reason is None or isinstance(reason, FileNotFoundError | NotADirectoryError):
+                reason = error
+    raise Failure.of("program", reason or FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))

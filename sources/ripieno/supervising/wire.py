@@ -1,0 +1,201 @@
+"""What the application and a keeper say to each other: framed requests one way, lines of text the other.
+
+Imports are few, because a zygote waits for each: ``_socket`` is what ``socket`` stands on.
+"""
+
+import _socket
+import os
+import sys
+from _socket import CMSG_SPACE, MSG_DONTWAIT, MSG_PEEK, SCM_RIGHTS, SOL_SOCKET, socket
+
+#: A request begins with its length, in this many bytes.
+_HEADER = 4
+_PIECE = 64 * 1024
+#: Descriptors that come with a request: directory, standard output and error, and perhaps standard input.
+MOST_DESCRIPTORS = 4
+#: What the application hands a channel over with: whether the program will be confined.
+BARE, CONFINED = b"\0", b"\1"
+
+#: macOS has none; there the flag is set afterwards.
+_CLOSE_ON_EXEC: int = getattr(_socket, "MSG_CMSG_CLOEXEC", 0)
+
+
+class Order:
+    """What is to be started. ``programs`` are the paths to try, ``directory`` is a path without links.
+
+    ``settings`` is the mapping of a confinement as JSON; empty for none. No bytes are NUL, and none is "=" in a name.
+    The descriptors that come with an order are those of the directory, standard output, standard error, and standard
+    input unless there is nothing to read.
+    """
+
+    __slots__ = ("argv", "directory", "environment", "programs", "settings")
+
+    def __init__(
+        self,
+        programs: list[bytes],
+        argv: list[bytes],
+        environment: dict[bytes, bytes],
+        directory: bytes,
+        settings: bytes,
+    ) -> None:
+        self.programs = programs
+        self.argv = argv
+        self.environment = environment
+        self.directory = directory
+        self.settings = settings
+
+    def pack(self) -> bytes:
+        """The form that crosses."""
+        counts = b"order %d %d" % (len(self.programs), len(self.argv))
+        variables = [b"%s=%s" % pair for pair in self.environment.items()]
+        return _frame(counts, self.directory, self.settings, *self.programs, *self.argv, *variables)
+
+    @classmethod
+    def unpack(cls, counts: bytes, directory: bytes, settings: bytes, words: list[bytes]) -> "Order":
+        """The order that was packed."""
+        first, second = map(int, counts.split())
+        variables = [word.partition(b"=") for word in words[first + second :]]
+        environment = {name: value for name, _, value in variables}
+        return cls(words[:first], words[first : first + second], environment, directory, settings)
+
+
+class Prepare:
+    """Lets a keeper enter the namespaces of a confinement, before the order comes that has the same ``settings``."""
+
+    __slots__ = ("settings",)
+
+    def __init__(self, settings: bytes) -> None:
+        self.settings = settings
+
+    def pack(self) -> bytes:
+        """The form that crosses."""
+        return _frame(b"prepare", self.settings)
+
+
+class Terminate:
+    """Asks the process to end, and ends it after ``grace`` seconds, with all that is beneath it."""
+
+    __slots__ = ("grace",)
+
+    def __init__(self, grace: float) -> None:
+        self.grace = grace
+
+    def pack(self) -> bytes:
+        """The form that crosses."""
+        return _frame(b"terminate %r" % float(self.grace))
+
+
+class Signal:
+    """Sends a signal to the process and its group."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def pack(self) -> bytes:
+        """The form that crosses."""
+        return _frame(b"signal %d" % self.number)
+
+
+Request = Prepare | Order | Terminate | Signal
+
+
+def _frame(*words: bytes) -> bytes:
+    data = b"\0".join(words)
+    return len(data).to_bytes(_HEADER, "big") + data
+
+
+def _unpack(data: bytes) -> Request:
+    request, *words = data.split(b"\0")
+    name, _, value = request.partition(b" ")
+    if name == b"order":
+        return Order.unpack(value, words[0], words[1], words[2:])
+    if name == b"prepare":
+        return Prepare(words[0])
+    return Terminate(float(value)) if name == b"terminate" else Signal(int(value))
+
+
+class Failure(Exception):
+    """Why a program did not start. ``what`` is one word: program, directory, confinement or process."""
+
+    def __init__(self, what: str, number: int, text: str) -> None:
+        super().__init__(text)
+        self.what = what
+        self.number = number
+        self.text = text
+
+    @classmethod
+    def of(cls, what: str, error: BaseException) -> "Failure":
+        """The failure that an error means. Its text is one line."""
+        number = error.errno or 0 if isinstance(error, OSError) else 0
+        return cls(what, number, " ".join(str(error).split()))
+
+    def pack(self) -> str:
+        """The form that crosses."""
+        return f"{self.what} {self.number} {self.text}"
+
+    @classmethod
+    def unpack(cls, line: str) -> "Failure":
+        """The failure that was packed."""
+        what, number, text = line.split(" ", 2)
+        return cls(what, int(number), text)
+
+
+def send_with(channel: socket, data: bytes, descriptors: list[int], flags: int = 0) -> None:
+    """Sends descriptors along with a few bytes."""
+    rights = b"".join(number.to_bytes(4, sys.byteorder) for number in descriptors)
+    channel.sendmsg([data], [(SOL_SOCKET, SCM_RIGHTS, rights)], flags)
+
+
+def receive_with(channel: socket, size: int) -> tuple[bytes, list[int]]:
+    """At most ``size`` bytes, and the descriptors that came with them, which no program will inherit."""
+    data, ancillary, _, _ = channel.recvmsg(size, CMSG_SPACE(4 * MOST_DESCRIPTORS), _CLOSE_ON_EXEC)
+    descriptors: list[int] = []
+    for level, kind, rights in ancillary:
+        if (level, kind) == (SOL_SOCKET, SCM_RIGHTS):
+            whole = len(rights) - len(rights) % 4
+            descriptors += [int.from_bytes(rights[at : at + 4], sys.byteorder) for at in range(0, whole, 4)]
+    for number in descriptors:
+        os.set_inheritable(number, False)
+    return data, descriptors
+
+
+class Inbox:
+    """The requests that come through a channel, and the descriptors that came with them."""
+
+    def __init__(self, channel: socket) -> None:
+        self._channel = channel
+        self._pieces = bytearray()
+        self.descriptors: list[int] = []
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing can come any more."""
+        try:
+            return self._channel.recv(1, MSG_PEEK | MSG_DONTWAIT) == b""
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def receive(self) -> list[Request] | None:
+        """Waits for something to come; the requests that are complete now. None at the end of the channel."""
+        try:
+            data, descriptors = receive_with(self._channel, _PIECE)
+        except BlockingIOError:
+            return []
+        except OSError:
+            return None
+        self.descriptors += descriptors
+        if not data:
+            return None
+        self._pieces += data
+        requests: list[Request] = []
+        while len(self._pieces) >= _HEADER:
+            end = _HEADER + int.from_bytes(self._pieces[:_HEADER], "big")
+            if len(self._pieces) < end:
+                break
+            requests.append(_unpack(bytes(self._pieces[_HEADER:end])))
+            del self._pieces[:end]
+        return requests

@@ -1,0 +1,114 @@
+"""Forks a keeper for each channel that the application hands over, and takes in what a killed keeper leaves.
+
+Its lifeline is the socket to the application. At its end it waits for its keepers, which have lifelines of their own,
+and ends too.
+"""
+
+import contextlib
+import errno
+import gc
+import importlib
+import os
+import select
+import signal
+from _socket import socket
+
+from ripieno.supervising import system
+from ripieno.supervising.descendants import Tree, open_proc
+from ripieno.supervising.keeper import keep
+from ripieno.supervising.wire import CONFINED, receive_with
+
+#: Milliseconds between two blows at what a killed keeper has left, growing: the second is for whom no blow reaches.
+_PAUSES = (2, 250)
+
+
+def serve(descriptor: int) -> None:
+    """Serves an application, whose socket has this number, until it is gone and nothing of it is left."""
+    system.adopt_orphans()
+    system.hide()
+    system.be_deaf()
+    # What is here now is shared with every keeper, as long as nobody counts it.
+    gc.disable()
+    gc.freeze()
+    _Zygote(socket(fileno=descriptor)).run()
+    os._exit(0)
+
+
+class _Zygote:
+    def __init__(self, application: socket) -> None:
+        self._application: socket | None = application
+        self._bell = system.Bell()
+        self._proc = open_proc()
+        self._tree = None if self._proc is None else Tree(self._proc)
+        self._keepers: set[int] = set()
+        self._orphans = False
+        self._poll = select.poll()
+        self._poll.register(application, select.POLLIN)
+        self._poll.register(self._bell.descriptor, select.POLLIN)
+
+    def run(self) -> None:
+        pause, longest = _PAUSES
+        while not self._reap() or self._application is not None:
+            if self._orphans and self._tree is not None:
+                self._orphans = self._tree.strike(self._keepers)
+            pause = min(2 * pause, longest) if self._orphans else _PAUSES[0]
+            ready = dict(self._poll.poll(pause if self._orphans else None))
+            if self._bell.descriptor in ready:
+                self._bell.hush()
+            if self._application is not None and self._application.fileno() in ready:
+                self._receive(self._application)
+
+    def _reap(self) -> bool:
+        """Waits for whoever is dead; whether nobody is left. A keeper that somebody has stopped goes on."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
+            except ChildProcessError:
+                return True
+            if pid == 0:
+                return False
+            if os.WIFSTOPPED(status):
+                if pid in self._keepers:
+                    os.kill(pid, signal.SIGCONT)
+            else:
+                # One that has ended in its own way has left nothing.
+                self._orphans |= status != 0
+                self._keepers.discard(pid)
+
+    def _receive(self, application: socket) -> None:
+        try:
+            kind, descriptors = receive_with(application, 1)
+        except OSError:
+            kind, descriptors = b"", []
+        if not kind:
+            self._poll.unregister(application)
+            application.close()
+            self._application = None
+        if kind == CONFINED:
+            # Once, not in every keeper. What fails fails there again, and is told.
+            with contextlib.suppress(Exception):
+                for name in ("json", "ripieno.confining.namespaces"):
+                    importlib.import_module(name)
+        for descriptor in descriptors:
+            channel = socket(fileno=descriptor)
+            self._fork(channel)
+            channel.close()
+
+    def _fork(self, channel: socket) -> None:
+        try:
+            pid = os.fork()
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                channel.sendall(f"failed process {error.errno or errno.EAGAIN} {error.strerror}\n".encode())
+            return
+        if pid:
+            self._keepers.add(pid)
+            return
+        try:
+            if self._application is not None:
+                self._application.close()
+            self._bell.close()
+            keep(channel, self._proc)
+            os._exit(0)
+        finally:
+            os._exit(1)

@@ -1,0 +1,171 @@
+"""The application's side of a keeper: a channel, through which a process is started, heard of and ended."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+from typing import TypeVar
+
+from ripieno.supervising.wire import Failure, Order, Request, send_with
+from ripieno.zygotes import NO_SIGNAL, ZYGOTES
+
+#: Seconds in which a keeper must have an order. It takes milliseconds, unless the zygote was stopped.
+_PATIENCE = 20.0
+#: Seconds until a zygote that has hundreds of channels before it is asked again.
+_QUEUE = 0.005
+#: How often a start is tried whose keeper was lost before it had the order.
+_ATTEMPTS = 3
+_Value = TypeVar("_Value")
+
+
+class _Lost(Exception):
+    """The keeper is gone, and has never had the order."""
+
+
+class Channel:
+    """Our end of what ties a keeper to us. Made by ``supervise`` only.
+
+    ``started`` is the number of the process, 0 when the keeper was killed before it could tell, or why there is none.
+    ``exit`` is the exit code, negative for a signal, as soon as the process has ended; ``gone`` is how many were killed
+    beside it, when nothing is left. When the keeper itself was killed they are -9 and 0, and the zygote kills the rest.
+    """
+
+    def __init__(self, end: socket.socket) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._socket = end
+        self._text = b""
+        self._keeper = 0
+        self._kept: asyncio.Future[bool] = self._loop.create_future()
+        self.started: asyncio.Future[int | Failure] = self._loop.create_future()
+        self.exit: asyncio.Future[int] = self._loop.create_future()
+        self.gone: asyncio.Future[int] = self._loop.create_future()
+
+    async def open(self, order: bytes, descriptors: list[int]) -> None:
+        """Hands an order over; returns when the keeper has it, and starts the process. Errors: ``_Lost``."""
+        self._loop.add_reader(self._socket.fileno(), self._read)
+        await self._send(order, descriptors)
+        if not await self._kept:
+            raise _Lost
+
+    async def _send(self, order: bytes, descriptors: list[int]) -> None:
+        # Who should read it may be gone; then that is heard.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            send_with(self._socket, order[:1], descriptors, NO_SIGNAL)
+            sent = 1 + self._socket.send(order[1:], NO_SIGNAL)
+            if sent < len(order):
+                await self._loop.sock_sendall(self._socket, memoryview(order)[sent:])
+
+    def ask(self, request: Request) -> None:
+        """Asks the keeper for something; one that is gone, or is going, is asked in vain."""
+        with contextlib.suppress(OSError):
+            self._socket.send(request.pack(), NO_SIGNAL)
+
+    def abandon(self) -> None:
+        """Lets the keeper kill everything at once, as it does when this program ends."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        """Abandons whatever there may be; may be called twice."""
+        if self._socket.fileno() >= 0:
+            self._loop.remove_reader(self._socket.fileno())
+            with contextlib.suppress(OSError):
+                # Also where somebody was forked who holds it too.
+                self._socket.shutdown(socket.SHUT_RDWR)
+            self._socket.close()
+        self._settle()
+
+    def wake(self) -> None:
+        """Lets a keeper go on that somebody has stopped, together with the zygote that would."""
+        if self._keeper:
+            with contextlib.suppress(OSError):
+                os.kill(self._keeper, signal.SIGCONT)
+
+    def _read(self) -> None:
+        try:
+            data = self._socket.recv(65536)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._loop.remove_reader(self._socket.fileno())
+            self._settle()
+            return
+        *lines, self._text = (self._text + data).split(b"\n")
+        for line in lines:
+            self._hear(*line.decode(errors="replace").split(" ", 1))
+
+    def _hear(self, word: str, rest: str) -> None:
+        if word == "kept":
+            self._keeper = int(rest)
+            _set(self._kept, True)
+        elif word == "started":
+            _set(self.started, int(rest))
+        elif word == "failed":
+            _set(self._kept, True)
+            _set(self.started, Failure.unpack(rest))
+        elif word == "ended":
+            _set(self.exit, int(rest))
+        else:
+            _set(self.gone, int(rest))
+
+    def _settle(self) -> None:
+        """Nothing more will be heard."""
+        _set(self._kept, False)
+        _set(self.started, 0)
+        _set(self.exit, -signal.SIGKILL)
+        _set(self.gone, 0)
+
+
+def _set(future: asyncio.Future[_Value], value: _Value) -> None:
+    if not future.done():
+        future.set_result(value)
+
+
+async def supervise(order: Order, descriptors: list[int]) -> tuple[Channel, int | Failure]:
+    """Starts a process: its channel, and what is known at the end of that (``Channel.started``).
+
+    The descriptors stay the caller's. Whenever this is cancelled, what may have been started is killed.
+    Errors: ``OSError`` when nothing can supervise it.
+    """
+    packed = order.pack()
+    for _ in range(_ATTEMPTS):
+        channel = await _open(packed, descriptors, order.settings)
+        if channel is not None:
+            try:
+                answer = await channel.started
+            except BaseException:
+                channel.close()
+                raise
+            ZYGOTES.prepare(order.settings)
+            return channel, answer
+    raise OSError("its supervisor ends at once, again and again")
+
+
+async def _open(order: bytes, descriptors: list[int], settings: bytes) -> Channel | None:
+    """A channel whose keeper has the order; None when it was lost before."""
+    channel: Channel | None = None
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            channel = Channel(await _take(settings))
+            await channel.open(order, descriptors)
+            opened, channel = channel, None
+            return opened
+    except _Lost:
+        return None
+    except TimeoutError:
+        ZYGOTES.drop()
+        return None
+    finally:
+        if channel is not None:
+            channel.close()
+
+
+async def _take(settings: bytes) -> socket.socket:
+    while True:
+        try:
+            return ZYGOTES.take(settings)
+        except BlockingIOError:
+            await asyncio.sleep(_QUEUE)
