@@ -1,0 +1,228 @@
+"""A request to its end: redirects are followed hop by hop, each checked as if it had been asked for."""
+
+import asyncio
+import contextlib
+import dataclasses
+import ssl
+from collections.abc import AsyncGenerator, Mapping
+
+from frozendict import frozendict
+
+from ripieno.exceptions import (
+    InputError,
+    NetworkFault,
+    OutcomeUnknownFault,
+    PermissionFault,
+    TimeoutFault,
+    ToolFault,
+    ValidationFault,
+)
+from ripieno.fetching.connecting import Attempt, Connector, Resolver, explain, resolve
+from ripieno.fetching.decoding import ACCEPTED, Body
+from ripieno.fetching.muting import forms, muted
+from ripieno.fetching.reaching import Limits, Reach
+from ripieno.fetching.sending import (
+    METHODS,
+    SAFE,
+    Headers,
+    check_headers,
+    for_another_origin,
+    without_body,
+)
+from ripieno.fetching.urls import Url
+from ripieno.hiding import hide
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_NO_HEADERS: frozendict[str, Headers] = frozendict()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to ask for. ``credentials`` are headers by the origin that alone is told them; ``secrets`` their values.
+
+    ``secrets`` may be in the target, too; nothing that is said of the request has them.
+    """
+
+    method: str = "GET"
+    url: Url = dataclasses.field(repr=False)
+    headers: Headers = ()
+    body: bytes | None = dataclasses.field(default=None, repr=False)
+    credentials: Mapping[str, Headers] = dataclasses.field(default=_NO_HEADERS, repr=False)
+    secrets: tuple[str, ...] = dataclasses.field(default=(), repr=False)
+    follow: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Hop:
+    """A redirect that was followed: its status, and where it led to."""
+
+    status: int
+    url: Url
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """An answer. ``headers`` have names in small letters; ``url`` is where it came from, after all redirects."""
+
+    method: str
+    url: Url
+    status: int
+    reason: str
+    headers: frozendict[str, str]
+    body: bytes
+    hops: tuple[Hop, ...] = ()
+
+
+class Fetcher:
+    """Sends requests within one reach. Each has connections of its own, which are closed at its end."""
+
+    def __init__(
+        self,
+        reach: Reach,
+        *,
+        limits: Limits = Limits(),  # noqa: B008  frozen
+        resolver: Resolver = resolve,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
+        self._limits = limits
+        self._connector = Connector(reach, limits, resolver, context)
+
+    async def fetch(self, request: Request) -> Fetched:
+        """The answer, whatever its status.
+
+        Errors: ``ValidationFault`` for a request that is none; ``PermissionFault`` for what may not be reached;
+        ``NetworkFault``, ``TimeoutFault`` and ``ResourceFault`` for what went wrong with it; ``OutcomeUnknownFault``
+        instead of all these when it may have changed something by then.
+        """
+        written = forms(request.secrets)
+        acted = [False]
+        fault: ToolFault
+        with muted(written):
+            try:
+                async with asyncio.timeout(self._limits.whole):
+                    return await self._follow(request, acted)
+            except TimeoutError:
+                fault = TimeoutFault(f"{request.url.host} was not done within {self._limits.whole:g} s.", code="whole")
+            except ToolFault as error:
+                fault = error
+        raise _said(fault, request, written, acted=acted[0])
+
+    async def _follow(self, request: Request, acted: list[bool]) -> Fetched:
+        method, url, headers, body = request.method, request.url, _checked(request), request.body
+        hops: list[Hop] = []
+        while True:
+            own = request.credentials.get(url.origin, ())
+            taken = {name.lower() for name, _ in own}
+            sent = (
+                ("Accept-Encoding", ACCEPTED),
+                *((name, value) for name, value in headers if name.lower() not in taken),
+                *own,
+            )
+            attempt = Attempt(method=method, url=url, headers=sent, body=body)
+            try:
+                async with self._connector.open(attempt) as response:
+                    there = response.headers.get("location")
+                    if response.status_code not in _REDIRECTS or there is None or not request.follow:
+                        return await self._read(attempt, response, hops)
+                    # A redirect has nothing to say: its body is not even read.
+                    status = response.status_code
+            finally:
+                acted[0] = acted[0] or (attempt.sent and method not in SAFE)
+            former, url = url, _led(url, status, there, len(hops), self._limits.redirects)
+            hops.append(Hop(status=status, url=url))
+            if (status == 303 and method != "HEAD") or (status in (301, 302) and method == "POST"):
+                method, body, headers = "GET", None, without_body(headers)
+            if url.origin != former.origin:
+                headers = for_another_origin(headers)
+
+    async def _read(self, attempt: Attempt, response: object, hops: list[Hop]) -> Fetched:
+        import httpx2
+
+        assert isinstance(response, httpx2.Response)
+        data = b""
+        if attempt.method != "HEAD" and response.status_code not in (204, 304):
+            body = Body(response.headers.get("content-encoding", ""), self._limits.size)
+            try:
+                async with contextlib.aclosing(self._pieces(attempt.url, response)) as pieces:
+                    async for piece in pieces:
+                        body.feed(piece)
+            except httpx2.TransportError as error:
+                raise explain(attempt.url, error) from None
+            data = body.finish()
+        return Fetched(
+            method=attempt.method,
+            url=attempt.url,
+            status=response.status_code,
+            reason=response.reason_phrase,
+            headers=frozendict({name.lower(): value for name, value in response.headers.items()}),
+            body=data,
+            hops=tuple(hops),
+        )
+
+    async def _pieces(self, url: Url, response: object) -> AsyncGenerator[bytes, None]:
+        """The pieces of a body as they come on the wire, each in time."""
+        import httpx2
+
+        assert isinstance(response, httpx2.Response)
+        async with contextlib.aclosing(response.aiter_raw()) as chunks:
+            while True:
+                try:
+                    async with asyncio.timeout(self._limits.between):
+                        chunk = await anext(chunks)
+                except StopAsyncIteration:
+                    return
+                except TimeoutError:
+                    raise TimeoutFault(
+                        f"{url.host} stopped in the middle of its answer, for {self._limits.between:g} s.",
+                        code="between",
+                    ) from None
+                yield chunk
+
+
+def _checked(request: Request) -> Headers:
+    """The headers of a request. Errors: ``ValidationFault``."""
+    if request.method not in METHODS:
+        raise ValidationFault(f"{request.method[:20]!r} is no method that can be sent.", code="invalid_method")
+    try:
+        for own in request.credentials.values():
+            check_headers(own)
+        return check_headers(request.headers)
+    except InputError as error:
+        raise ValidationFault(f"It was not sent: {error}.", code="invalid_header") from None
+
+
+def _led(url: Url, status: int, location: str, count: int, most: int) -> Url:
+    """Where a redirect leads to. Errors: ``NetworkFault``, ``PermissionFault``."""
+    if count >= most:
+        raise NetworkFault(f"{url.host} redirected more than {most} times.", code="redirects")
+    try:
+        if not location.isascii() or not location.isprintable() or " " in location or "\\" in location:
+            raise InputError("it has characters that no URL has")
+        there = url.join(location)
+    except InputError as error:
+        raise NetworkFault(
+            f"{url.host} answered {status} and led to what cannot be followed: {error}.", code="redirect"
+        ) from None
+    if (url.scheme, there.scheme) == ("https", "http"):
+        raise PermissionFault(
+            f"{url.host} answered {status} and led from https to {there.origin}, where everybody on the way could "
+            "read it; that is not followed.",
+            code="redirect_not_allowed",
+        )
+    return there
+
+
+def _said(fault: ToolFault, request: Request, secrets: tuple[str, ...], *, acted: bool) -> ToolFault:
+    """The fault without secrets; and where something may have happened by then, one that says so."""
+    message = hide(fault.message, secrets)
+    # What a fault was raised from may hold the request.
+    fault.__context__ = fault.__cause__ = None
+    if acted:
+        return OutcomeUnknownFault(
+            f"{message} The {request.method} had been sent, so it may have been done.",
+            code=fault.code,
+            details=fault.details,
+            suggestion="Look whether it was done before you repeat it.",
+        )
+    fault.message, fault.args = message, (message,)
+    return fault

@@ -1,0 +1,62 @@
+"""Keeps the secrets of a request out of what the libraries beneath it log, and out of what is said of it."""
+
+import base64
+import contextlib
+import contextvars
+import json
+import logging
+import urllib.parse
+from collections.abc import Generator, Iterable
+
+from ripieno.hiding import hide
+
+#: A filter holds for the records of one logger, and not for those below it: each is named.
+_LOGGERS = ("httpx2", "httpcore2.connection", "httpcore2.http11")
+_SECRETS: contextvars.ContextVar[tuple[str, ...]] = contextvars.ContextVar("secrets of a request", default=())
+
+
+class _Muting(logging.Filter):
+    """Lets every record pass, without the secrets of the request that it is written for."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        secrets = _SECRETS.get()
+        if secrets:
+            said = record.getMessage()
+            kept = hide(said, secrets)
+            if kept != said:
+                record.msg, record.args = kept, ()
+        return True
+
+
+_MUTING = _Muting()
+
+
+def forms(secrets: Iterable[str]) -> tuple[str, ...]:
+    """The secrets as they are, and as URLs, JSON, Basic credentials and logs write them: servers may say any."""
+    written: dict[str, None] = {}
+    for secret in secrets:
+        encoded = secret.encode("utf-8", "surrogatepass")
+        for form in (
+            secret,
+            urllib.parse.quote(encoded, safe=""),
+            urllib.parse.quote_plus(encoded),
+            json.dumps(secret)[1:-1],
+            json.dumps(secret, ensure_ascii=False)[1:-1],
+            base64.b64encode(encoded).decode(),
+            repr(encoded)[2:-1],
+        ):
+            written[form] = None
+    return tuple(written)
+
+
+@contextlib.contextmanager
+def muted(secrets: tuple[str, ...]) -> Generator[None, None, None]:
+    """Inside, no log of a library has one of these forms of secrets."""
+    for name in _LOGGERS:
+        # Adding the same filter again changes nothing.
+        logging.getLogger(name).addFilter(_MUTING)
+    token = _SECRETS.set(secrets)
+    try:
+        yield
+    finally:
+        _SECRETS.reset(token)

@@ -1,0 +1,104 @@
+"""What is said of an answer: its text where it is text, and what it is otherwise; never with a secret in it."""
+
+import dataclasses
+import hashlib
+import re
+
+from ripieno.fetching.following import Fetched
+from ripieno.fetching.muting import forms
+from ripieno.hiding import hide
+
+_KIND = re.compile(r"\s*([A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+)")
+_CHARSET = re.compile(r";\s*charset\s*=\s*\"?([A-Za-z0-9_.:-]+)", re.IGNORECASE)
+#: Kinds that are text beside ``text/*``, and by their endings.
+_TEXTS = frozenset(
+    f"application/{name}"
+    for name in (
+        *("json", "xml", "javascript", "ecmascript", "x-javascript", "x-ndjson", "ndjson", "jsonlines", "graphql"),
+        *("yaml", "x-yaml", "toml", "sql", "rtf", "x-sh", "x-www-form-urlencoded", "problem+json"),
+    )
+)
+_ENDINGS = ("+json", "+xml", "+yaml")
+#: Encodings that servers name; of Python's others some are no encodings of text.
+_CHARSETS = re.compile(
+    r"utf-?8|utf-?16(?:le|be)?|us-ascii|ascii|latin-?1|iso-8859-\d{1,2}|windows-125\d|cp125\d|koi8-[ru]"
+    r"|shift_jis|euc-jp|iso-2022-jp|gb2312|gbk|gb18030|big5|euc-kr",
+    re.IGNORECASE,
+)
+#: Headers that are worth a line.
+_TOLD = (
+    *("content-type", "content-length", "content-disposition", "content-range", "last-modified", "etag", "location"),
+    *("link", "allow", "retry-after", "www-authenticate"),
+)
+_LINE = 500
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Wording:
+    """An answer in words. ``secrets`` were sent with its request, and a server may say them again."""
+
+    fetched: Fetched
+    secrets: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """Its media type, in small letters; empty where it says none."""
+        match = _KIND.match(self.fetched.headers.get("content-type", ""))
+        return match[1].lower() if match else ""
+
+    @property
+    def text(self) -> str | None:
+        """Its body, when that is text."""
+        data, kind = self.fetched.body, self.kind
+        declared = kind.startswith("text/") or kind in _TEXTS or kind.endswith(_ENDINGS)
+        charset = _CHARSET.search(self.fetched.headers.get("content-type", ""))
+        if charset is not None and _CHARSETS.fullmatch(charset[1]) is None:
+            charset = None
+        if declared and charset is not None:
+            return self.hide(data.decode(charset[1], "replace"))
+        if b"\0" in data[:8192] and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
+            return None
+        if not declared and kind not in ("", "application/octet-stream"):
+            return None
+        try:
+            return self.hide(data.decode("utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"))
+        except UnicodeDecodeError:
+            return self.hide(data.decode("latin-1")) if declared else None
+
+    @property
+    def content(self) -> str:
+        """Its text; or, in brackets, what it is instead."""
+        text = self.text
+        if text is not None:
+            return text
+        kind = self.kind or "something that is no text"
+        return f"[{kind}: {len(self.fetched.body)} bytes, sha256:{hashlib.sha256(self.fetched.body).hexdigest()}]"
+
+    @property
+    def status(self) -> str:
+        """Its status in one line: ``HTTP 200 OK``."""
+        return self._line(f"HTTP {self.fetched.status} {self.fetched.reason}".rstrip())
+
+    @property
+    def head(self) -> str:
+        """Status, final URL, redirects and the headers that are worth a line."""
+        lines = [self.status, self._line(f"url: {self.fetched.url}")]
+        lines += [self._line(f"redirected: {hop.status} to {hop.url}") for hop in self.fetched.hops]
+        told = ((name, self.fetched.headers.get(name)) for name in _TOLD)
+        lines += [self._line(f"{name}: {value}") for name, value in told if value]
+        return "\n".join(lines)
+
+    def hide(self, text: str) -> str:
+        """A text without secrets, in whatever form."""
+        return hide(text, forms(self.secrets)) if self.secrets else text
+
+    def leaks(self) -> bool:
+        """Whether the body has a secret in it."""
+        written = (form.encode("utf-8", "surrogatepass") for form in forms(self.secrets))
+        # As short as what is looked for in texts.
+        return any(len(form) >= 8 and form in self.fetched.body for form in written)
+
+    def _line(self, text: str) -> str:
+        shown = self.hide(text)
+        cut = shown if len(shown) <= _LINE else shown[: _LINE - 1] + "…"
+        return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in cut)
