@@ -1,0 +1,213 @@
+"""The files of the undo journal: in the user's state, one folder for each workspace, never inside the workspace.
+
+An entry is a file of its own that is complete before it has its name, and it is there before the change is made: a
+program that is killed at any moment has lost no change's undo. Contents lie beside it, each once, under their
+hashes. Old entries go when there are too many, or too much is kept.
+"""
+
+import contextlib
+import datetime
+import fcntl
+import hashlib
+import json
+import os
+import pathlib
+import re
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Generator, Sequence
+
+from ripieno.exceptions import InputError
+from ripieno.undo.records import NOWHERE, Cause, Entry, Step
+
+#: A larger file's content is not kept, and a change of it cannot be undone.
+KEEP_BYTES = 10 * 1024 * 1024
+#: What one workspace's journal may hold.
+TOTAL_BYTES = 256 * 1024 * 1024
+TOTAL_ENTRIES = 10_000
+#: Conversations, and paths of each, of which it is remembered what was read.
+_CONVERSATIONS = 256
+_PATHS = 4_096
+_NAME = re.compile(r"(\d{12})(\.undone)?\.json\Z")
+
+
+def digest(data: bytes) -> str:
+    """``sha256:…`` of a content."""
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+class Journal:
+    """The journal of one workspace. Nothing is made before the first change. Threads and programs may share it."""
+
+    def __init__(self, state: pathlib.Path, workspace: pathlib.Path) -> None:
+        self.workspace = pathlib.Path(os.path.realpath(workspace))
+        key = hashlib.sha256(os.fsencode(self.workspace)).hexdigest()[:32]
+        self.folder = pathlib.Path(os.path.realpath(state)) / "undo" / key
+        self._held: int | None = None
+        self._room: int | None = None
+        self._readings: OrderedDict[str, OrderedDict[str, str]] = OrderedDict()
+        self._guard = threading.Lock()
+
+    @property
+    def apart(self) -> bool:
+        """Whether it lies outside of its workspace; inside, tools could write it, and nothing is kept."""
+        return not self.folder.is_relative_to(self.workspace)
+
+    def readings(self, conversation: str) -> "OrderedDict[str, str]":
+        """What a conversation read, in memory: hashes by path. The oldest are forgotten."""
+        with self._guard:
+            found = self._readings.setdefault(conversation, OrderedDict())
+            self._readings.move_to_end(conversation)
+            while len(self._readings) > _CONVERSATIONS:
+                self._readings.popitem(last=False)
+            while len(found) > _PATHS:
+                found.popitem(last=False)
+            return found
+
+    @contextlib.contextmanager
+    def locked(self) -> Generator[None, None, None]:
+        """While it is entered, nobody else changes files through a journal of this workspace. Not to be nested."""
+        self._make()
+        descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            self._held = descriptor
+            yield
+        finally:
+            self._held = None
+            os.close(descriptor)
+
+    def keep(self, data: bytes) -> str:
+        """Keeps a content, and gives its hash. It goes when no entry names it any more."""
+        name = digest(data)
+        path = self._content(name)
+        if not path.exists():
+            self._write(path, data)
+            if self._room is not None:
+                self._room -= len(data)
+        return name
+
+    def load(self, name: str) -> bytes:
+        """A content by its hash. Errors: ``InputError`` when it is gone, or is not what it was."""
+        try:
+            data = self._content(name).read_bytes()
+        except OSError as error:
+            raise InputError(f"The undo journal no longer has the content {name}: {error.strerror}.") from error
+        if digest(data) != name:
+            raise InputError(f"The undo journal has another content than {name} under that name.")
+        return data
+
+    def add(self, steps: Sequence[Step], cause: Cause = NOWHERE, *, label: str = "") -> Entry:
+        """Writes an entry down. The journal is locked."""
+        number = self._next()
+        time = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+        entry = Entry(number=number, time=time, cause=cause, steps=tuple(steps), label=label)
+        self._write(self._file(number), json.dumps(entry.mapping()).encode())
+        self._prune()
+        return entry
+
+    def drop(self, entry: Entry) -> None:
+        """Takes an entry back whose change was not made."""
+        self._file(entry.number).unlink(missing_ok=True)
+
+    def set_undone(self, entry: Entry) -> None:
+        """Notes that an entry's change was undone."""
+        source = self._file(entry.number)
+        with contextlib.suppress(FileNotFoundError):
+            source.rename(source.with_suffix(".undone.json"))
+
+    def entries(self, *, undone: bool = False) -> Generator[Entry, None, None]:
+        """The entries, latest first; those that were undone are left out unless they are asked for.
+
+        Errors: ``InputError`` for one that cannot be read.
+        """
+        for name, number, was_undone in sorted(self._names(), key=lambda one: -one[1]):
+            if was_undone and not undone:
+                continue
+            try:
+                mapping = json.loads((self.folder / "entries" / name).read_text(encoding="utf-8"))
+            except FileNotFoundError:
+                continue  # Another program has pruned it meanwhile.
+            except (OSError, ValueError) as error:
+                raise InputError(f"Entry {number} of the undo journal cannot be read: {error}.") from error
+            yield Entry.of(mapping, undone=was_undone)
+
+    def _make(self) -> None:
+        for name in ("entries", "contents"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+        about = self.folder / "workspace"
+        if not about.exists():
+            self._write(about, os.fsencode(self.workspace) + b"\n")
+
+    def _content(self, name: str) -> pathlib.Path:
+        return self.folder / "contents" / name.removeprefix("sha256:")
+
+    def _file(self, number: int) -> pathlib.Path:
+        return self.folder / "entries" / f"{number:012}.json"
+
+    def _write(self, path: pathlib.Path, data: bytes) -> None:
+        temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
+        try:
+            with open(temporary, "xb", opener=_private) as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+    def _next(self) -> int:
+        """The next number. The last one stands in the file of the lock; where it is lost, the entries tell."""
+        assert self._held is not None
+        stored = os.pread(self._held, 12, 0)
+        last = int(stored) if stored.isdigit() else max((number for _, number, _ in self._names()), default=0)
+        os.pwrite(self._held, b"%012d" % (last + 1), 0)
+        return last + 1
+
+    def _names(self) -> list[tuple[str, int, bool]]:
+        """Files of entries: name, number, and whether it was undone."""
+        try:
+            names = os.listdir(self.folder / "entries")
+        except FileNotFoundError:
+            return []
+        found = ((name, _NAME.match(name)) for name in names)
+        return [(name, int(match[1]), bool(match[2])) for name, match in found if match]
+
+    def _prune(self) -> None:
+        """Deletes the oldest entries, and the contents that only they name, once there is too much."""
+        if self._room is None:
+            with os.scandir(self.folder / "contents") as contents:
+                self._room = TOTAL_BYTES - sum(one.stat().st_size for one in contents)
+        if self._room >= 0 and self._held is not None and not self._crowded():
+            return
+        kept, size = set[str](), 0
+        full = False
+        for count, entry in enumerate([*self.entries(undone=True)]):
+            own = {step.before.digest: step.before.size for step in entry.steps if step.before and step.before.digest}
+            size += sum(length for name, length in own.items() if name not in kept)
+            # The latest one stays whatever it holds.
+            full = full or (count > 0 and (count >= TOTAL_ENTRIES // 2 or size > TOTAL_BYTES // 2))
+            if full:
+                path = self._file(entry.number)
+                (path.with_suffix(".undone.json") if entry.undone else path).unlink(missing_ok=True)
+            else:
+                kept.update(own)
+        self._room = TOTAL_BYTES
+        with os.scandir(self.folder / "contents") as contents:
+            for one in contents:
+                if f"sha256:{one.name}" in kept:
+                    self._room -= one.stat().st_size
+                else:
+                    pathlib.Path(one.path).unlink(missing_ok=True)
+
+    def _crowded(self) -> bool:
+        """Whether there are too many entries; looked at now and then."""
+        assert self._held is not None
+        number = int(os.pread(self._held, 12, 0))
+        return number % 500 == 0 and len(self._names()) > TOTAL_ENTRIES
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
