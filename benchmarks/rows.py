@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 import httpx2
 
-from benchmarks import connections, floor, leaving, ours, peers
+from benchmarks import confining, connections, floor, leaving, ours, peers, searching
 from benchmarks.measuring import Row, cpu, pairs, per_call, server, wall
 from benchmarks.tools import SCHEMA
 from ripieno.conducting import conduct
@@ -253,6 +253,9 @@ ROWS: tuple[Measure, ...] = (
     early,
     concurrent,
     leaving.held_pipes,
+    confining.safe_open,
+    confining.confined_starts,
+    searching.hundred_thousand,
     connections.connecting,
     connections.server_call,
 )

@@ -5,6 +5,7 @@ import tomllib
 from typing import Any
 
 import click
+import toolpages
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
@@ -69,6 +70,22 @@ class ProviderTable(Generated):
         return head + "\n".join(rows) + "\n"
 
 
+class ToolTable(Generated):
+    """``.. tool-table::`` The bundled ensembles, and where their tools are described."""
+
+    def text(self) -> str:
+        return toolpages.overview()
+
+
+class ToolReference(Generated):
+    """``.. tool-reference:: ensemble`` Each tool of a bundled ensemble, with an example that the tests run."""
+
+    required_arguments = 1
+
+    def text(self) -> str:
+        return toolpages.reference(self.arguments[0])
+
+
 def _block(title: str, text: str) -> str:
     body = "\n".join(f"    {line}".rstrip() for line in text.splitlines())
     return f"``{title}``\n{'-' * (len(title) + 4)}\n\n.. code-block:: text\n\n{body}\n"
@@ -79,4 +96,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("descriptor-reference", DescriptorReference)
     app.add_directive("command-reference", CommandReference)
     app.add_directive("provider-table", ProviderTable)
+    app.add_directive("tool-table", ToolTable)
+    app.add_directive("tool-reference", ToolReference)
     return {"parallel_read_safe": True}

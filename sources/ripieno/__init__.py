@@ -46,6 +46,8 @@ _HOMES = {
     "prepare_ensembles": "assembly",
     "run": "scripts",
     "show": "showing",
+    "validate_environment": "environments",
+    "validate_for_task": "environments",
 }
 
 # pyright: reportUnsupportedDunderAll=false

@@ -19,6 +19,8 @@ from ripieno.conversations import Conversation as Conversation
 from ripieno.ensembles import Context as Context
 from ripieno.ensembles import Ensemble as Ensemble
 from ripieno.ensembles import Outcome as Outcome
+from ripieno.environments import validate_environment as validate_environment
+from ripieno.environments import validate_for_task as validate_for_task
 from ripieno.exceptions import RipienoError as RipienoError
 from ripieno.exceptions import ToolFault as ToolFault
 from ripieno.execution import Execution as Execution

@@ -1,9 +1,7 @@
 """Descriptors and plugins to connected ensembles, one execution, and models: what an application holds."""
 
-import asyncio
 import contextlib
 import dataclasses
-import fnmatch
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
@@ -11,8 +9,11 @@ from typing import Any
 from ripieno.canisters import Canister, SupervisorCanister
 from ripieno.conducting import Run, conduct
 from ripieno.confirmation import Confirmer
+from ripieno.connecting import connect_all, disconnect_all
 from ripieno.controls import Controls
 from ripieno.conversations import Conversation
+from ripieno.coverage import Coverage
+from ripieno.covering import cover
 from ripieno.descriptors import AgentDescriptor, EnsembleDescriptor
 from ripieno.ensembles import Ensemble, Invoker, Origin, Surroundings
 from ripieno.events import Alert
@@ -27,15 +28,19 @@ from ripieno.exceptions import (
 )
 from ripieno.execution import Execution
 from ripieno.fallback import FallbackModel
-from ripieno.gathering import Gathered, Places, gather, prefix_of
+from ripieno.gathering import Gathered, Places, gather, prefix_of, variables_of
 from ripieno.loading import locate
 from ripieno.models import Model
 from ripieno.naming import split
 from ripieno.offers import Offer
 from ripieno.opening import needed_origins, opener
 from ripieno.processes import LocalSpawner, Spawner
+from ripieno.protection import beneath, protected_by, sandbox_of
 from ripieno.providers import Providers
 from ripieno.recording import Recorder
+from ripieno.requirements import find_absent
+from ripieno.sandbox import RoutedSpawner
+from ripieno.threads import run_in_thread
 from ripieno.trust import Project
 
 
@@ -71,16 +76,22 @@ class Assembly:
         self.absences: tuple[Absence, ...] = tuple(
             Absence(name=one.name, reason=one.reason, file=one.file) for one in gathered.left_out
         )
+        #: What the environment covers, where a profile was named; known once this was entered.
+        self.coverage: Coverage | None = None
         self.alerts: list[Alert] = []
         self._alert = alert
         self._lacking: set[str] = set()
-        variables = _variables(gathered, os.environ if secrets is None else secrets)
+        self._sandbox = sandbox_of(gathered)
+        variables = variables_of(gathered, os.environ if secrets is None else secrets)
         self.surroundings = Surroundings(
             workspace=gathered.workspace,
-            spawner=spawner or LocalSpawner(),
+            spawner=self._spawner(spawner or LocalSpawner()),
             secrets=variables,
             alert=self._note,
             pins=gathered.pins,
+            journal=gathered.journal,
+            sandbox=self._sandbox,
+            protected=beneath(gathered.workspace, protected_by(gathered)),
             allow=self.configuration.environment,
         )
         self.execution = Execution(
@@ -104,6 +115,17 @@ class Assembly:
         if self._alert is not None:
             self._alert(alert)
 
+    def _spawner(self, here: Spawner) -> Spawner:
+        provider = self.configuration.sandbox.provider
+        if provider is None:
+            return here
+
+        def provide() -> Spawner:
+            made: Spawner = self.gathered.registry.resolve("sandboxes", provider)()
+            return made
+
+        return RoutedSpawner(here, provide)
+
     def _protocol(self, name: str) -> Any:
         return self.gathered.registry.resolve("protocols", name)
 
@@ -112,6 +134,10 @@ class Assembly:
         ensembles = self._prepare(failures)
         if failures:
             raise AssemblyFailure("Start-up failed:", failures)
+        if self.gathered.profile is not None:
+            self.coverage = await run_in_thread(cover, self.gathered, self.surroundings, name="coverage")
+            if self.coverage.missing_tools or not self.coverage.fulfilled:
+                self._note(Alert(message=self.coverage.summary()))
         await self._connect(ensembles)
         return self
 
@@ -121,14 +147,22 @@ class Assembly:
         return tuple(one.name for one in self._starting if one.state == "connecting")
 
     async def __aexit__(self, *details: object) -> None:
-        await _disconnect(self.ensembles)
+        await disconnect_all(self.ensembles)
         await self._providers.close()
+        self._sandbox.close()
 
     def _prepare(self, failures: list[RipienoError]) -> list[Ensemble]:
         """The ensembles, not connected yet, with what their origins have to say of their descriptors."""
+        if isinstance(self.surroundings.spawner, RoutedSpawner):
+            try:
+                self.surroundings.spawner.other()
+            except RipienoError as error:
+                failures.append(error)
         origins: dict[str, Origin] = {}
         problems: list[Problem] = []
         ensembles: list[Ensemble] = []
+        absent = find_absent(self.gathered.ensembles, self.gathered.known, self.surroundings)
+        self.surroundings = dataclasses.replace(self.surroundings, absent=absent)
         for descriptor in self.gathered.ensembles:
             for name in needed_origins(descriptor):
                 try:
@@ -138,7 +172,12 @@ class Assembly:
                     failures.append(error)
                 else:
                     problems.extend(origins[name].check(descriptor))
-            ensembles.append(self._ensemble(descriptor, origins))
+            unmet = absent[descriptor.name]
+            if unmet is None:
+                ensembles.append(self._ensemble(descriptor, origins))
+            else:
+                self.absences += (Absence(name=descriptor.name, reason=f"{unmet}."),)
+                self._note(Alert(message=f"Ensemble {descriptor.name!r} is left out: {unmet}."))
         if problems:
             failures.append(ConfigurationInvalidity(locate(dict.fromkeys(problems))))
         return ensembles
@@ -159,7 +198,7 @@ class Assembly:
         self._starting = tuple(ensembles)
         failures: list[RipienoError] = []
         connected: list[Ensemble] = []
-        for ensemble, outcome in zip(ensembles, await _connect(ensembles), strict=True):
+        for ensemble, outcome in zip(ensembles, await connect_all(ensembles), strict=True):
             if outcome is None:
                 connected.append(ensemble)
             elif ensemble.required:
@@ -173,8 +212,9 @@ class Assembly:
         except ConfigurationInvalidity as clash:
             failures.append(clash)
         if failures:
-            await _disconnect(ensembles)
+            await disconnect_all(ensembles)
             await self._providers.close()
+            self._sandbox.close()
             raise AssemblyFailure("Start-up failed:", failures)
         self.ensembles = tuple(connected)
 
@@ -336,42 +376,10 @@ async def connected(*ensembles: Ensemble) -> AsyncGenerator[tuple[Ensemble, ...]
 
     Errors on entering: ``AssemblyFailure``, with every reason; whatever had been connected is disconnected.
     """
-    failures = [outcome for outcome in await _connect(ensembles) if outcome is not None]
+    failures = [outcome for outcome in await connect_all(ensembles) if outcome is not None]
     try:
         if failures:
             raise AssemblyFailure("Start-up failed:", failures)
         yield ensembles
     finally:
-        await _disconnect(ensembles)
-
-
-async def _connect(ensembles: Sequence[Ensemble]) -> list[RipienoError | None]:
-    """Connects all at once: for each why it failed, or None. Whatever else ends it leaves none connected."""
-    tasks = [asyncio.create_task(ensemble.connect()) for ensemble in ensembles]
-    try:
-        outcomes: list[RipienoError | None] = []
-        for outcome in await asyncio.gather(*tasks, return_exceptions=True):
-            if outcome is not None and not isinstance(outcome, RipienoError):
-                raise outcome
-            outcomes.append(outcome)
-    except BaseException:
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await _disconnect(ensembles)
-        raise
-    return outcomes
-
-
-async def _disconnect(ensembles: Sequence[Ensemble]) -> None:
-    await asyncio.gather(*(ensemble.disconnect() for ensemble in ensembles))
-
-
-def _variables(gathered: Gathered, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """The variables that descriptors may name: all of the user's, or those that fit ``[environment] allow``."""
-    allow = gathered.configuration.environment
-    if allow is None:
-        return dict(environment)
-    return {
-        name: value
-        for name, value in environment.items()
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in allow)
-    }
+        await disconnect_all(ensembles)

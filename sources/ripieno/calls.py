@@ -244,8 +244,18 @@ class Call:
             return
         bounded, total, cut = bound(contents, self._limit)
         duration = (self.result.get_loop().time() - self._began) * 1000
+        sandbox = self._context.sandbox
         if outcome is None:
-            report = Report(duration_ms=duration, stdout_truncated=cut, total_bytes=total, attempts=1)
+            # A program that failed is a fault, and its exit code is worth knowing all the same.
+            code = None if error is None else error.details.get("exit_code")
+            report = Report(
+                duration_ms=duration,
+                exit_code=code if isinstance(code, int) else None,
+                stdout_truncated=cut,
+                total_bytes=total,
+                attempts=1,
+                sandbox=sandbox,
+            )
         else:
             report = Report(
                 duration_ms=duration,
@@ -255,6 +265,7 @@ class Call:
                 stderr_truncated=outcome.stderr_truncated,
                 total_bytes=total if outcome.total_bytes is None else outcome.total_bytes,
                 attempts=1,
+                sandbox=outcome.sandbox or sandbox,
             )
         canister = ResultCanister(
             invocation_id=self.invocation.identifier,

@@ -147,6 +147,8 @@ class ResultCanister(Encodable):
             "execution_time_ms": round(report.duration_ms),
             "state_changes": [change.mapping() for change in report.changes],
         }
+        if report.sandbox is not None:
+            mapping["sandbox"] = report.sandbox
         if self.error is None:
             mapping["metadata"] = {
                 "stdout_truncated": report.stdout_truncated,

@@ -220,6 +220,7 @@ class Run:
             namespaces=self.conversation.namespaces,
             notify=self._channel.put if self._channel.open else None,
             output=self._limits.output,
+            history=self.conversation.canisters,
         )
         turn = Turn(
             execution=self._execution,

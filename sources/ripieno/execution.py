@@ -13,7 +13,7 @@ from typing import Any, Literal
 from frozendict import frozendict
 
 from ripieno.calls import Call, settle
-from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.canisters import Canister, InvocationCanister, ResultCanister
 from ripieno.confirmation import (
     Approve,
     ConfirmationRequest,
@@ -27,13 +27,14 @@ from ripieno.confirmation import (
 from ripieno.controls import Limits, Rules
 from ripieno.ensembles import Context, Ensemble, Invoker, Surroundings
 from ripieno.events import Alert, ConfirmationRequested, Event, ExecutionBegan, ExecutionProgress
-from ripieno.exceptions import InputError, ToolExecutionFailure
+from ripieno.exceptions import InputError, ToolExecutionFailure, ToolFault
 from ripieno.faults import Fault, Report
 from ripieno.inquiring import Inquire, Inquirer
 from ripieno.jsonvalues import freeze, thaw
 from ripieno.offers import Offer
 from ripieno.owning import reason
 from ripieno.recording import Record, Recorder
+from ripieno.repeating import find_earlier
 from ripieno.schemas import SchemaProblem
 
 _logger = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ class Circumstances:
     """On whose behalf a call is made. ``notify`` is told what happens, and does not raise; None: nobody listens.
 
     ``seconds`` and ``output`` (bytes) bound each call beside its own policy. ``inquire`` is asked before the confirmer
-    what a tool asks back.
+    what a tool asks back. ``history`` is what stands in the conversation before this turn.
     """
 
     conversation: str = ""
@@ -55,6 +56,7 @@ class Circumstances:
     seconds: float | None = None
     output: int | None = None
     inquire: Inquire | None = None
+    history: Sequence[Canister] = ()
 
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
@@ -139,7 +141,20 @@ class Execution:
             return self.refuse(
                 invocation, _denied(invoker, f"It is not allowed here ({verdict.reason})."), around, invoker
             )
-        return Prepared(invocation=invocation, invoker=invoker, arguments=thaw(arguments), verdict=verdict)
+        prepared = Prepared(invocation=invocation, invoker=invoker, arguments=thaw(arguments), verdict=verdict)
+        return prepared if invoker.policy.again_argument is None else self._again(prepared, offer, around)
+
+    def _again(self, named: Prepared, offer: Offer, around: Circumstances) -> Prepared | ResultCanister:
+        """The earlier call that an argument names, as if it were made now."""
+        invoker, identifier = named.invoker, named.invocation.identifier
+        try:
+            earlier = find_earlier(str(named.arguments.get(str(invoker.policy.again_argument))), around.history, offer)
+        except ToolFault as fault:
+            return self.refuse(named.invocation, Fault.raised(fault), around, invoker)
+        prepared = self.prepare(dataclasses.replace(earlier, identifier=identifier), offer, around)
+        if isinstance(prepared, Prepared) and named.verdict.action == "ask":
+            prepared.verdict = named.verdict
+        return prepared
 
     async def confirm(self, prepared: Prepared, around: Circumstances) -> Prepared | ResultCanister:
         """The call as it was approved or edited, or the result that says it was denied."""

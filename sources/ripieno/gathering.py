@@ -5,6 +5,7 @@ only when the command line found them, and then only as far as they are trusted.
 """
 
 import dataclasses
+import fnmatch
 import hashlib
 import os
 import pathlib
@@ -26,6 +27,7 @@ from ripieno.descriptors.tables import is_table
 from ripieno.discovery import Registry, discover
 from ripieno.exceptions import ConfigurationInvalidity, InputError, NameAbsence, Problem, RipienoError
 from ripieno.loading import (
+    Catalogue,
     ConfigurationPart,
     Known,
     Layer,
@@ -44,10 +46,10 @@ from ripieno.loading import (
 )
 from ripieno.pins import PinRecord, Pins, PinStore, read_pins
 from ripieno.protocols.clouds import CLOUDS, HOMES
-from ripieno.trust import Project, TrustStore, restrict
+from ripieno.selecting import choose, named_profile
+from ripieno.trust import Project, TrustStore, paths_of, restrict
+from ripieno.undo import Journal
 
-#: What plays when nothing is selected.
-DEFAULT_PROFILE = "minimal"
 _USER, _CALLER, _PROJECT = "user", "caller", "project"
 
 
@@ -74,11 +76,17 @@ class Gathered:
     registry: Registry
     layers: tuple[Layer, ...]
     ensembles: tuple[EnsembleDescriptor, ...]
-    known: Mapping[str, EnsembleDescriptor]
+    known: Catalogue
     providers: Mapping[str, ProviderDescriptor]
     profiles: Mapping[str, ProfileDescriptor]
     workspace: pathlib.Path
     files: tuple[str, ...] = ()
+    #: Where trust, pins and the journal are kept.
+    state: pathlib.Path | None = None
+    #: The profile that was named, and whose ensembles play; None where none was named, or only some of them play.
+    profile: ProfileDescriptor | None = None
+    #: What a project without trust narrows the ensembles to.
+    narrowed: tuple[str, ...] | None = None
     left_out: tuple[LeftOut, ...] = ()
     shadowed: tuple[Shadowed, ...] = ()
     warnings: tuple[Problem, ...] = ()
@@ -86,6 +94,8 @@ class Gathered:
     parts: tuple[ConfigurationPart, ...] = ()
     #: What was approved of foreign tools: the user's own, and what a trusted project adds.
     pins: Pins | None = None
+    #: Where changes of the workspace are written down, so that they can be undone.
+    journal: Journal | None = None
     #: Everything that makes a start impossible.
     failures: tuple[RipienoError, ...] = ()
 
@@ -126,10 +136,11 @@ def gather(
     for found in (ensembles, providers, profiles):
         problems.extend(problem for problem in found.problems if problem.severity == "error")
     failures: list[RipienoError] = list(registry.failures)
-    known_ensembles = {**ensembles.ensembles, **{one.name: one for one in whole.inline}}
-    chosen = _choose(known_ensembles, whole, profiles.profiles, narrowed, failures)
+    known_ensembles = _configured(ensembles.ensembles.replaced(whole.inline), whole, failures)
+    chosen = choose(known_ensembles, whole, profiles.profiles, narrowed, failures)
     if problems:
         failures.insert(0, ConfigurationInvalidity(problems))
+    place = pathlib.Path(workspace or whole.workspace or os.getcwd()).absolute()
     warnings = [one for found in (ensembles, providers, profiles) for one in found.problems if one.severity != "error"]
     return Gathered(
         configuration=whole,
@@ -139,15 +150,32 @@ def gather(
         known=known_ensembles,
         providers=known_providers,
         profiles=profiles.profiles,
-        workspace=pathlib.Path(workspace or whole.workspace or os.getcwd()).absolute(),
+        workspace=place,
         files=tuple(part.file for part in parts),
+        state=own.state,
+        profile=named_profile(whole, profiles.profiles),
+        narrowed=narrowed,
         left_out=(*left_out, *ensembles.left_out, *providers.left_out, *profiles.left_out),
         shadowed=(*ensembles.shadowed, *providers.shadowed, *profiles.shadowed),
         warnings=tuple(warnings),
         parts=tuple(counted),
         pins=Pins(PinStore(own.state), _shared_pins(project, failures) if trusted else {}),
+        journal=Journal(own.state, place),
         failures=tuple(failures),
     )
+
+
+def _configured(known: Catalogue, whole: ConfigurationDescriptor, failures: list[RipienoError]) -> Catalogue:
+    """The ensembles with what the configuration lays over theirs."""
+    configured: list[EnsembleDescriptor] = []
+    for name, settings in whole.settings.items():
+        try:
+            if name not in known:
+                raise NameAbsence("ensemble", name, known, hint="It is named under [configuration].")
+            configured.append(known[name].configured(settings))
+        except InputError as error:
+            failures.append(error)
+    return known.replaced(configured)
 
 
 def _shared_pins(project: Project | None, failures: list[RipienoError]) -> Mapping[str, PinRecord]:
@@ -204,7 +232,7 @@ def _layers(
     trusted: bool,
 ) -> tuple[Layer, ...]:
     built_in = [folder for name, folders in registry.data if name.startswith("ripieno.") for folder in folders]
-    layers = [Layer(name="package", folders=tuple(built_in))]
+    layers = [Layer(name="package", folders=tuple(built_in), deferred=True)]
     layers += [
         Layer(name=f"plugin {name}", folders=folders)
         for name, folders in registry.data
@@ -216,7 +244,7 @@ def _layers(
     ]
     layers += [_layer(part, ()) for part in parts if part.layer == _CALLER]
     if project is not None:
-        paths = _paths(project.part) if trusted and project.part is not None else ()
+        paths = paths_of(project.part) if trusted and project.part is not None else ()
         own = () if project.ensembles is None else (project.ensembles,)
         layers.append(Layer(name=_PROJECT, paths=(*own, *paths), trusted=trusted))
     return tuple(layers)
@@ -299,34 +327,33 @@ def _providers(
     return providers, problems
 
 
-def _choose(
-    known: Mapping[str, EnsembleDescriptor],
-    configuration: ConfigurationDescriptor,
-    profiles: Mapping[str, ProfileDescriptor],
-    narrowed: tuple[str, ...] | None,
-    failures: list[RipienoError],
-) -> tuple[EnsembleDescriptor, ...]:
-    """The ensembles that play, in their order.
+def provision(gathered: Gathered, *, profile: str | None = None, include: Sequence[str] = ()) -> Gathered:
+    """The same as if the configuration selected another profile, and included more ensembles. Raises nothing."""
+    configuration = gathered.configuration
+    configuration = dataclasses.replace(
+        configuration,
+        profile=profile or configuration.profile,
+        enabled=None if profile else configuration.enabled,
+        include=tuple(dict.fromkeys((*configuration.include, *include))),
+    )
+    failures = list(gathered.failures)
+    chosen = choose(gathered.known, configuration, gathered.profiles, gathered.narrowed, failures)
+    return dataclasses.replace(
+        gathered,
+        configuration=configuration,
+        ensembles=chosen,
+        profile=named_profile(configuration, gathered.profiles),
+        failures=tuple(failures),
+    )
 
-    ``[ensembles] enabled`` names them exactly. Otherwise those of the profile play, and whatever plugins, the user
-    and the caller have added: putting a file there, or allowing a plugin, was the choice.
-    """
-    try:
-        if configuration.enabled is not None:
-            names, by = list(configuration.enabled), "under [ensembles] enabled"
-        else:
-            profile = configuration.profile or DEFAULT_PROFILE
-            if profile not in profiles:
-                raise NameAbsence("profile", profile, profiles)
-            names, by = list(profiles[profile].ensembles), f"by the profile {profile!r}"
-            names += sorted(one.name for one in known.values() if one.layer != "package" and one.name not in names)
-    except InputError as error:
-        failures.append(error)
-        return ()
-    missing = [NameAbsence("ensemble", name, known, hint=f"It is named {by}.") for name in names if name not in known]
-    if missing:
-        failures.extend(missing)
-        return ()
-    if narrowed is not None:
-        names = [name for name in names if name in narrowed]
-    return tuple(known[name] for name in names if known[name].enabled)
+
+def variables_of(gathered: Gathered, environment: Mapping[str, str]) -> Mapping[str, str]:
+    """The variables that descriptors may name: all of the user's, or those that fit ``[environment] allow``."""
+    allow = gathered.configuration.environment
+    if allow is None:
+        return dict(environment)
+    return {
+        name: value
+        for name, value in environment.items()
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in allow)
+    }

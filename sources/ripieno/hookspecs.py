@@ -32,7 +32,10 @@ def ripieno_protocols() -> Mapping[str, str]:  # type: ignore[empty-body]
 
 @hookspec
 def ripieno_sandboxes() -> Mapping[str, str]:  # type: ignore[empty-body]
-    """Spawners: the name that ``[sandbox] level`` says, and the dotted path of the ``Spawner``."""
+    """Sandboxes: the name that ``[sandbox] provider`` says, and the dotted path of what makes the ``Spawner``.
+
+    It is called without arguments. The spawner starts confined programs only, and is given their ``Confinement``.
+    """
 
 
 @hookspec

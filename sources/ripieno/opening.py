@@ -12,6 +12,7 @@ from ripieno.ensembles import Connected, Definition, Opened, Opener, Origin, Sur
 from ripieno.events import Alert
 from ripieno.exceptions import NameAbsence, SchemaInvalidity
 from ripieno.pins import admit, advise, check_command
+from ripieno.requirements import find_unmet_of
 from ripieno.schemas import Schema
 
 
@@ -33,12 +34,12 @@ def opener(descriptor: EnsembleDescriptor, origins: Mapping[str, Origin], surrou
                     raise NameAbsence("origin", name, origins)
                 connected[name] = await stack.enter_async_context(origins[name].open(descriptor, surroundings))
             main = connected[descriptor.connection.origin] if descriptor.connection is not None else None
+            disabled = dict(_find_disabled(descriptor, surroundings))
             declared = tuple(
                 _define(invoker, connected[invoker.invocable.origin])
                 for invoker in descriptor.invokers
-                if invoker.enabled
+                if invoker.name not in disabled
             )
-            disabled = {one.name: _disabled(one.file) for one in descriptor.invokers if not one.enabled}
             if main is None:
                 yield Opened(connection=None, definitions=declared, left_out=disabled)
                 return
@@ -100,8 +101,9 @@ def _define_discovered(
     left_out.update((one.name, f"it is not pinned as it is now. {advise(descriptor.name)}") for one in offered)
     for invoker in admitted:
         left_out.pop(invoker.name, None)
-        if not invoker.enabled:
-            left_out[invoker.name] = _disabled(descriptor.file)
+        unmet = why_not(invoker, descriptor, surroundings)
+        if unmet is not None:
+            left_out[invoker.name] = unmet
             continue
         if invoker.name in declared:
             tell(invoker.name, "The tool is left out: an invoker of this ensemble has its name.")
@@ -121,8 +123,19 @@ def _define_discovered(
         yield _definition(invoker, connected, schema, results)
 
 
-def _disabled(file: str | None) -> str:
-    return f"it is not enabled (enabled = false, {file or 'in the configuration'})"
+def _find_disabled(descriptor: EnsembleDescriptor, surroundings: Surroundings) -> Iterator[tuple[str, str]]:
+    """The declared invokers that are not offered, and why."""
+    for invoker in descriptor.invokers:
+        reason = why_not(invoker, descriptor, surroundings)
+        if reason is not None:
+            yield invoker.name, reason
+
+
+def why_not(invoker: InvokerDescriptor, descriptor: EnsembleDescriptor, surroundings: Surroundings) -> str | None:
+    """Why an invoker of an ensemble is not offered, or None."""
+    if not invoker.enabled:
+        return f"it is not enabled (enabled = false, {invoker.file or 'in the configuration'})"
+    return find_unmet_of(invoker, descriptor, surroundings)
 
 
 def _definition(invoker: InvokerDescriptor, connected: Connected, schema: Schema, results: Schema | None) -> Definition:

@@ -24,6 +24,7 @@ from ripieno.faults import Change
 from ripieno.hookspecs import PROJECT
 from ripieno.processes import Process, ProcessLimits, Spawner
 from ripieno.processors import ControlsProcessor, InvocationsProcessor, MessagesProcessor, Protocol
+from ripieno.sandbox import Confinement
 from ripieno.schemas import Schema
 
 #: Marks a function of a plugin as one of the hooks of ``ripieno.hookspecs``.
@@ -33,6 +34,7 @@ __all__ = [
     "Alert",
     "AudioContent",
     "Change",
+    "Confinement",
     "Connected",
     "Content",
     "Context",

@@ -46,6 +46,8 @@ class Policy:
     tags: tuple[str, ...] = ()
     #: An argument that sets the deadline, within its schema's bounds.
     timeout_argument: str | None = None
+    #: An argument that names an earlier call of the conversation, which is run in place of this one.
+    again_argument: str | None = None
     #: Arguments that are fixed, and hidden from the model.
     presets: frozendict[str, object] = frozendict()  # noqa: RUF009
 

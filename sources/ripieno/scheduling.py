@@ -151,6 +151,10 @@ class Turn:
         if isinstance(prepared, ResultCanister):
             self._show(entry, prepared)
             return None
+        name = prepared.invoker.exposed
+        if self._allowed is not None and name not in self._allowed:
+            self._refuse(entry, "denied", f"{name!r} may not be called in this turn, nor called again.")
+            return None
         entry.prepared = prepared
         return prepared
 

@@ -165,13 +165,18 @@ def _arguments(event: ExecutionBegan | ResultReady) -> str:
 
 
 def _progress(event: ExecutionProgress) -> str:
+    # A number that nothing is said of, such as the bytes that a program wrote, says less than what was told with it.
+    said = brief(event.message)
+    if event.total is None and said:
+        return f". {event.tool}: {said}"
     total = "" if event.total is None else f" of {event.total:g}"
-    return f". {event.tool} {event.done:g}{total} {brief(event.message)}".rstrip()
+    return f". {event.tool} {event.done:g}{total} {said}".rstrip()
 
 
 def _result(event: ResultReady) -> str:
     result = event.result
     marks = [f"{result.report.duration_ms:.0f} ms"] if result.report.attempts else ["not run"]
+    marks += [result.report.sandbox] if result.report.sandbox else []
     marks += ["early"] if event.early else []
     marks += ["discarded, because the answer was lost"] if event.discarded else []
     if result.error is not None:

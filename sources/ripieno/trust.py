@@ -2,8 +2,8 @@
 
 Naming a file is consent; finding one is not. A project's files are found by the command line only. Until
 ``ripieno trust`` has stored their path and the hash of everything they reach, they may only disable, deny and
-lower limits. Even trusted, they never set what is the user's: plugins, approvals, a looser sandbox, another
-layer's endpoint or key.
+lower limits. Even trusted, they never set what is the user's: plugins, approvals, a looser sandbox, what ensembles
+are granted, another layer's endpoint or key; and they name no folder outside of theirs.
 """
 
 import dataclasses
@@ -18,6 +18,7 @@ from typing import Any
 from frozendict import frozendict
 
 from ripieno.controls import Limits
+from ripieno.descriptors.sandboxes import tighten
 from ripieno.exceptions import InputError
 from ripieno.loading import ConfigurationPart, Layer, LeftOut, load_ensembles, read_configuration_part
 
@@ -54,14 +55,14 @@ def find_project(folder: pathlib.Path) -> Project | None:
         return None
     part = read_configuration_part(configuration, layer="project") if has_configuration else None
     files = dict(part.files) if part is not None else {}
-    named = () if part is None else part.parts.get("ensembles", {}).get("paths", ())
     home = folder.resolve()
-    # What lies elsewhere is not the project's to bring along, and may be a whole disk.
-    paths = [path for name in named if (path := pathlib.Path(name)).resolve().is_relative_to(home)]
+    paths = [] if part is None else list(paths_of(part))
     if has_ensembles:
         paths.insert(0, ensembles)
     files.update(load_ensembles([Layer(name="project", paths=tuple(paths), trusted=False)]).files)
     beside, complete = _beside([folder, *paths], home)
+    # A folder that is a link leads to what nobody here can vouch for.
+    complete = complete and (not has_ensembles or ensembles.resolve().is_relative_to(home))
     files.update(beside)
     pins = folder / PINS_NAME
     has_pins = pins.is_file() and pins.resolve().is_relative_to(home)
@@ -78,10 +79,24 @@ def find_project(folder: pathlib.Path) -> Project | None:
     )
 
 
+def paths_of(part: ConfigurationPart) -> tuple[pathlib.Path, ...]:
+    """What a project's configuration names under ``[ensembles] paths``, in its own folder.
+
+    What lies elsewhere is not the project's to bring along, may be a whole disk, and may change unseen.
+    """
+    named = part.parts.get("ensembles", {}).get("paths", ())
+    return tuple(pathlib.Path(name) for name in named if _is_inside(name, part))
+
+
+def _is_inside(path: str, part: ConfigurationPart) -> bool:
+    return pathlib.Path(path).resolve().is_relative_to(pathlib.Path(part.file).parent.resolve())
+
+
 def _beside(places: list[pathlib.Path], home: pathlib.Path) -> tuple[dict[str, str], bool]:
     """The files that descriptors may name as ``./…``, with their hashes; and whether those are all.
 
-    Beside ``ripieno.toml`` these are Python files; beneath folders of ensembles, every file: scripts, too.
+    Beside ``ripieno.toml`` these are Python files; beneath folders of ensembles, every file: scripts, too. Of a link
+    that leads out of the project it is where it leads.
     """
     found: dict[str, str] = {}
     seen = 0
@@ -93,8 +108,12 @@ def _beside(places: list[pathlib.Path], home: pathlib.Path) -> tuple[dict[str, s
                 return found, False
             for name in sorted(names):
                 path = pathlib.Path(directory, name)
-                if (number or name.endswith(".py")) and path.is_file() and path.resolve().is_relative_to(home):
+                if not (number or name.endswith(".py")) or not path.is_file():
+                    continue
+                if path.resolve().is_relative_to(home):
                     found[str(path)] = _digest(path)
+                else:
+                    found[str(path)] = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()
             if number == 0 or root == home:
                 break
             folders[:] = [name for name in folders if name != "__pycache__"]
@@ -122,9 +141,12 @@ class TrustStore:
         return known is not None and known != project.digest
 
     def add(self, project: Project) -> None:
-        """Agrees to these files, as they are. Errors: ``InputError`` when they are too many to be looked at."""
+        """Agrees to these files, as they are. Errors: ``InputError`` when they cannot all be looked at."""
         if not project.digest:
-            raise InputError(f"{project.folder} has more than {_FILES} files beside its ensembles: too many to trust.")
+            raise InputError(
+                f"{project.folder} cannot be trusted: it has more than {_FILES} files beside its ensembles, which are "
+                f"too many to look at, or its {ENSEMBLES_NAME} is a link that leads out of it."
+            )
         self._write({**self._read(), str(project.folder.resolve()): project.digest})
 
     def remove(self, folder: pathlib.Path) -> bool:
@@ -178,7 +200,9 @@ def restrict(
             kept[table] = _rules(value, leave)
         elif table == "limits":
             kept[table] = _limits(value, outer.get("limits", {}), leave)
-        elif table in ("plugins", "environment", "sandbox"):
+        elif table == "sandbox":
+            kept[table] = _sandbox(value, outer.get("sandbox", {}), leave)
+        elif table in ("plugins", "environment", "configuration"):
             leave(f"[{table}]", "only the user's own configuration may set it")
         elif not trusted:
             if table == "ensembles" and "enabled" in value:
@@ -186,6 +210,10 @@ def restrict(
             leave(f"[{table}]", "the project's files are not trusted; look at them, then run: ripieno trust")
         elif table == "providers":
             kept[table] = _providers(value, providers, leave)
+        elif table == "agents":
+            kept[table] = _agents(value, outer.get("limits", {}), leave)
+        elif table in ("workspace", "ensembles"):
+            kept[table] = _folders(value, part, leave)
         else:
             kept[table] = value
     return frozendict(kept), tuple(out)
@@ -197,12 +225,44 @@ def _rules(value: Mapping[str, Any], leave: Any) -> frozendict[str, Any]:
     return frozendict({key: rules for key, rules in value.items() if key != "approve"})
 
 
-def _limits(value: Mapping[str, Any], outer: Mapping[str, Any], leave: Any) -> frozendict[str, Any]:
+def _sandbox(value: Mapping[str, Any], outer: Mapping[str, Any], leave: Any) -> frozendict[str, Any]:
+    kept = tighten(value, outer)
+    for key in value:
+        if key not in kept:
+            leave(f"[sandbox] {key}", "a project may only make the sandbox stricter")
+    return frozendict(kept)
+
+
+def _folders(value: Mapping[str, Any], part: ConfigurationPart, leave: Any) -> frozendict[str, Any]:
+    """Without the folders that lie elsewhere: nobody has agreed to what is there, nor to changes of it."""
+    kept = dict(value)
+    if "paths" in value:
+        kept["paths"] = tuple(map(str, paths_of(part)))
+        for path in value["paths"]:
+            if not _is_inside(path, part):
+                leave(f"[ensembles] paths: {path}", "it lies outside of the project's folder")
+    if "root" in value and not _is_inside(value["root"], part):
+        leave("[workspace] root", "it lies outside of the project's folder")
+        del kept["root"]
+    return frozendict(kept)
+
+
+def _agents(value: Mapping[str, Any], outer: Mapping[str, Any], leave: Any) -> frozendict[str, Any]:
+    kept: dict[str, Any] = {}
+    for name, agent in value.items():
+        limits = _limits(agent.get("limits", {}), outer, leave, f"[agents.{name}.limits]")
+        kept[name] = frozendict({**agent, **({"limits": limits} if "limits" in agent else {})})
+    return frozendict(kept)
+
+
+def _limits(
+    value: Mapping[str, Any], outer: Mapping[str, Any], leave: Any, title: str = "[limits]"
+) -> frozendict[str, Any]:
     kept: dict[str, Any] = {}
     for key, limit in value.items():
         before = outer.get(key, getattr(Limits(), key))
         if before is not None and limit > before:
-            leave(f"[limits] {key}", f"a project may only lower it, and it is {before} already")
+            leave(f"{title} {key}", f"a project may only lower it, and it is {before} already")
         else:
             kept[key] = limit
     return frozendict(kept)

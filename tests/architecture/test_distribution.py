@@ -94,7 +94,9 @@ def test_source_archive_builds_the_same_wheel(wheel: pathlib.Path, tmp_path: pat
     (archive,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(archive) as opened:
         assert not [
-            name for name in opened.getnames() if name.endswith("io.toml") and "/sources/ripieno/data/" not in name
+            name
+            for name in opened.getnames()
+            if name.endswith("ensembles/io.toml") and "/sources/ripieno/data/" not in name
         ]
     rebuilt = build_wheel(archive, tmp_path / "wheel")
     assert packed(rebuilt) == files(DATA)

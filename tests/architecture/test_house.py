@@ -154,7 +154,7 @@ def within(path: pathlib.Path, rooms: tuple[str, ...]) -> bool:
         pytest.param(no_first_line, (), id="the first line of a module says what it is for"),
         pytest.param(type_checking, (), id="annotations are real imports"),
         pytest.param(vendors, ("protocols",), id="vendors are named in protocols and data only"),
-        pytest.param(processes, ("processes",), id="one room starts processes"),
+        pytest.param(processes, ("zygotes", "supervising"), id="one room starts processes"),
         pytest.param(shells, (), id="no shell is asked for"),
         pytest.param(revived, (), id="data never becomes code or objects"),
     ],

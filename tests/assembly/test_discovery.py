@@ -60,7 +60,7 @@ def site(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pa
 def test_built_in_rooms_enter_by_the_same_door() -> None:
     registry = discover()
     assert set(registry.protocols) >= {"anthropic", "gemini", "openai-chat", "openai-responses"}
-    assert set(registry.origins) == {"client", "command", "mcp", "python"}
+    assert set(registry.origins) == {"client", "command", "http", "mcp", "python"}
     assert [name for name, _ in registry.data] == ["ripieno.toolset"]
     assert registry.failures == ()
     assert registry.resolve("protocols", "anthropic").name == "anthropic"

@@ -10,7 +10,7 @@ from ripieno.trust import TrustStore, find_project
 from tests.assembly.conftest import Home
 
 
-def test_nothing_selected_is_the_minimal_profile(home: Home) -> None:
+def test_nothing_selected_is_the_starter_profile(home: Home) -> None:
     gathered = gather(places=home.places)
     assert [one.name for one in gathered.ensembles] == ["io"]
     bundled = {"anthropic", "gemini", "openai", "openai-responses", "ollama", "vllm", "openrouter"}
@@ -34,7 +34,7 @@ def test_an_unknown_ensemble_fails_with_the_nearest(home: Home, greeting: str) -
     home.ensemble("greeting", greeting)
     (failure,) = gather({"ensembles": {"enabled": ["greetings"]}}, places=home.places).failures
     assert isinstance(failure, NameAbsence)
-    assert failure.nearest == ("greeting",)
+    assert failure.nearest[0] == "greeting"
 
 
 def test_inline_ensembles_play(home: Home) -> None:
@@ -84,7 +84,7 @@ def test_an_untrusted_project_may_only_narrow(home: Home, greeting: str) -> None
         "[limits]\nturns = 2\ncalls = 100000\n"
         '[providers.openai]\nbase_url = "http://127.0.0.1:9/"\n'
         '[environment]\nallow = ["SECRET"]\n'
-        '[sandbox]\nlevel = "none"\n'
+        '[sandbox]\nlevel = "off"\nnetwork = false\n'
     )
     home.ensemble("evil", greeting.replace("greeting", "evil"), folder=home.workspace / "ensembles")
     home.ensemble("greeting", greeting)
@@ -98,6 +98,7 @@ def test_an_untrusted_project_may_only_narrow(home: Home, greeting: str) -> None
     assert gathered.providers["openai"].base_url == "https://api.openai.com/v1"
     assert gathered.configuration.plugins == ()
     assert gathered.configuration.environment is None
+    assert (gathered.configuration.sandbox.level, gathered.configuration.sandbox.network) == (None, False)
     named = {one.name for one in gathered.left_out}
     assert {
         "[plugins]",
@@ -105,7 +106,7 @@ def test_an_untrusted_project_may_only_narrow(home: Home, greeting: str) -> None
         "[limits] calls",
         "[providers]",
         "[environment]",
-        "[sandbox]",
+        "[sandbox] level",
         "evil",
     } <= named
 

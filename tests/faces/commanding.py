@@ -14,6 +14,8 @@ from collections.abc import Iterator
 import ripieno
 
 ROOT = pathlib.Path(__file__).parents[2]
+#: How many ensembles come with the package.
+BUNDLED = len(list((ROOT / "data" / "ensembles").glob("*.toml")))
 #: Where the package is imported from, so that a process elsewhere finds the same one.
 SOURCES = pathlib.Path(str(ripieno.__file__)).parents[1]
 #: -P: the folder in which a command runs must not be where its modules come from.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from ripieno.cli import exits
-from tests.faces.commanding import ROOT, User
+from tests.faces.commanding import BUNDLED, ROOT, User
 from tests.faces.conftest import Done
 
 Call = Callable[..., Done]
@@ -64,7 +64,7 @@ def test_warnings_have_their_lines_and_do_not_fail(call: Call, poor: pathlib.Pat
     }
     found = {tuple(line.split(": warning: ", 1)) for line in done.out.splitlines() if ": warning: " in line}
     assert {(where, message.partition(", so it counts")[0]) for where, message in found} == expected
-    assert done.out.endswith("Checked 2 ensembles: 0 errors, 5 warnings.\n")
+    assert done.out.endswith(f"Checked {BUNDLED + 1} ensembles: 0 errors, 5 warnings.\n")
     assert call("check", "--strict").code == exits.INPUT
 
 
@@ -80,7 +80,7 @@ def test_an_effect_may_be_declared_anywhere(call: Call, poor: pathlib.Path) -> N
 
 def test_json_says_the_same(call: Call, poor: pathlib.Path) -> None:
     checked = json.loads(call("check", "--format", "json").out)
-    assert checked["ensembles"] == 2
+    assert checked["ensembles"] == BUNDLED + 1
     assert {problem["severity"] for problem in checked["problems"]} == {"warning"}
     assert {(problem["file"], problem["line"]) for problem in checked["problems"]} >= {(str(poor), 5)}
     assert checked["left_out"] == []
@@ -88,7 +88,7 @@ def test_json_says_the_same(call: Call, poor: pathlib.Path) -> None:
 
 def test_what_is_bundled_gives_no_warning(call: Call) -> None:
     done = call("check", "--strict")
-    assert (done.code, done.out) == (0, "Checked 1 ensemble: 0 errors, 0 warnings.\n")
+    assert (done.code, done.out) == (0, f"Checked {BUNDLED} ensembles: 0 errors, 0 warnings.\n")
     done = call("check", "--strict", str(ROOT / "data"))
     assert done.code == 0, done.out
     # The demo has a server that is not there, to show what becomes of it.

@@ -14,7 +14,7 @@ import os, sys
 FOLDER, LOG = os.environ["WATCHED"], os.environ["WATCHER_LOG"]
 ACTS = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty",
         "pty.spawn", "socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto",
-        "webbrowser.open", "ctypes.dlopen"}
+        "webbrowser.open", "ctypes.dlopen", "ripieno.start"}
 WRITING = set("wax+")
 def note(event, arguments):
     if event in ACTS:
@@ -60,7 +60,7 @@ allow = ["*"]
 [workspace]
 root = "/"
 [sandbox]
-level = "none"
+level = "off"
 """
 INVOKER = (
     '[[invokers]]\nname = "{name}_it"\ndescription = "x"\neffect = "none"\n[invokers.invocable]\norigin = "{name}"\n'
@@ -127,7 +127,11 @@ def watched(user: User, tmp_path: pathlib.Path) -> dict[str, str]:
 
 def acts(watched: dict[str, str]) -> list[str]:
     log = pathlib.Path(watched["WATCHER_LOG"])
-    return log.read_text().splitlines() if log.exists() else []
+    # Finding out which sandbox holds starts a process of ours behind the supervisor; the folder has no part in it.
+    # Whatever else the supervisor starts is told as ripieno.start.
+    lines = log.read_text().splitlines() if log.exists() else []
+    ours = ("/ripieno/supervising/launcher.py", "cannot read outside")
+    return [line for line in lines if not any(mark in line for mark in ours)]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -181,7 +185,7 @@ def test_the_watcher_sees_what_is_trusted_act(user: User, folder: pathlib.Path, 
     assert user.run("trust").returncode == 0
     done = user.run("tools", **watched)
     assert done.returncode == exits.INPUT, "touch is no MCP server"
-    assert [act for act in acts(watched) if act.startswith("subprocess.Popen") and "touch" in act]
+    assert [act for act in acts(watched) if act.startswith("ripieno.start") and "touch" in act]
     (folder / "ensembles" / "serve.toml").unlink()
     assert user.run("trust").returncode == 0
     done = user.run("check", **watched)

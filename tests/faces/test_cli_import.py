@@ -116,12 +116,12 @@ def test_vscode(bring: Call, user: User) -> None:
 
 def test_windsurf(bring: Call, user: User) -> None:
     done = bring("windsurf.json")
-    search = read(user, "search")
-    assert search["connection"]["headers"] == {"X-Api-Key": "{env:SEARCH_X_API_KEY}", "Accept-Language": "it"}
-    assert search["overrides"] == {"drop_index": {"enabled": False}}
+    finder = read(user, "finder")
+    assert finder["connection"]["headers"] == {"X-Api-Key": "{env:FINDER_X_API_KEY}", "Accept-Language": "it"}
+    assert finder["overrides"] == {"drop_index": {"enabled": False}}
     assert read(user, "events")["connection"]["transport"] == "sse"
     assert read(user, "old")["ensemble"]["enabled"] is False
-    assert '[confirmation]\n  approve = ["search.find_page"]\n' in done.out
+    assert '[confirmation]\n  approve = ["finder.find_page"]\n' in done.out
 
 
 def test_gemini_cli(bring: Call, user: User) -> None:

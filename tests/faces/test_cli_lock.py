@@ -36,7 +36,7 @@ def offer(file: pathlib.Path, *tools: dict[str, Any]) -> None:
 
 
 def text(file: pathlib.Path, pin: str = "warn", more: str = "") -> str:
-    command = json.dumps([sys.executable, str(SERVERS / "shifting.py"), str(file)])
+    command = json.dumps([sys.executable, str(SERVERS / "reading.py"), str(file)])
     return f'[ensemble]\nname = "it"\npin = "{pin}"\n[connection]\norigin = "mcp"\ncommand = {command}\n{more}'
 
 

@@ -101,7 +101,7 @@ def test_mistakes_in_an_ensemble(call: Call, user: User, name: str) -> None:
 
 CONFIGURATIONS = {
     "unknown key": ("[limts]\nturns = 3\n", ["tools"], exits.INPUT, ["config.toml:1", "limts", "'limits'"]),
-    "unknown ensemble": ('[ensembles]\nenabled = ["oi"]\n', ["tools"], exits.INPUT, ["'oi'", "io"]),
+    "unknown ensemble": ('[ensembles]\nenabled = ["oi"]\n', ["tools"], exits.INPUT, ["'oi'", "[ensembles] enabled"]),
     "unknown ensembles": (
         '[ensembles]\nenabled = ["oi", "nothing", "io"]\n',
         ["tools"],

@@ -212,6 +212,25 @@ def test_an_ensemble_that_does_not_play_has_no_tools_to_list(call: Call, user: U
     assert 'add "echo" to enabled under [ensembles]' in done.err
 
 
+@pytest.mark.parametrize("before", [True, False])
+def test_a_profile_is_played_in_the_place_of_what_is_configured(call: Call, user: User, before: bool) -> None:
+    user.configure('[ensembles]\nenabled = ["io"]\n')
+    option, command = ("--profile", "minimal"), ("tools", "--format", "json")
+    done = call(*option, *command) if before else call(*command, *option)
+    assert done.code == 0
+    names = {one["identity"] for one in json.loads(done.out)["tools"]}
+    assert "file_read.head" in names
+    assert "io.read_file" not in names
+
+
+def test_a_profile_that_there_is_not_is_told_with_those_that_there_are(call: Call) -> None:
+    for name in ("minimum", ""):
+        done = call("tools", "--profile", name)
+        assert done.code == exits.INPUT
+        assert f"There is no profile named '{name}'." in done.err
+        assert "minimal" in done.err
+
+
 def test_only_the_ensemble_that_is_asked_for_is_connected(call: Call, user: User) -> None:
     user.ensemble(
         "far", '[ensemble]\nname = "far"\n[connection]\norigin = "mcp"\ntransport = "stdio"\ncommand = ["nowhere"]\n'

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ripieno.origins.mcp.settings import CONNECTION
-from tests.faces.commanding import ROOT, User
+from tests.faces.commanding import BUNDLED, ROOT, User
 from tests.faces.conftest import Done
 
 Call = Callable[..., Done]
@@ -39,7 +39,7 @@ def test_there_is_nothing_to_warn_of(call: Call, written: User, monkeypatch: pyt
     for name in re.findall(r"\{env:(\w+)\}", TUTORIAL):
         monkeypatch.setenv(name, "set")
     done = call("check", "--strict")
-    assert (done.code, done.out) == (0, "Checked 4 ensembles: 0 errors, 0 warnings.\n")
+    assert (done.code, done.out) == (0, f"Checked {BUNDLED + 3} ensembles: 0 errors, 0 warnings.\n")
 
 
 def test_the_tools_work(call: Call, written: User) -> None:
@@ -63,7 +63,7 @@ def test_the_first_server_needs_nothing_but_its_package(call: Call, user: User) 
     assert "env:" not in text
     user.ensemble("time", text)
     done = call("check", "--no-import")
-    assert (done.code, done.out) == (0, "Checked 2 ensembles: 0 errors, 0 warnings.\n")
+    assert (done.code, done.out) == (0, f"Checked {BUNDLED + 1} ensembles: 0 errors, 0 warnings.\n")
     assert "~/.config/ripieno/ensembles/time.toml" in CONNECTING
     assert "ripieno invoke time.get_current_time timezone=Europe/Vienna" in CONNECTING
 

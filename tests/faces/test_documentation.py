@@ -38,7 +38,7 @@ from ripieno.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.protocols.openai_chat import PROTOCOL as CHAT
 from tests.assembly.obeying import Obedient, obeying
 from tests.documenting import DOCUMENTATION, blocks, texts
-from tests.faces.commanding import ROOT, User
+from tests.faces.commanding import BUNDLED, ROOT, User
 from tests.faces.conftest import Done
 from tests.guests.loopback import serving
 from tests.guests.transporting import golden
@@ -110,7 +110,7 @@ def test_add_a_provider(user: User, call: Call, small: str, monkeypatch: pytest.
     monkeypatch.setenv("GEMINI_API_KEY", "k")
     user.configure("\n".join([PORT.sub(small.removesuffix("/v1"), house), gemini, capabilities]))
     checked = call("check", "--strict")
-    assert (checked.code, checked.out) == (0, "Checked 1 ensemble: 0 errors, 0 warnings.\n")
+    assert (checked.code, checked.out) == (0, f"Checked {BUNDLED} ensembles: 0 errors, 0 warnings.\n")
     assert "HOUSE_GEMINI_KEY or GEMINI_API_KEY*" in call("providers", "gemini").out
     (row,) = json.loads(call("providers", "house", "--model", "small-1", "--format", "json").out)
     assert (row["capabilities"]["function_calling"], row["capabilities"]["parallel_calls"]) == (False, False)
@@ -278,14 +278,14 @@ def starting(user: User, call: Call, small: str, tmp_path: pathlib.Path, monkeyp
 
 
 def test_the_readme(starting: User, call: Call, capsys: pytest.CaptureFixture[str]) -> None:
-    first, program, install, terminal = texts("../README", "", "python", "", "")
+    first, chosen, program, install, terminal = texts("../README", "", "", "python", "", "")
     assert shell(first) == shell(install) == []
     run_program(program)
     assert capsys.readouterr().out.count("one two three four") == 1
     commands = shell(terminal)
-    assert [words[0] for words in commands] == ["tools", "invoke", "new", "ask", "import", "serve"]
+    assert [words[0] for words in commands] == ["tools", "check", "invoke", "new", "ask", "import", "serve"]
     assert starting.run(*commands.pop()).returncode == 0
-    for words in commands:
+    for words in (*commands, *shell(chosen)):
         done = call(*(word.replace("~", str(starting.configuration.parent)) for word in words))
         assert done.code == 0, done.err
 

@@ -67,6 +67,7 @@ def shown(*events: Event) -> str:
         ),
         (ExecutionProgress(invocation_id="call_1", tool="a.b", done=1, total=3, message="half"), ". a.b 1 of 3 half\n"),
         (ExecutionProgress(invocation_id="call_1", tool="a.b", done=0.5), ". a.b 0.5\n"),
+        (ExecutionProgress(invocation_id="call_1", tool="a.b", done=8, message="partial"), ". a.b: partial\n"),
         (Alert(message="Lost."), "! Lost.\n"),
         (Alert(message="Lost.", tool="a.b"), "! a.b: Lost.\n"),
         (

@@ -16,13 +16,14 @@ from ripieno.exceptions import Problem
 from ripieno.opening import opener
 from ripieno.origins.client import ORIGIN as CLIENT
 from ripieno.origins.command import ORIGIN as COMMAND
+from ripieno.origins.http import ORIGIN as HTTP
 from ripieno.origins.mcp import ORIGIN as MCP
 from ripieno.origins.python import ORIGIN as PYTHON
 from ripieno.owning import Recovery
 from ripieno.processes import LocalSpawner
 from tests.mechanism.living import Living
 
-ORIGINS: Mapping[str, Origin] = {origin.name: origin for origin in (CLIENT, COMMAND, MCP, PYTHON)}
+ORIGINS: Mapping[str, Origin] = {origin.name: origin for origin in (CLIENT, COMMAND, HTTP, MCP, PYTHON)}
 #: As ensembles recover unless they are told otherwise.
 RECOVERY = Recovery()
 SERVERS = pathlib.Path(__file__).parent / "servers"

@@ -265,6 +265,7 @@ async def test_a_value_that_looks_like_an_option(surroundings: Surroundings) -> 
         (tool(["x"], 'stdin = "{b}"'), "invokers[0].invocable.stdin", "'b' is none of the arguments"),
         (tool(["x"], "stdin = 1"), "invokers[0].invocable.stdin", "stdin must be a string"),
         (tool(["x"], 'environment = { A = "{b}" }'), "invokers[0].invocable.environment.A", "'b' is none of"),
+        (tool(["x"], "project = true"), "invokers[0].invocable.project", "would run with all rights of this one"),
         (tool(["x"], "success = [256]"), "invokers[0].invocable.success[0]", "from 0 to 255"),
     ],
 )

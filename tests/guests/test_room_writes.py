@@ -157,7 +157,7 @@ async def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside(root: p
 
 
 AS_NOBODY = """
-import os, sys
+import ctypes, os, sys  # as somebody else, the library may be out of reach
 from ripieno.exceptions import PermissionFault
 from ripieno.toolset.rooms import Room
 with Room(sys.argv[1]) as room:

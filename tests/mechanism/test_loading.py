@@ -407,3 +407,43 @@ def test_locate(tmp_path: pathlib.Path) -> None:
     assert located[0].source is not None
     assert located[0].source.startswith('argv = ["rg"')
     assert located[1:] == (known, *nowhere)
+
+
+# --- Layers that are read when they are looked up --------------------------------------------------
+
+
+def deferred(folder: pathlib.Path, source: str) -> Layer:
+    """A layer with one ensemble, whose only invoker stands in a file of its own."""
+    text = f'[ensemble]\nname = "quiet"\nmodule = "os.path"\ncategory = "c"\n[[invokers]]\nsource = "{source}"\n'
+    return Layer(name="package", folders=(write(folder, {"ensembles/quiet.toml": text}),), deferred=True)
+
+
+def test_what_is_deferred_is_read_when_it_is_looked_up_and_is_the_same(tmp_path: pathlib.Path) -> None:
+    layer = deferred(tmp_path, "read.toml")
+    known = load_ensembles([layer]).ensembles
+    assert (list(known), "quiet" in known, len(known)) == (["quiet"], True, 1)
+    assert (known.outlines["quiet"].category, known.outlines["quiet"].invokers) == ("c", ())
+    # The file comes only now: nobody has missed it.
+    write(tmp_path, {"ensembles/read.toml": READ_FILE})
+    eager = load_ensembles([Layer(name="package", folders=layer.folders)]).ensembles
+    assert known["quiet"] == eager["quiet"]
+    assert [one.name for one in known["quiet"].invokers] == ["read_file"]
+
+
+def test_what_is_broken_in_a_deferred_layer_is_told_where_it_is_looked_up(tmp_path: pathlib.Path) -> None:
+    loaded = load_ensembles([deferred(tmp_path, "absent.toml")])
+    assert loaded.problems == ()
+    with pytest.raises(ConfigurationInvalidity, match=r"absent\.toml"):
+        loaded.ensembles["quiet"]
+
+
+def test_a_project_disables_what_is_deferred_and_an_outer_layer_replaces_it(tmp_path: pathlib.Path) -> None:
+    layer = deferred(tmp_path / "package", "read.toml")
+    write(tmp_path / "package", {"ensembles/read.toml": READ_FILE})
+    off = write(tmp_path / "project", {"off.toml": simple("quiet", enabled="false")})
+    known = load_ensembles([layer, Layer(name="project", paths=(off,), trusted=False)]).ensembles
+    assert (known["quiet"].enabled, len(known["quiet"].invokers)) == (False, 1)
+    outer = write(tmp_path / "user", {"ensembles/quiet.toml": simple("quiet")})
+    replaced = load_ensembles([layer, Layer(name="user", folders=(outer,))]).ensembles
+    assert (replaced["quiet"].layer, replaced["quiet"].invokers) == ("user", ())
+    assert replaced.replaced([known["quiet"]])["quiet"].enabled is False

@@ -180,6 +180,11 @@ root = "work"
 
 [sandbox]
 level = "required"
+tier = 1
+provider = "containers"
+readable = ["~/.cargo", "shared"]
+writable = ["cache"]
+network = false
 """
 
 
@@ -230,7 +235,8 @@ def whole(table: Table) -> dict[str, Any]:
         elif isinstance(kind, Table):
             filled[key.name] = wrap(whole(kind))
         elif key.name in ("arguments", "results"):
-            properties = {"units": {"type": "string"}, "timeout": {"type": "number"}}
+            strings = {name: {"type": "string"} for name in ("units", "invocation")}
+            properties = {**strings, "timeout": {"type": "number"}}
             filled[key.name] = {"type": "object", "required": ["units"], "properties": properties}
         elif key.name == "ensembles":
             filled[key.name] = {"paths": ["ensembles"], "enabled": ["io"], "profile": "minimal"}

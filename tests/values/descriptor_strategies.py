@@ -116,6 +116,9 @@ def invokers(draw: st.DrawFn) -> dict[str, Any]:
         numbers = [name for name in sorted(properties) if properties[name]["type"] in ("integer", "number")]
         if numbers and draw(st.booleans()):
             calling["timeout_argument"] = numbers[0]
+        strings = [name for name in sorted(properties) if properties[name]["type"] == "string"]
+        if strings and draw(st.booleans()):
+            calling["again_argument"] = strings[0]
         mapping["invocable"] = {**draw(FREE), **calling}
     return mapping
 

@@ -7,6 +7,7 @@ import pytest
 
 from ripieno.controls import Controls, Limits, Rules
 from ripieno.descriptors import ConfigurationDescriptor, Source, combine, read_configuration, read_parts
+from ripieno.descriptors.sandboxes import SandboxDescriptor, tighten
 from ripieno.exceptions import Problem
 from tests.values.descriptor_examples import CONFIGURATION, READ_FILE, files
 
@@ -41,7 +42,14 @@ def test_every_key() -> None:
     assert configuration.confirmation == Rules(approve=("git.commit",), deny=("shell",))
     assert configuration.environment == ("HOUSE_KEY",)
     assert configuration.workspace == "/home/me/project/work"
-    assert configuration.sandbox == "required"
+    assert configuration.sandbox == SandboxDescriptor(
+        level="required",
+        tier=1,
+        provider="containers",
+        readable=("~/.cargo", "/home/me/project/shared"),
+        writable=("/home/me/project/cache",),
+        network=False,
+    )
     hash(configuration)
 
 
@@ -161,3 +169,42 @@ def test_several_files_are_one() -> None:
     assert whole.agents["one"].limits == Limits(turns=6, calls=8)
     assert whole.agents["two"].controls == whole.controls
     assert whole.providers["house"]["headers"] == {"A": "1", "B": "2"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('level = "none"', 'level must be one of "required", "auto", "off"'),
+        ("tier = 0", "tier must be a whole number from 1 to 2"),
+        ('network = "no"', "network must be true or false"),
+        ('readable = "x"', "readable must be a list of paths"),
+        ('provider = "A B"', "provider must be the name of a plugin's sandbox"),
+        ("levels = 1", "[sandbox] has no key levels"),
+    ],
+)
+def test_problems_of_the_sandbox(text: str, message: str) -> None:
+    descriptor, problems = read(f"[sandbox]\n{text}\n")
+    assert descriptor is None
+    assert message in problems[0].message
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "kept"),
+    [
+        ({}, {"level": "required"}, {"level": "required"}),
+        ({}, {"level": "auto"}, {}),
+        ({}, {"level": "off", "network": True, "tier": 1}, {}),
+        ({"level": "auto"}, {"level": "required"}, {"level": "required"}),
+        ({"level": "auto"}, {"level": "auto"}, {"level": "auto"}),
+        ({"level": "auto"}, {"level": "off"}, {}),
+        ({"level": "off"}, {"level": "auto"}, {"level": "auto"}),
+        ({}, {"tier": 2}, {"tier": 2}),
+        ({"tier": 1}, {"tier": 1}, {"tier": 1}),
+        ({"tier": 2}, {"tier": 1}, {}),
+        ({"network": True}, {"network": False}, {"network": False}),
+        ({"network": True}, {"network": True}, {}),
+        ({}, {"readable": ("/",), "writable": ("/",), "provider": "mine"}, {}),
+    ],
+)
+def test_a_project_only_tightens(outer: dict[str, Any], inner: dict[str, Any], kept: dict[str, Any]) -> None:
+    assert tighten(inner, outer) == kept

@@ -14,7 +14,7 @@ from ripieno.cli.waiting import telling
 from ripieno.confirmation import Confirmer
 from ripieno.events import Alert
 from ripieno.exceptions import NameAbsence, Problem
-from ripieno.gathering import Gathered, Places, gather
+from ripieno.gathering import Gathered, Places, gather, provision
 from ripieno.processors import Protocol
 from ripieno.trust import Project, TrustStore, find_project
 
@@ -22,10 +22,14 @@ from ripieno.trust import Project, TrustStore, find_project
 def gather_layers(settings: Settings, *, quiet: bool = False) -> Gathered:
     """All layers, the project's own files among them as far as they are trusted; what was left out is said.
 
-    Errors: ``InputError`` for a store of trust that cannot be read.
+    Errors: ``InputError`` for a store of trust that cannot be read, ``NameAbsence`` for an unknown ``--profile``.
     """
     project = project_of(settings)
     gathered = gather(settings.config, workspace=settings.workspace, project=project)
+    if settings.profile is not None:
+        if settings.profile not in gathered.profiles:
+            raise NameAbsence("profile", settings.profile, gathered.profiles)
+        gathered = provision(gathered, profile=settings.profile)
     if not quiet:
         for line in left_out_lines(gathered):
             say(line)
@@ -75,7 +79,7 @@ def only(gathered: Gathered, patterns: Sequence[str]) -> Gathered:
         for descriptor in gathered.ensembles
         if any(fnmatch.fnmatchcase(descriptor.name, half) for half in halves)
     )
-    return dataclasses.replace(gathered, ensembles=chosen)
+    return dataclasses.replace(gathered, ensembles=chosen, profile=None)
 
 
 def require_ensembles(gathered: Gathered, names: Iterable[str]) -> None:
@@ -100,8 +104,8 @@ def resolve_wire(gathered: Gathered, protocol: str | None, *, strict: bool) -> P
 def absence(gathered: Gathered, name: str) -> str:
     """Why an ensemble does not play, and what to do; empty for one that nobody knows."""
     if name in gathered.known:
-        if not gathered.known[name].enabled:
-            return f"It is disabled (enabled = false, {gathered.known[name].file})."
+        if not gathered.known.outlines[name].enabled:
+            return f"It is disabled (enabled = false, {gathered.known.outlines[name].file})."
         return f'It is known, and not selected: add "{name}" to enabled under [ensembles].'
     reasons = [one.reason for one in gathered.left_out if one.name == name]
     return f"It was left out: {reasons[0]}." if reasons else ""

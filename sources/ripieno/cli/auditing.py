@@ -20,7 +20,7 @@ def audit(gathered: Gathered, files: Iterable[str]) -> tuple[Problem, ...]:
             *_clashes(gathered.ensembles),
             # A rule may fit tools of a file that could not be read.
             *(() if gathered.failures else _idle_rules(gathered, files)),
-            *find_replaced(gathered, gathered.known.values()),
+            *find_replaced(gathered, gathered.known.outlines.values()),
         ]
     )
 
@@ -108,7 +108,7 @@ def find_replaced(gathered: Gathered, descriptors: Iterable[EnsembleDescriptor])
     """Warnings about ensembles that take the place of a bundled one; disabling one so is no accident."""
     bundled = load_ensembles([layer for layer in gathered.layers if layer.name == "package"]).ensembles
     for descriptor in descriptors:
-        earlier = bundled.get(descriptor.name)
+        earlier = bundled.outlines.get(descriptor.name)
         if earlier is None or not descriptor.enabled or _is_same(earlier.file, descriptor.file):
             continue
         here = descriptor.file or "one in the configuration"
@@ -116,7 +116,7 @@ def find_replaced(gathered: Gathered, descriptors: Iterable[EnsembleDescriptor])
             message=f"the ensemble {descriptor.name!r} ({here}) replaces the bundled one ({earlier.file})",
             file=descriptor.file,
             key=dotted(("ensemble", "name")),
-            hint=f"Its tools are gone: {', '.join(one.name for one in earlier.invokers)}. "
+            hint=f"Its tools are gone: {', '.join(one.name for one in bundled[earlier.name].invokers)}. "
             "To have both, give yours another name.",
             severity="warning",
         )

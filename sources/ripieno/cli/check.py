@@ -22,6 +22,7 @@ from ripieno.cli.doubting import doubt, doubt_rows
 from ripieno.cli.linting import lint
 from ripieno.cli.losing import find_losses
 from ripieno.cli.programs import find_missing_programs
+from ripieno.cli.provisioning import check_environment, split_words
 from ripieno.cli.resolving import resolve_functions
 from ripieno.cli.running import say
 from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
@@ -59,21 +60,52 @@ class Findings:
     show_default=True,
     help="Import the Python functions, of trusted and named files only.",
 )
+@click.option(
+    "--for",
+    "wanted",
+    metavar="NAMES",
+    multiple=True,
+    help="Validate it for tasks, such as python,web: of rust, python, javascript, web, data-science, devops.",
+)
 @formats
 @common
 @pass_settings
-def check(settings: Settings, paths: tuple[pathlib.Path, ...], strict: bool, importing: bool, output: Format) -> None:
+def check(
+    settings: Settings,
+    paths: tuple[pathlib.Path, ...],
+    *,
+    strict: bool,
+    importing: bool,
+    wanted: tuple[str, ...],
+    output: Format,
+) -> None:
     """Check descriptors and configuration, and say everything that is wrong.
 
     Without PATH all layers are checked as they would be loaded together; with PATH those files and folders. Nothing
     is connected and no process is started. The exit code is 2 when there are errors; warnings are allowed, unless
     --strict.
 
+    With --profile or --for the environment is validated instead: which tools of the manifest are there, which are
+    missing and why, and what can be used in their place. Nothing is connected; a sandbox is tried. Where only --for is
+    given, the profile is that of your configuration. The exit code is 0 when all is there that was selected; 1 when a
+    category, an ensemble or something that the tasks need is missing, and with --strict when any tool is; 2 for a
+    mistake, such as a profile that there is not.
+
     \b
     Example:
       ripieno check
       ripieno check ensembles/mine.toml --strict
+      ripieno check --profile full --format json
+      ripieno check --profile standard --for python,web
     """
+    words = split_words(wanted)
+    if wanted and not words:
+        raise click.UsageError("--for names nothing: write a language or a kind of task, such as python,web.")
+    if settings.profile is not None or words:
+        if paths:
+            raise click.UsageError("--profile and --for validate the environment; files are checked without them.")
+        check_environment(settings, words, output, strict=strict)
+        return
     findings = _check_paths(settings, paths, importing=importing) if paths else _check_layers(settings, importing)
     errors = sum(problem.severity == "error" for problem in findings.problems)
     warnings = len(findings.problems) - errors

@@ -1,14 +1,10 @@
 """``ripieno demo``: a scripted model calls real tools over real wires, so that one can watch the whole of it."""
 
-import contextlib
-import os
 import pathlib
-import shlex
-import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from typing import Any, TextIO
 
 import click
@@ -16,12 +12,15 @@ import click
 from ripieno.assembly import Assembly, assemble
 from ripieno.cli import exits
 from ripieno.cli.models import bundled_examples
+from ripieno.cli.plays import Findings, Play
+from ripieno.cli.repairing import Repair
 from ripieno.cli.running import run_async
 from ripieno.cli.scores import find_score
 from ripieno.cli.settings import Settings, common, pass_settings
+from ripieno.cli.touring import Tour
 from ripieno.conversations import Conversation
 from ripieno.events import Event, ExecutionBegan, ResultReady, TurnBegan
-from ripieno.exceptions import RipienoError, UsageError
+from ripieno.exceptions import NameAbsence, UsageError
 from ripieno.gathering import Places, gather
 from ripieno.processors import Protocol
 from ripieno.rehearsal.server import base_url, create_application
@@ -30,107 +29,157 @@ from ripieno.serving import serve
 from ripieno.showing import Renderer
 from ripieno.toolset import DATA
 
-_FILE = "README.rst"
-_NOTE = "notes/summary.md"
-_README = """\
-Ripieno
-=======
-
-In a concerto grosso, the *ripieno* is the full ensemble: everybody who plays. Ripieno lets a language model
-play every tool that a program declares: tools are declared in TOML, grouped into ensembles, and offered to any
-provider in that provider's own form.
-"""
+_PLAYS: Mapping[str, type[Tour] | type[Repair]] = {one.score: one for one in (Tour, Repair)}
 
 
 @click.command()
+@click.option(
+    "--score",
+    "name",
+    metavar="NAME",
+    default=Tour.score,
+    show_default=True,
+    help=f"What is played: {' or '.join(_PLAYS)}.",
+)
 @click.option("--protocol", metavar="P", help="Only over this wire format; over each by default.")
+@click.option(
+    "--sandbox",
+    "tier",
+    metavar="TIER",
+    type=click.IntRange(1, 2),
+    help="Run the programs of tools in this tier, 1 (the kernel's own) or 2 (bubblewrap); the highest by default.",
+)
 @common
 @pass_settings
-def demo(settings: Settings, protocol: str | None) -> None:
+def demo(settings: Settings, name: str, protocol: str | None, tier: int | None) -> None:
     """Watch a scripted model call real tools over real wires; no key needed.
 
     The model's words come from a score. Its requests travel over real HTTP in each provider's own format, the
-    tools are real (files, a program, an MCP server), and the answer quotes what they really said. Nothing outside
-    of a temporary folder is touched.
+    tools are real, and the answer quotes what they really said. Nothing outside of a temporary folder is touched.
+
+    The score demo reads a file, runs a program, asks an MCP server and writes a note. The score repair is an agent at
+    work: it clones a repository that the demo makes, finds a bug with search, mends it, runs the tests, commits and
+    submits. The repository itself is looked at afterwards; the exit code is 1 when it is not as it must be.
 
     \b
     Example:
       ripieno demo
+      ripieno demo --score repair
+      ripieno demo --score repair --sandbox 2
     """
     if settings.config is not None or settings.workspace is not None:
         raise UsageError(
             "The demo plays what it brings, in a folder of its own: it takes no --config and no --workspace."
         )
-    score = find_score("demo")
+    if name not in _PLAYS:
+        raise NameAbsence("score", name, _PLAYS, hint="Others are served to a client of yours by: ripieno rehearse")
+    play = _PLAYS[name]()
+    score = find_score(play.score)
     print("The model in this demo is scripted: it needs no key, and costs nothing. Everything else is real:")
-    print("the HTTP, the wire formats, the files, the program wc, the MCP server, and every result it quotes.")
-    with tempfile.TemporaryDirectory(prefix="ripieno-demo-") as name:
-        folder = pathlib.Path(name)
+    print(f"the HTTP, the wire formats, {play.real}, and every result it quotes.")
+    with tempfile.TemporaryDirectory(prefix="ripieno-demo-") as temporary:
+        folder = pathlib.Path(temporary)
+        with play.surround(folder):
+            findings = run_async(_Stage(play, score, folder, tier).play(protocol))
+    good = findings is not None and not findings.faults
+    if findings is not None:
+        _print_end(play, score, findings)
+    raise click.exceptions.Exit(exits.GOOD if good else exits.REFUSED)
+
+
+class _Stage:
+    """Where a play is played: a folder of its own, with nothing of what the user has configured."""
+
+    def __init__(self, play: Play, score: Score, folder: pathlib.Path, tier: int | None) -> None:
+        self._play = play
+        self._score = score
+        self._tier = tier
         # What the user has configured must not change what is played.
-        places = Places(configuration=folder / "configuration", state=folder / "state")
-        with _own_python(folder):
-            quoted = run_async(_play(score, folder, places, protocol))
-    _print_end(score, quoted)
-    raise click.exceptions.Exit(exits.GOOD if quoted is not None else exits.REFUSED)
+        self._places = Places(configuration=folder / "configuration", state=folder / "state")
+        self._workspace = folder / "workspace"
+        #: The sandboxes that results name, each once.
+        self._sandboxes: dict[str, None] = {}
 
+    async def play(self, only: str | None) -> Findings | None:
+        """Plays over each protocol, or one; what was found after the last one, or None where nothing was played."""
+        registry = gather(places=self._places).registry
+        # One that has no wire of its own is carried by another; which one is all the same.
+        known: list[Protocol] = [registry.resolve("protocols", name) for name in sorted(registry.protocols)]
+        protocols = known if only is None else [registry.resolve("protocols", only)]
+        self._workspace.mkdir()
+        await self._play.prepare(self._workspace)
+        carrier = next(protocol for protocol in known if protocol.routes)
+        served = dict.fromkeys(protocol if protocol.routes else carrier for protocol in protocols)
+        async with serve(create_application(self._score, served)) as url:
+            urls = {protocol.name: base_url(url, protocol if protocol.routes else carrier) for protocol in protocols}
+            configuration = self._configuration(urls, carrier.name)
+            began = time.perf_counter()
+            async with assemble(configuration, workspace=self._workspace, places=self._places) as assembly:
+                return await self._converse_over(urls, assembly, began) if self._holds(assembly) else None
 
-async def _play(score: Score, folder: pathlib.Path, places: Places, only: str | None) -> tuple[str, ...] | None:
-    """Plays the score over each protocol, or one; the first lines of the file that it read, or None when it did not."""
-    registry = gather(places=places).registry
-    wanted = sorted(registry.protocols) if only is None else [only]
-    protocols: list[Protocol] = [registry.resolve("protocols", name) for name in wanted]
-    workspace = folder / "workspace"
-    workspace.mkdir()
-    (workspace / _FILE).write_text(_readme(), encoding="utf-8")
-    # One that has no wire of its own is carried by another; which one is all the same.
-    known: list[Protocol] = [registry.resolve("protocols", name) for name in sorted(registry.protocols)]
-    carrier = next(protocol for protocol in known if protocol.routes)
-    served = dict.fromkeys(protocol if protocol.routes else carrier for protocol in protocols)
-    async with serve(create_application(score, served)) as url:
-        urls = {protocol.name: base_url(url, protocol if protocol.routes else carrier) for protocol in protocols}
-        configuration = _configuration(urls, carrier.name)
-        began = time.perf_counter()
-        async with assemble(configuration, workspace=workspace, places=places) as assembly:
-            count = sum(len(ensemble.invokers) for ensemble in assembly.ensembles)
-            names = ", ".join(ensemble.name for ensemble in assembly.ensembles)
-            print(f"{count} tools of {len(assembly.ensembles)} ensembles ({names}) are connected, in {_since(began)}.")
-            for absence in assembly.absences:
-                reason = absence.reason.rpartition("could not be started: ")[2].partition(" (")[0]
-                print(f"Left out, since it is optional: {absence.name}. {reason}.")
-            quoted: tuple[str, ...] | None = None
-            for protocol in protocols:
-                print(f"\n=== {protocol.name}, at {urls[protocol.name]}")
-                conversation = await _converse(score, assembly, f"rehearsed-{protocol.name}/{score.name}")
-                quoted = _quoted(workspace, conversation)
-                if quoted is None:
-                    print(f"The conversation over {protocol.name} did not end as the score says.", file=sys.stderr)
-                    break
+    def _configuration(self, urls: Mapping[str, str], carrier: str) -> dict[str, Any]:
+        """What is played, with a provider for each protocol at its URL."""
+        return {
+            "ensembles": {"paths": [str(DATA / "demo" / "ensembles")], "enabled": list(self._play.ensembles)},
+            "providers": {
+                f"rehearsed-{name}": {"protocol": name, "base_url": url, "carrier": carrier}
+                for name, url in urls.items()
+            },
+            "confirmation": {"approve": list(self._play.approve)},
+            "sandbox": {} if self._tier is None else {"level": "required", "tier": self._tier},
+        }
+
+    def _holds(self, assembly: Assembly) -> bool:
+        """Whether the sandbox holds that is needed. Says which it is, or why there is none."""
+        sandbox = assembly.surroundings.sandbox
+        if sandbox is None or not (self._play.confined or self._tier):
+            return True
+        if sandbox.missing is not None:
+            print(f"Nothing was played, since no sandbox holds here: {sandbox.reason}", file=sys.stderr)
+            return False
+        print(f"The programs of tools run under {sandbox.name}.")
+        if sandbox.reason is not None and self._tier is None:
+            print(f"No higher, since: {sandbox.reason}")
+        return True
+
+    async def _converse_over(self, urls: Mapping[str, str], assembly: Assembly, began: float) -> Findings:
+        count = sum(len(ensemble.invokers) for ensemble in assembly.ensembles)
+        names = ", ".join(ensemble.name for ensemble in assembly.ensembles)
+        print(f"{count} tools of {len(assembly.ensembles)} ensembles ({names}) are connected, in {_since(began)}.")
+        for absence in assembly.absences:
+            reason = absence.reason.rpartition("could not be started: ")[2].partition(" (")[0]
+            print(f"Left out, since it is optional: {absence.name}. {reason}.")
+        findings = Findings()
+        for number, (protocol, url) in enumerate(urls.items()):
+            if number:
                 # Each conversation begins in the same workspace.
-                shutil.rmtree(workspace / pathlib.Path(_NOTE).parent)
-            return quoted
+                self._play.clear(self._workspace)
+            print(f"\n=== {protocol}, at {url}")
+            conversation = await self._converse(assembly, f"rehearsed-{protocol}/{self._score.name}")
+            findings = await self._play.look(self._workspace, conversation)
+            if findings.faults:
+                print(f"The conversation over {protocol} did not end as the score says.", file=sys.stderr)
+                for fault in findings.faults:
+                    print(f"  {fault}", file=sys.stderr)
+                break
+        if self._play.confined or self._tier:
+            said = " and ".join(self._sandboxes) or "no sandbox, since none was run"
+            return Findings(
+                lines=[*findings.lines, f"Every program of a tool ran under {said}."], faults=findings.faults
+            )
+        return findings
 
-
-def _configuration(urls: Mapping[str, str], carrier: str) -> dict[str, Any]:
-    """What the demo plays, with a provider for each protocol at its URL."""
-    return {
-        "ensembles": {"paths": [str(DATA / "demo" / "ensembles")], "enabled": ["io", "clock", "count", "attic"]},
-        "providers": {
-            f"rehearsed-{name}": {"protocol": name, "base_url": url, "carrier": carrier} for name, url in urls.items()
-        },
-        # One tool is approved, by its name; everything else that writes would ask.
-        "confirmation": {"approve": ["io.write_file"]},
-    }
-
-
-async def _converse(score: Score, assembly: Assembly, model: str) -> Conversation:
-    print(f"user: {score.prompt}")
-    run = assembly.conduct(score.prompt, model=model)
-    progress = Progress(sys.stdout)
-    async for event in run:
-        progress.show(event)
-    conversation = await run
-    progress.summarize()
-    return conversation
+    async def _converse(self, assembly: Assembly, model: str) -> Conversation:
+        print(f"user: {self._score.prompt}")
+        run = assembly.conduct(self._score.prompt, model=model)
+        progress = Progress(sys.stdout)
+        async for event in run:
+            progress.show(event)
+            if isinstance(event, ResultReady) and event.result.report.sandbox:
+                self._sandboxes[event.result.report.sandbox] = None
+        conversation = await run
+        progress.summarize()
+        return conversation
 
 
 class Progress:
@@ -169,58 +218,14 @@ class Progress:
         )
 
 
-def _quoted(workspace: pathlib.Path, conversation: Conversation) -> tuple[str, ...] | None:
-    """The beginnings of the file and of the note, if the answer and the note quote them; otherwise None."""
-    first = (workspace / _FILE).read_text(encoding="utf-8").splitlines()[0]
-    try:
-        note = (workspace / _NOTE).read_text(encoding="utf-8")
-    except OSError:
-        return None
-    good = conversation.finish == "stop" and first in conversation.text and first in note
-    return (first, note.strip()) if good else None
-
-
-def _print_end(score: Score, quoted: tuple[str, ...] | None) -> None:
+def _print_end(play: Play, score: Score, findings: Findings) -> None:
     print(f"\nThe model was scripted (score {score.name!r}); the tools, the files and the wires were real.")
-    print("The same with a real model, in a folder of yours:")
-    for line in bundled_examples(f"What is in {_FILE}?"):
-        print(f"  {line}")
-    if quoted is not None:
-        first, note = quoted
-        print(f"\nThe note that it wrote to {_NOTE}:")
-        for line in note.splitlines():
+    if play.question is not None:
+        print("The same with a real model, in a folder of yours:")
+        for line in bundled_examples(play.question):
             print(f"  {line}")
-        print(f"The first line of {_FILE}, which it read: {first}")
-
-
-def _readme() -> str:
-    """The text of this package's own README, as far as it was installed with one."""
-    from importlib import metadata
-
-    with contextlib.suppress(metadata.PackageNotFoundError, RipienoError):
-        # The description stands after the headers, as the body of a message does.
-        text = metadata.metadata("ripieno").json.get("description")
-        if isinstance(text, str) and text.strip():
-            return text
-    return _README
-
-
-@contextlib.contextmanager
-def _own_python(folder: pathlib.Path) -> Generator[None]:
-    """Makes ``python``, which the demo's MCP server is started with, mean the interpreter that runs this."""
-    own = folder / "bin"
-    own.mkdir()
-    modules = os.environ.get("PYTHONPATH")
-    path = f"export PYTHONPATH={shlex.quote(modules)}\n" if modules else ""
-    script = own / "python"
-    script.write_text(f'#!/bin/sh\n{path}exec {shlex.quote(sys.executable)} "$@"\n', encoding="utf-8")
-    script.chmod(0o700)
-    before = os.environ.get("PATH", os.defpath)
-    os.environ["PATH"] = f"{own}{os.pathsep}{before}"
-    try:
-        yield
-    finally:
-        os.environ["PATH"] = before
+    for line in findings.lines:
+        print(line)
 
 
 def _since(began: float) -> str:

@@ -11,6 +11,7 @@ from ripieno.cli.facts import collect_facts
 from ripieno.cli.logins import print_sign_ins, sign_in_facts
 from ripieno.cli.pinning import pin_row
 from ripieno.cli.running import run_async
+from ripieno.cli.sandboxing import sandbox_rows
 from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
 from ripieno.cli.tables import print_json, print_table
 from ripieno.cli.trials import try_ensembles
@@ -54,6 +55,9 @@ def _print(facts: Mapping[str, Any]) -> None:
         _section(title.capitalize())
         print_table((), list(facts[title].items()))
     _print_layers(facts)
+    if facts["sandbox"] is not None:
+        _section("Sandbox")
+        print_table((), sandbox_rows(facts["sandbox"]))
     _section("Providers")
     print_table(
         ("NAME", "PROTOCOL", "KEY", "BASE URL"),
@@ -64,6 +68,10 @@ def _print(facts: Mapping[str, Any]) -> None:
     _print_failures(facts["ensembles"])
     absent = [f"{name}, for {one['name']}" for one in facts["ensembles"] for name in one["absent_variables"]]
     _list("Variables that are named, and not set", absent)
+    _list(
+        "Tools that are left out",
+        [f"{one['name']}.{tool}: {why}." for one in facts["ensembles"] for tool, why in one["left_out"].items()],
+    )
     _print_connections(facts["ensembles"])
     _print_pins(facts["ensembles"])
     print_sign_ins(facts["sign_ins"])

@@ -12,6 +12,7 @@ from ripieno.cli.assembling import absence, left_out_mappings, make_assembly, sa
 from ripieno.cli.group import version
 from ripieno.cli.models import at_home, show_address, variables_of
 from ripieno.cli.pinning import pin_facts
+from ripieno.cli.sandboxing import sandbox_facts
 from ripieno.cli.trials import Trial
 from ripieno.cli.variables import absent_variables
 from ripieno.discovery import PluginStatus
@@ -36,6 +37,7 @@ def collect_facts(gathered: Gathered, project: Project | None, trials: Mapping[s
         "configuration": {"files": list(gathered.files), "model": gathered.configuration.model},
         "layers": _layers(gathered),
         "project": _project(project, places),
+        "sandbox": sandbox_facts(surroundings.sandbox),
         "plugins": [_plugin(one) for one in gathered.registry.plugins],
         "providers": [_provider(name, gathered, surroundings) for name in gathered.providers],
         "ensembles": [_ensemble(name, gathered, trials, surroundings) for name in _names(gathered)],
@@ -69,7 +71,7 @@ def _versions() -> dict[str, str]:
 
 def _layers(gathered: Gathered) -> list[dict[str, Any]]:
     files: dict[str, list[str]] = {}
-    for named in (gathered.known, gathered.providers, gathered.profiles):
+    for named in (gathered.known.outlines, gathered.providers, gathered.profiles):
         for descriptor in named.values():
             if descriptor.file is not None:
                 files.setdefault(descriptor.layer, []).append(descriptor.file)
@@ -149,6 +151,7 @@ def _ensemble(name: str, gathered: Gathered, trials: Mapping[str, Trial], surrou
         "failed": selected and not plays,
         "required": descriptor.required,
         "tools": None if trial is None else len(trial.names),
+        "left_out": {} if trial is None else dict(trial.left_out),
         "alerts": [] if trial is None else list(trial.alerts),
         "seconds": None if trial is None or trial.seconds is None else round(trial.seconds, 3),
         "connection": None if trial is None or not trial.facts else dict(trial.facts),

@@ -17,6 +17,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "explain": ("explain:explain", "Show what a model is sent of one tool, and what of its schema is lost."),
     "invoke": ("invoke:invoke", "Call one tool yourself."),
     "check": ("check:check", "Check descriptors and configuration, and say everything that is wrong."),
+    "undo": (
+        "undo:undo",
+        "Take back the last N changes that tools made in the workspace.",
+    ),
     "new": ("new:new", "Make something new that works already: an ensemble."),
     "import": ("importing:import_", "Make ensembles of what other programs were configured with."),
     "trust": ("trust:trust", "Agree to the files that a folder brings along, as they are now."),

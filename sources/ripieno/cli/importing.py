@@ -174,7 +174,7 @@ def _is_same(entry: Entry, other: Entry) -> bool:
 def _name(proposed: str, taken: Mapping[str, Entry], gathered: Gathered) -> tuple[str, tuple[str, ...]]:
     """The ensemble's name, and what is to be said of it where it is another one than proposed."""
     name, why = proposed, ""
-    holder = gathered.known.get(name)
+    holder = gathered.known.outlines.get(name)
     if holder is not None and (holder.layer == "package" or holder.layer.startswith("plugin ")):
         name = f"my-{name}"
         why = "a bundled ensemble" if holder.layer == "package" else f"an ensemble of the {holder.layer}"
@@ -187,7 +187,7 @@ def _name(proposed: str, taken: Mapping[str, Entry], gathered: Gathered) -> tupl
 
 def _refuse_held(path: pathlib.Path, name: str, gathered: Gathered, *, named: bool) -> None:
     """Errors: ``InputError`` for an ensemble that another file has already."""
-    holder = gathered.known.get(name)
+    holder = gathered.known.outlines.get(name)
     if holder is not None and not named and holder.file != str(path):
         where = holder.file or "the configuration"
         raise InputError(f"there is an ensemble {name!r} already, in {where}. Rename one of them.")

@@ -9,6 +9,7 @@ from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor, Path, dot
 from ripieno.descriptors.tables import is_table
 from ripieno.exceptions import ConfigurationInvalidity, Problem
 from ripieno.loading import locate, read_toml
+from ripieno.toolset import DATA
 
 #: A verb and what it is done to, in lower case: ``read_file``.
 _VERB_NOUN = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+\Z")
@@ -21,13 +22,18 @@ def lint(descriptors: Iterable[EnsembleDescriptor]) -> tuple[Problem, ...]:
 
 def _lint_ensemble(descriptor: EnsembleDescriptor) -> Iterator[Problem]:
     file = _mapping(descriptor.file)
+    # What comes with the package has the names that agents know already.
+    ours = descriptor.file is not None and FilePath(descriptor.file).resolve().is_relative_to(DATA.resolve())
     if not descriptor.description:
         hint = "Say in a line what it is for: description = ..."
         yield _warning(descriptor.file, ("ensemble",), f"the ensemble {descriptor.name!r} has no description", hint)
     for index, invoker in enumerate(descriptor.invokers):
         inline = invoker.file == descriptor.file
         header: Path = ("invokers", index) if inline else ("invoker",)
-        yield from _lint_invoker(invoker, header, ("invokers", index) if inline else ())
+        if not ours and not _VERB_NOUN.match(invoker.name):
+            hint = "Models choose better between names such as read_file: a verb, and what it is done to."
+            yield _warning(invoker.file, (*header, "name"), f"the name {invoker.name!r} is not verb_noun", hint)
+        yield from _lint_parameters(invoker, ("invokers", index) if inline else ())
         if not _declares_effect(file, invoker, index, inline=inline):
             message = f"{invoker.name!r} declares no effect, so it counts as a write and asks before each call"
             hint = 'Add effect = "none", "read", "write" or "destructive" to it, or to [defaults].'
@@ -35,10 +41,7 @@ def _lint_ensemble(descriptor: EnsembleDescriptor) -> Iterator[Problem]:
 
 
 # That an invoker has no description is an error already.
-def _lint_invoker(invoker: InvokerDescriptor, header: Path, body: Path) -> Iterator[Problem]:
-    if not _VERB_NOUN.match(invoker.name):
-        hint = "Models choose better between names such as read_file: a verb, and what it is done to."
-        yield _warning(invoker.file, (*header, "name"), f"the name {invoker.name!r} is not verb_noun", hint)
+def _lint_parameters(invoker: InvokerDescriptor, body: Path) -> Iterator[Problem]:
     properties: Any = invoker.arguments.get("properties", {})
     for name, schema in properties.items():
         if name not in invoker.policy.presets and not _described(schema):

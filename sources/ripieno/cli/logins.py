@@ -17,7 +17,7 @@ from ripieno.origins.mcp.tokens import SignIn
 
 def sign_in_facts(gathered: Gathered, trials: Mapping[str, Trial]) -> list[dict[str, Any]]:
     """Each known ensemble at which a person can sign in, and whether somebody is; as JSON, and without any token."""
-    signing = [one for one in gathered.known.values() if signs_in(one) is not None]
+    signing = [one for one in gathered.known.outlines.values() if signs_in(one) is not None]
     if not signing:
         return []
     surroundings = make_assembly(gathered, alert=say_alert).surroundings

@@ -129,7 +129,7 @@ def _proposal(name: str) -> str:
 
 def _refuse_taken(gathered: Gathered, name: str) -> None:
     """Errors: ``InputError`` for a name of somebody else's ensemble, which a file of that name would replace."""
-    holder = gathered.known.get(name)
+    holder = gathered.known.outlines.get(name)
     if holder is not None and (holder.layer == "package" or holder.layer.startswith("plugin ")):
         owner = "a bundled ensemble" if holder.layer == "package" else f"an ensemble of the {holder.layer}"
         raise InputError(

@@ -11,21 +11,26 @@ from ripieno.exceptions import Problem
 from ripieno.loading import locate
 from ripieno.origins.settings import locate_program
 from ripieno.processes import clean_environment
+from ripieno.requirements import programs_of
 from ripieno.templates import ArgvTemplate
 
 
 def find_missing_programs(descriptors: Iterable[EnsembleDescriptor]) -> tuple[Problem, ...]:
-    """The warnings about programs that would not be found now, with their lines."""
+    """The warnings about programs that would not be found now, with their lines.
+
+    What says that it requires its program is left out without it, with the reason, and needs no warning.
+    """
     return locate(problem for descriptor in descriptors if descriptor.enabled for problem in _missing(descriptor))
 
 
 def _missing(descriptor: EnsembleDescriptor) -> Iterator[Problem]:
     connection = descriptor.connection
+    required = set(programs_of(descriptor.requires))
     if connection is not None and connection.origin == "mcp":
         command: Any = connection.settings.get("command")
         program = command[0] if is_list(command) and command else None
         # That server is started with our own interpreter where there is none of that name.
-        if isinstance(program, str) and program != "python":
+        if isinstance(program, str) and program != "python" and program not in required:
             at: Path = ("connection", "command", 0)
             yield from _look(descriptor, descriptor.file, at, program, connection.settings)
     for index, invoker in enumerate(descriptor.invokers):
@@ -34,7 +39,7 @@ def _missing(descriptor: EnsembleDescriptor) -> Iterator[Problem]:
             inline = invoker.file == descriptor.file
             at = (*(("invokers", index) if inline else ()), "invocable", "argv", 0)
             # An argv that cannot be read is the origin's to complain about.
-            if template is not None:
+            if template is not None and template.program not in {*required, *programs_of(invoker.policy.requires)}:
                 yield from _look(descriptor, invoker.file, at, template.program, invoker.invocable.settings)
 
 

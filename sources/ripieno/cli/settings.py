@@ -1,4 +1,4 @@
-"""What applies to every command: --config, --workspace, --debug; and --format, wherever a table is shown."""
+"""What applies to every command: --config, --profile, --workspace, --debug; and --format, wherever a table is shown."""
 
 import dataclasses
 import pathlib
@@ -16,6 +16,7 @@ class Settings:
     """The common options, wherever on the line they stood. ``workspace`` is absolute."""
 
     config: pathlib.Path | None = None
+    profile: str | None = None
     workspace: pathlib.Path | None = None
     debug: bool = False
 
@@ -42,6 +43,14 @@ def common(command: Command) -> Command:
             callback=_keep,
             expose_value=False,
             help="A configuration file over the user's own. Naming it is consent to all it says.",
+        ),
+        click.option(
+            "--profile",
+            metavar="NAME",
+            callback=_keep,
+            expose_value=False,
+            help="Play the ensembles of this profile, whatever the configuration selects: minimal, standard, full, "
+            "swe-agent, openhands, or one of your own.",
         ),
         click.option(
             "--workspace",

@@ -1,7 +1,7 @@
 """``ripieno tools`` and ``ripieno ensembles``: what there is, and what a model is offered."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -16,7 +16,7 @@ from ripieno.cli.assembling import (
     require_ensembles,
     resolve_wire,
 )
-from ripieno.cli.running import run_async
+from ripieno.cli.running import run_async, say
 from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
 from ripieno.cli.tables import described, print_json, print_table
 from ripieno.confirmation import judge
@@ -32,12 +32,15 @@ from ripieno.processors import Protocol
 
 @click.command()
 @click.option("--ensemble", "-e", "names", metavar="E", multiple=True, help="Only the tools of this ensemble.")
+@click.option("--all", "everything", is_flag=True, help="Those that are left out, too, and why.")
 @click.option("--protocol", metavar="P", help="Only what this wire format sends; with --format json, exactly that.")
 @click.option("--strict", is_flag=True, help="As it is sent when the provider holds arguments to their schemas.")
 @formats
 @common
 @pass_settings
-def tools(settings: Settings, names: tuple[str, ...], protocol: str | None, strict: bool, output: Format) -> None:
+def tools(
+    settings: Settings, *, names: tuple[str, ...], everything: bool, protocol: str | None, strict: bool, output: Format
+) -> None:
     """List the tools that a model is offered.
 
     NAME is what a model sees, TOOL what you and your configuration call it. ASKS says whether a call runs,
@@ -47,6 +50,7 @@ def tools(settings: Settings, names: tuple[str, ...], protocol: str | None, stri
     Example:
       ripieno tools
       ripieno tools --ensemble io --format json
+      ripieno tools --all
       ripieno tools --protocol P --strict
     """
     gathered = gather_layers(settings)
@@ -54,11 +58,11 @@ def tools(settings: Settings, names: tuple[str, ...], protocol: str | None, stri
     if names and not gathered.failures:
         require_ensembles(gathered, names)
         gathered = only(gathered, names)
-    run_async(_list_tools(gathered, names, wire, strict, output))
+    run_async(_list_tools(gathered, names, wire, output, strict=strict, everything=everything))
 
 
 async def _list_tools(
-    gathered: Gathered, names: Sequence[str], wire: Protocol | None, strict: bool, output: Format
+    gathered: Gathered, names: Sequence[str], wire: Protocol | None, output: Format, *, strict: bool, everything: bool
 ) -> None:
     async with make_assembly(gathered) as assembly:
         for name in names:
@@ -71,6 +75,7 @@ async def _list_tools(
             print_json(_everything(assembly, offer))
         else:
             _print_offer(offer, gathered.configuration.confirmation)
+            _print_left_out(_left_out(assembly), everything=everything)
 
 
 def _print_sent(wire: Protocol, offer: Offer, output: Format, *, strict: bool) -> None:
@@ -102,12 +107,28 @@ def _print_offer(offer: Offer, rules: Rules) -> None:
     print_table(("NAME", "TOOL", "EFFECT", "ASKS", "DESCRIPTION"), rows)
 
 
+def _left_out(assembly: Assembly) -> dict[str, str]:
+    """The tools and ensembles that were selected and do not play, by name, each with its reason."""
+    tools = {f"{one.name}.{tool}": f"{why}." for one in assembly.ensembles for tool, why in one.left_out.items()}
+    return {**tools, **{one.name: one.reason for one in assembly.absences if one.file is None}}
+
+
+def _print_left_out(left_out: Mapping[str, str], *, everything: bool) -> None:
+    """Each with its reason; or, for those who read a table only, how many there are."""
+    if everything and left_out:
+        click.echo()
+        print_table(("LEFT OUT", "WHY"), list(left_out.items()))
+    elif left_out:
+        say(f"Left out: {len(left_out)} more, which cannot be called here. See them and why: ripieno tools --all")
+
+
 def _everything(assembly: Assembly, offer: Offer) -> dict[str, Any]:
     rules = assembly.configuration.confirmation
     return {
         "tools": [_tool(invoker, rules) for invoker in offer.invokers],
         "left_out": left_out_mappings(assembly.gathered),
         "absences": [dataclasses.asdict(one) for one in assembly.absences if one.file is None],
+        "tools_left_out": _left_out(assembly),
     }
 
 

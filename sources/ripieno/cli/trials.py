@@ -17,10 +17,11 @@ from ripieno.gathering import Gathered
 class Trial:
     """What became of one ensemble. ``reason`` says why it does not play; ``fatal``: nothing starts because of it.
 
-    ``names`` are the identities of its tools by the names that a model would see.
+    ``names`` are the identities of its tools by the names that a model would see, ``left_out`` the reasons by tool.
     """
 
     names: Mapping[str, str] = EMPTY
+    left_out: Mapping[str, str] = EMPTY
     reason: str | None = None
     fatal: bool = False
     alerts: tuple[str, ...] = ()
@@ -46,12 +47,18 @@ async def try_ensembles(gathered: Gathered) -> dict[str, Trial]:
 
 
 async def _try(gathered: Gathered, descriptor: EnsembleDescriptor) -> Trial:
-    alone = dataclasses.replace(gathered, ensembles=(dataclasses.replace(descriptor, required=True),), failures=())
+    alone = dataclasses.replace(
+        gathered, ensembles=(dataclasses.replace(descriptor, required=True),), profile=None, failures=()
+    )
     alerts: list[Alert] = []
     began = time.perf_counter()
     try:
         async with make_assembly(alone, alert=alerts.append) as assembly:
+            off = [one.reason for one in assembly.absences if one.name == descriptor.name and one.file is None]
+            if off:
+                return Trial(reason=off[0])
             seconds = time.perf_counter() - began
+            left_out = {name: why for ensemble in assembly.ensembles for name, why in ensemble.left_out.items()}
             facts = [one.connection.facts() for one in assembly.ensembles if hasattr(one.connection, "facts")]
             names = {one.exposed: one.identity for ensemble in assembly.ensembles for one in ensemble.invokers.values()}
     except AssemblyFailure as failure:
@@ -60,4 +67,4 @@ async def _try(gathered: Gathered, descriptor: EnsembleDescriptor) -> Trial:
     except RipienoError as error:
         return Trial(reason=str(error), fatal=descriptor.required)
     told = tuple(f"{alert.tool}: {alert.message}" if alert.tool else alert.message for alert in alerts)
-    return Trial(names=names, alerts=told, seconds=seconds, facts=facts[0] if facts else EMPTY)
+    return Trial(names=names, left_out=left_out, alerts=told, seconds=seconds, facts=facts[0] if facts else EMPTY)

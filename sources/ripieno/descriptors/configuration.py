@@ -23,13 +23,14 @@ from ripieno.descriptors.controlkeys import (
 )
 from ripieno.descriptors.ensembles import ENSEMBLE, ENSEMBLE_NAME, FLAT, EnsembleDescriptor, read_into
 from ripieno.descriptors.keys import Key, Table
-from ripieno.descriptors.kinds import Named, Several, Text, refuse
+from ripieno.descriptors.kinds import Free, Named, Several, Text, refuse
 from ripieno.descriptors.modelrows import lay_tables
 from ripieno.descriptors.patience import BREAKER, Caution
 from ripieno.descriptors.positions import Path
 from ripieno.descriptors.problems import Problems, Source
 from ripieno.descriptors.providers import OVERRIDE, PROVIDER_NAME
 from ripieno.descriptors.references import Reader
+from ripieno.descriptors.sandboxes import SANDBOX, SandboxDescriptor, make_sandbox
 from ripieno.descriptors.tables import EMPTY, is_list, is_table, merge
 from ripieno.exceptions import Problem
 
@@ -55,12 +56,14 @@ class ConfigurationDescriptor:
     """The configuration. A list that is None was not given, and has its default; an empty one means none.
 
     ``paths`` and ``workspace`` are absolute where they came from a file. ``inline`` are ensembles that stand in
-    it. ``providers`` has the read keys that are laid over providers of these names.
+    it. ``providers`` has the read keys that are laid over providers of these names, ``settings`` the
+    free keys that are laid over the ``[configuration]`` of ensembles of these names.
     """
 
     paths: tuple[str, ...] = ()
     enabled: tuple[str, ...] | None = None
     profile: str | None = None
+    include: tuple[str, ...] = ()
     inline: tuple[EnsembleDescriptor, ...] = ()
     plugins: tuple[str, ...] = ()
     providers: frozendict[str, frozendict[str, Any]] = EMPTY
@@ -73,7 +76,8 @@ class ConfigurationDescriptor:
     confirmation: Rules = Rules()  # noqa: RUF009
     environment: tuple[str, ...] | None = None
     workspace: str | None = None
-    sandbox: str | None = None
+    settings: frozendict[str, frozendict[str, Any]] = EMPTY
+    sandbox: SandboxDescriptor = SandboxDescriptor()  # noqa: RUF009
 
 
 _MODEL = Text(pattern=r"[a-z][a-z0-9_.-]*/\S+", shape='a provider and a model such as "house/small-1"')
@@ -120,6 +124,13 @@ ENSEMBLES = Table(
             kind=ENSEMBLE_NAME,
             documentation="A named selection of ensembles.",
             example="minimal",
+        ),
+        Key(
+            name="include",
+            kind=Several(item=ENSEMBLE_NAME, items="names of ensembles", once=True),
+            documentation="More ensembles that play, beside those of enabled or of the profile.",
+            default=(),
+            example=["python"],
         ),
     ),
 )
@@ -205,18 +216,6 @@ WORKSPACE = Table(
     documentation="Where tools work.",
     keys=(Key(name="root", kind=Text(), documentation="The folder, from this file's folder.", example="."),),
 )
-SANDBOX = Table(
-    title="[sandbox]",
-    documentation="How processes are confined.",
-    keys=(
-        Key(
-            name="level",
-            kind=Text(pattern=r"[a-z][a-z0-9_-]*", shape="the name of a level"),
-            documentation="How strictly, by the name of a level.",
-            example="required",
-        ),
-    ),
-)
 CONFIGURATION = Table(
     title="the configuration",
     documentation="What one application, user or project wants of ripieno.",
@@ -241,6 +240,12 @@ CONFIGURATION = Table(
             name="agents",
             kind=Named(name=ENSEMBLE_NAME, kind=AGENT),
             documentation="Agents, by name.",
+        ),
+        Key(
+            name="configuration",
+            kind=Named(name=ENSEMBLE_NAME, kind=Free()),
+            documentation="Keys that are laid over the [configuration] of ensembles, by their names.",
+            example={"network": {"hosts": ["api.example.org"]}},
         ),
         *(
             Key(name=name, kind=table, documentation=table.documentation)
@@ -276,6 +281,10 @@ def read_parts(
         parts["ensembles"] = ensembles | {"paths": tuple(_beside(folder, path) for path in ensembles["paths"])}
     if "root" in parts.get("workspace", {}):
         parts["workspace"] = {"root": _beside(folder, parts["workspace"]["root"])}
+    for key in ("readable", "writable"):
+        if key in parts.get("sandbox", {}):
+            beside = tuple(_beside(folder, path) for path in parts["sandbox"][key])
+            parts["sandbox"] = {**parts["sandbox"], key: beside}
     return frozendict({name: _frozen(table) for name, table in parts.items()}), problems.finished()
 
 
@@ -296,7 +305,7 @@ def combine(parts: Sequence[Mapping[str, Any]]) -> ConfigurationDescriptor:
         for name, agent in whole.get("agents", {}).items()
     }
     return ConfigurationDescriptor(
-        **{key: ensembles[key] for key in ("paths", "enabled", "profile", "inline") if key in ensembles},
+        **{key: ensembles[key] for key in ("paths", "enabled", "profile", "include", "inline") if key in ensembles},
         plugins=whole.get("plugins", {}).get("allow", ()),
         providers=whole.get("providers", frozendict()),
         model=model.get("default"),
@@ -308,7 +317,8 @@ def combine(parts: Sequence[Mapping[str, Any]]) -> ConfigurationDescriptor:
         confirmation=make_rules(whole.get("confirmation", {})),
         environment=whole.get("environment", {}).get("allow"),
         workspace=whole.get("workspace", {}).get("root"),
-        sandbox=whole.get("sandbox", {}).get("level"),
+        settings=whole.get("configuration", frozendict()),
+        sandbox=make_sandbox(whole.get("sandbox", {})),
     )
 
 

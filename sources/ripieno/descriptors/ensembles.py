@@ -15,12 +15,12 @@ from ripieno.descriptors.invokers import (
     read_item,
 )
 from ripieno.descriptors.keys import Key, Table, description_key
-from ripieno.descriptors.kinds import Elements, Flag, Free, Named, Text, plain
-from ripieno.descriptors.policy import CALL_KEYS, ENABLED, POLICY_KEYS, make_policy
+from ripieno.descriptors.kinds import Elements, Flag, Free, Named, Several, Text, plain
+from ripieno.descriptors.policy import CALL_KEYS, ENABLED, POLICY_KEYS, REQUIREMENT, make_policy
 from ripieno.descriptors.positions import Path
 from ripieno.descriptors.problems import Problems, Source
 from ripieno.descriptors.references import Reader
-from ripieno.descriptors.tables import EMPTY, is_table
+from ripieno.descriptors.tables import EMPTY, is_table, merge
 from ripieno.exceptions import Problem
 from ripieno.jsonvalues import thaw
 
@@ -55,6 +55,7 @@ class EnsembleDescriptor:
     scope: Scope = "application"
     pin: Literal["required", "warn", "off"] = "warn"
     category: str | None = None
+    requires: tuple[str, ...] = ()
     connection: ConnectionDescriptor | None = None
     defaults: frozendict[str, Any] = EMPTY
     overrides: frozendict[str, frozendict[str, Any]] = EMPTY
@@ -102,10 +103,23 @@ class EnsembleDescriptor:
             file=self.file,
         )
 
+    def configured(self, settings: Mapping[str, Any]) -> "EnsembleDescriptor":
+        """The same with settings laid over its configuration, and over that of each invoker."""
+        return dataclasses.replace(
+            self,
+            configuration=frozendict(merge(self.configuration, settings)),
+            invokers=tuple(
+                dataclasses.replace(one, configuration=frozendict(merge(one.configuration, settings)))
+                for one in self.invokers
+            ),
+        )
+
     def mapping(self) -> dict[str, Any]:
         """The form that a file has, every invoker inline; reading it gives an equal descriptor."""
         header = {
-            name: getattr(self, name) for name in _HEADER_DEFAULTS if getattr(self, name) != _HEADER_DEFAULTS[name]
+            name: thaw(getattr(self, name))
+            for name in _HEADER_DEFAULTS
+            if getattr(self, name) != _HEADER_DEFAULTS[name]
         }
         connection = self.connection
         tables: dict[str, Any] = {
@@ -125,7 +139,7 @@ class EnsembleDescriptor:
 _HEADER_DEFAULTS: dict[str, Any] = {
     field.name: field.default
     for field in dataclasses.fields(EnsembleDescriptor)
-    if field.name in {"description", "enabled", "required", "module", "prefix", "scope", "pin", "category"}
+    if field.name in {"description", "enabled", "required", "module", "prefix", "scope", "pin", "category", "requires"}
 }
 
 HEADER_KEYS = (
@@ -169,9 +183,22 @@ HEADER_KEYS = (
         default="warn",
         example="required",
     ),
-    Key(name="category", kind=Text(), documentation="A word to group it by in lists.", example="files"),
+    Key(
+        name="category",
+        kind=Text(),
+        documentation="A word to group it by, which profiles select it by.",
+        example="files",
+    ),
+    Key(
+        name="requires",
+        kind=Several(item=REQUIREMENT, items="names"),
+        documentation="What must be there for it to play: programs, other ensembles, a sandbox, the network. Where it "
+        "is not, it is left out with the reason.",
+        default=(),
+        example=["command:docker"],
+    ),
 )
-_ELSEWHERE = dict.fromkeys((key.name for key in POLICY_KEYS), "[defaults]") | dict.fromkeys(
+_ELSEWHERE = dict.fromkeys((key.name for key in POLICY_KEYS if key.name != "requires"), "[defaults]") | dict.fromkeys(
     ("origin", "transport", "command", "url"), "[connection]"
 )
 HEADER = Table(title="[ensemble]", documentation="What it is.", keys=HEADER_KEYS, elsewhere=frozendict(_ELSEWHERE))
@@ -243,18 +270,27 @@ def read_ensemble(
     read: Reader | None = None,
     folder: str | None = None,
     layer: str = "",
+    outline: bool = False,
 ) -> tuple[EnsembleDescriptor | None, tuple[Problem, ...]]:
     """The descriptor of an ensemble's file, or None, and everything that is wrong with it. Raises nothing.
 
-    ``read`` gives the mappings of files that it refers to, by their relative paths.
+    ``read`` gives the mappings of files that it refers to, by their relative paths. An ``outline`` has no invokers,
+    and nothing that is referred to is read for it.
     """
     problems = Problems(source)
-    descriptor = read_into(mapping, (), problems, read=read, folder=folder, layer=layer)
+    descriptor = read_into(mapping, (), problems, read=read, folder=folder, layer=layer, outline=outline)
     return descriptor, problems.finished()
 
 
 def read_into(
-    mapping: Any, path: Path, problems: Problems, *, read: Reader | None, folder: str | None, layer: str
+    mapping: Any,
+    path: Path,
+    problems: Problems,
+    *,
+    read: Reader | None,
+    folder: str | None,
+    layer: str,
+    outline: bool = False,
 ) -> EnsembleDescriptor | None:
     """The same for an ensemble that stands at ``path`` of something larger; it may be flat there."""
     before = len(problems)
@@ -273,7 +309,7 @@ def read_into(
     )
     items = [
         read_item(item, (*path, "invokers", index), problems, surround)
-        for index, item in enumerate(parts.get("invokers", ()))
+        for index, item in enumerate(() if outline else parts.get("invokers", ()))
     ]
     _check_names(items, parts, path, problems)
     if clean and "connection" not in parts and "invokers" not in parts:

@@ -231,7 +231,7 @@ def _invocable(
 
 
 def _check_calling(calling: Mapping[str, Any], arguments: Mapping[str, Any], path: Path, problems: Problems) -> None:
-    """Presets and the timeout's argument must be arguments."""
+    """Presets, and the arguments that have a meaning for us, must be arguments."""
     properties = arguments.get("properties", {})
     if arguments.keys() & {"$ref", "allOf", "anyOf", "oneOf"} or not is_table(properties):
         return
@@ -239,11 +239,15 @@ def _check_calling(calling: Mapping[str, Any], arguments: Mapping[str, Any], pat
         for name in calling.get("presets", {}):
             if name not in properties:
                 problems.add((*path, "presets", name), f"{name!r} is none of the arguments", spelling(name, properties))
-    name = calling.get("timeout_argument")
-    if name is None:
-        return
-    at = (*path, "timeout_argument")
-    if name not in properties:
-        problems.add(at, f"{name!r} is none of the arguments", spelling(name, properties))
-    elif not is_table(properties[name]) or properties[name].get("type") not in ("integer", "number"):
-        problems.add(at, f"the argument {name!r} must be a number of seconds", 'Give it type = "number".')
+    for key, types, shape in (
+        ("timeout_argument", ("number", "integer"), "a number of seconds"),
+        ("again_argument", ("string",), "a string"),
+    ):
+        name = calling.get(key)
+        if name is None:
+            continue
+        at = (*path, key)
+        if name not in properties:
+            problems.add(at, f"{name!r} is none of the arguments", spelling(name, properties))
+        elif not is_table(properties[name]) or properties[name].get("type") not in types:
+            problems.add(at, f"the argument {name!r} must be {shape}", f'Give it type = "{types[0]}".')

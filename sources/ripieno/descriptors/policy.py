@@ -11,6 +11,11 @@ from ripieno.policies import EFFECTS, OnError, Policy
 
 _RESOURCES = Several(item=Text(), items='resources such as "file:{path}"')
 _STRICT = Policy()
+#: A word without a kind is a program.
+REQUIREMENT = Text(
+    pattern=r"(?:command|ensemble):[^\s:]+|[^\s:]+",
+    shape='"command:NAME", "ensemble:NAME", "sandbox" or "network"',
+)
 
 
 def _key(name: str, kind: Kind, documentation: str, example: Any) -> Key:
@@ -38,7 +43,7 @@ POLICY_KEYS: tuple[Key, ...] = (
     _key("reads", _RESOURCES, "Resources that a call reads.", ["file:{path}"]),
     _key("writes", _RESOURCES, "Resources that a call changes.", ["file:{path}"]),
     _key("supersedes", _RESOURCES, "Earlier results that a call makes stale.", ["read:{path}"]),
-    _key("requires", Several(item=Text(), items="names"), "What must be there for it to work.", ["command:git"]),
+    _key("requires", Several(item=REQUIREMENT, items="names"), "What must be there for it to work.", ["command:git"]),
     _key("max_parallel", Number(whole=True, minimum=1), "Calls that may run at the same time.", 1),
     _key("repeats", Number(whole=True, minimum=1), "Same calls with the same result in one run.", 50),
     _key("cache", Number(minimum=0, unit="seconds"), "Seconds for which a result is reused; 0 is never.", 300),
@@ -58,6 +63,12 @@ CALL_KEYS: tuple[Key, ...] = (
         kind=Text(),
         documentation="The argument that sets the deadline, within its schema's bounds.",
         example="timeout",
+    ),
+    Key(
+        name="again_argument",
+        kind=Text(),
+        documentation="The argument that names an earlier call of the conversation, which is run in place of this one.",
+        example="invocation",
     ),
 )
 

@@ -6,26 +6,31 @@ from typing import Any
 
 from ripieno.descriptors.ensembles import ENSEMBLE_NAME
 from ripieno.descriptors.keys import Key, Table, description_key
-from ripieno.descriptors.kinds import Several
+from ripieno.descriptors.kinds import Several, Text
 from ripieno.descriptors.problems import Problems, Source
 from ripieno.exceptions import Problem
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileDescriptor:
-    """One profile: the ensembles that it selects, in their order."""
+    """One profile: what it selects. First all ensembles of its categories, then those that it names, in their order.
+
+    ``configurable`` are more that it is made for, and that play only where the configuration includes them.
+    """
 
     name: str
     description: str = ""
+    categories: tuple[str, ...] = ()
     ensembles: tuple[str, ...] = ()
+    configurable: tuple[str, ...] = ()
     file: str | None = dataclasses.field(default=None, compare=False)
     layer: str = dataclasses.field(default="", compare=False)
 
     def mapping(self) -> dict[str, Any]:
         """The form that a file has; reading it gives an equal descriptor."""
-        return {
-            "profile": {"name": self.name, "description": self.description, "ensembles": list(self.ensembles)},
-        }
+        selections = {"categories": self.categories, "ensembles": self.ensembles, "configurable": self.configurable}
+        lists = {key: list(names) for key, names in selections.items() if names or key == "ensembles"}
+        return {"profile": {"name": self.name, "description": self.description, **lists}}
 
 
 HEADER = Table(
@@ -35,11 +40,25 @@ HEADER = Table(
         Key(name="name", kind=ENSEMBLE_NAME, documentation="Its name.", required=True, example="minimal"),
         description_key("What it is for, for people.", "Files, and nothing else"),
         Key(
+            name="categories",
+            kind=Several(item=Text(), items="words", once=True),
+            documentation="All ensembles whose category is one of these words play.",
+            default=(),
+            example=["file_read", "git"],
+        ),
+        Key(
             name="ensembles",
             kind=Several(item=ENSEMBLE_NAME, items="names of ensembles", once=True),
-            documentation="The ensembles, in the order in which models see them.",
-            required=True,
+            documentation="The ensembles, in the order in which models see them, after those of its categories.",
+            default=(),
             example=["io"],
+        ),
+        Key(
+            name="configurable",
+            kind=Several(item=ENSEMBLE_NAME, items="names of ensembles", once=True),
+            documentation="Ensembles that fit it, and play where include under [ensembles] names them.",
+            default=(),
+            example=["network"],
         ),
     ),
 )

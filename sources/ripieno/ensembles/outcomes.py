@@ -9,7 +9,8 @@ from ripieno.faults import Change
 class Outcome:
     """What an invocable may return when its content alone does not say enough.
 
-    ``content`` is a string, JSON, a content, or a sequence of contents. Sizes are in bytes.
+    ``content`` is a string, JSON, a content, or a sequence of contents. Sizes are in bytes. ``sandbox`` is the name of
+    the one that a program ran in.
     """
 
     content: object = ""
@@ -18,3 +19,4 @@ class Outcome:
     stdout_truncated: bool = False
     stderr_truncated: bool = False
     total_bytes: int | None = None
+    sandbox: str | None = None

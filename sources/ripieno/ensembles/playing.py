@@ -7,6 +7,7 @@ origin's matter. This module starts no process, opens no file and knows no wire.
 import asyncio
 import dataclasses
 import inspect
+import types
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, TypeAlias
@@ -39,7 +40,8 @@ class Context:
 
     ``namespace`` belongs to one conversation and one ensemble: whatever a tool keeps between calls. ``deadline``
     is in the event loop's time. ``progress(done, total, message)`` may be called from any thread. ``inquire(text,
-    schema)`` asks the person behind the call for an object of values; None when there is no answer that fits.
+    schema)`` asks the person behind the call for an object of values; None when there is no answer that fits. Whoever
+    runs a program for the call sets ``sandbox`` to the name of what it runs in: the report has it, however it ends.
     """
 
     invoker: "Invoker"
@@ -54,6 +56,7 @@ class Context:
     deadline: float | None
     progress: Callable[..., None]
     inquire: Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]] = _nobody
+    sandbox: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,6 +248,11 @@ class Ensemble:
         return cls.of(
             name, (dataclasses.replace(one, hosted="caller", exposed=one.exposed or one.name) for one in definitions)
         )
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        """The tools that are declared or offered to us and that do not play, by name, each with its reason."""
+        return types.MappingProxyType(self._left_out)
 
     def access_invoker(self, name: str) -> Invoker:
         """The invoker of that name. Errors: ``NameAbsence``, with the nearest names, or why it is left out."""

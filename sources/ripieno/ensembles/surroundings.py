@@ -5,9 +5,13 @@ import fnmatch
 import pathlib
 from collections.abc import Callable, Mapping
 
+from frozendict import frozendict
+
 from ripieno.events import Alert
 from ripieno.pins import Pins
 from ripieno.processes import Spawner
+from ripieno.sandbox import Sandbox
+from ripieno.undo import Journal
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,8 +19,11 @@ class Surroundings:
     """What the application lends to origins and invocables.
 
     ``workspace`` is absolute; ``secrets`` are the variables that descriptors may name; ``alert`` tells the
-    application something, from any thread. ``pins`` is what was approved of foreign tools. ``allow`` has the patterns
-    of names that variables were chosen by, which say why one may be missing; None where all were taken.
+    application something, from any thread. ``pins`` is what was approved of foreign tools,
+    ``journal`` what lets changes of files be undone, ``sandbox`` where programs are confined. ``allow`` has the
+    patterns of names that variables were chosen by, which say why one may be missing; None where all were taken.
+    ``protected`` are true paths beneath the workspace that tools do not change, beside what is guarded by its name.
+    ``absent`` says of each ensemble why it does not play; None of those that do.
     """
 
     workspace: pathlib.Path
@@ -24,7 +31,11 @@ class Surroundings:
     secrets: Mapping[str, str]
     alert: Callable[[Alert], None]
     pins: Pins | None = None
+    journal: Journal | None = None
+    sandbox: Sandbox | None = None
     allow: tuple[str, ...] | None = None
+    protected: tuple[str, ...] = ()
+    absent: frozendict[str, str | None] = frozendict()  # noqa: RUF009
 
     def allows(self, name: str) -> bool:
         """Whether a variable of that name is among the ``secrets`` when it is set."""

@@ -1,5 +1,6 @@
 """Finds and reads TOML, layer over layer. Everything wrong in any file is collected, with its line."""
 
+from ripieno.loading.catalogues import Catalogue
 from ripieno.loading.configurations import (
     ConfigurationPart,
     LoadedConfiguration,
@@ -30,6 +31,7 @@ from ripieno.loading.strangers import (
 )
 
 __all__ = [
+    "Catalogue",
     "ConfigurationPart",
     "Document",
     "Found",

@@ -70,4 +70,9 @@ def _at_home(parts: frozendict[str, Any]) -> frozendict[str, Any]:
         parts = parts.set("ensembles", ensembles.set("paths", expanded))
     if "root" in workspace:
         parts = parts.set("workspace", workspace.set("root", os.path.expanduser(workspace["root"])))
+    sandbox = parts.get("sandbox", frozendict())
+    for key in ("readable", "writable"):
+        if key in sandbox:
+            sandbox = sandbox.set(key, tuple(os.path.expanduser(path) for path in sandbox[key]))
+            parts = parts.set("sandbox", sandbox)
     return parts

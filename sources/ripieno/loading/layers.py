@@ -20,6 +20,7 @@ from ripieno.descriptors import (
 )
 from ripieno.descriptors.tables import EMPTY
 from ripieno.exceptions import ConfigurationInvalidity, InputError, Problem
+from ripieno.loading.catalogues import Catalogue
 from ripieno.loading.documents import Document, file_name, read_beneath, read_toml
 
 #: Files of one kind in one layer.
@@ -32,13 +33,15 @@ class Layer:
 
     ``folders`` are data folders, with ``ensembles/``, ``providers/`` and ``profiles/`` where they have any.
     ``paths`` are further folders of ensembles, or files, that somebody named. A layer that is not ``trusted`` may
-    only disable.
+    only disable. The invokers of a layer that is ``deferred`` are read when somebody looks its ensemble up: whoever
+    ships these files has checked them, and most starts need few of them.
     """
 
     name: str
     folders: tuple[Path, ...] = ()
     paths: tuple[Path, ...] = ()
     trusted: bool = True
+    deferred: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +79,7 @@ class Found:
 class Loaded(Found):
     """The ensembles by name, enabled or not."""
 
-    ensembles: frozendict[str, EnsembleDescriptor] = EMPTY
+    ensembles: Catalogue
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,27 +98,47 @@ class LoadedProfiles(Found):
 
 D = TypeVar("D", bound=EnsembleDescriptor | ProviderDescriptor | ProfileDescriptor)
 #: Reads one document of a layer; what it refers to is noted among the files.
-_Read: TypeAlias = Callable[[Document, str, dict[str, str]], tuple[D | None, tuple[Problem, ...]]]
+_Read: TypeAlias = Callable[[Document, Layer, dict[str, str]], tuple[D | None, tuple[Problem, ...]]]
 #: What a layer without trust makes of an earlier descriptor, or None where it may make nothing of it.
 _Restrict: TypeAlias = Callable[[D, D], D | None]
 
 
 def load_ensembles(layers: Sequence[Layer]) -> Loaded:
     """Reads the ensembles of all layers, the outermost last. Raises nothing for what is in the files."""
+    documents: dict[str, Document] = {}
 
     def read(
-        document: Document, layer: str, files: dict[str, str]
+        document: Document, layer: Layer, files: dict[str, str]
     ) -> tuple[EnsembleDescriptor | None, tuple[Problem, ...]]:
         folder = document.path.parent
-        return read_ensemble(
-            document.mapping, document.source, read=reader(folder, files), folder=str(folder), layer=layer
+        descriptor, problems = read_ensemble(
+            document.mapping,
+            document.source,
+            read=reader(folder, files),
+            folder=str(folder),
+            layer=layer.name,
+            outline=layer.deferred,
         )
+        if layer.deferred and descriptor is not None and descriptor.file is not None:
+            documents[descriptor.file] = document
+        return descriptor, problems
+
+    def complete(outline: EnsembleDescriptor) -> EnsembleDescriptor:
+        if outline.file not in documents:
+            return outline
+        document, folder = documents[outline.file], documents[outline.file].path.parent
+        whole, problems = read_ensemble(
+            document.mapping, document.source, read=reader(folder, {}), folder=str(folder), layer=outline.layer
+        )
+        if whole is None:
+            raise ConfigurationInvalidity(problems)
+        return dataclasses.replace(whole, enabled=outline.enabled)
 
     def restrict(earlier: EnsembleDescriptor, later: EnsembleDescriptor) -> EnsembleDescriptor | None:
         return None if later.enabled else dataclasses.replace(earlier, enabled=False)
 
     collector = _Collector[EnsembleDescriptor]("ensemble", read, restrict, layers)
-    return Loaded(ensembles=frozendict(collector.named), **collector.found())
+    return Loaded(ensembles=Catalogue(collector.named, complete), **collector.found())
 
 
 def load_providers(layers: Sequence[Layer]) -> LoadedProviders:
@@ -123,7 +146,7 @@ def load_providers(layers: Sequence[Layer]) -> LoadedProviders:
 
     collector = _Collector[ProviderDescriptor](
         "provider",
-        lambda document, layer, _: read_provider(document.mapping, document.source, layer=layer),
+        lambda document, layer, _: read_provider(document.mapping, document.source, layer=layer.name),
         _never,
         layers,
     )
@@ -135,7 +158,7 @@ def load_profiles(layers: Sequence[Layer]) -> LoadedProfiles:
 
     collector = _Collector[ProfileDescriptor](
         "profile",
-        lambda document, layer, _: read_profile(document.mapping, document.source, layer=layer),
+        lambda document, layer, _: read_profile(document.mapping, document.source, layer=layer.name),
         _never,
         layers,
     )
@@ -231,7 +254,7 @@ class _Collector(Generic[D]):
             self._complain(layer, [Problem(message=str(error), file=file_name(path))])
             return None
         self._files[str(path)] = document.digest
-        descriptor, problems = self._read(document, layer.name, self._files)
+        descriptor, problems = self._read(document, layer, self._files)
         self._complain(layer, problems)
         return descriptor
 

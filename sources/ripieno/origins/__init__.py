@@ -11,6 +11,7 @@ def ripieno_origins() -> Mapping[str, str]:
     return {
         "client": "ripieno.origins.client:ORIGIN",
         "command": "ripieno.origins.command:ORIGIN",
+        "http": "ripieno.origins.http:ORIGIN",
         "mcp": "ripieno.origins.mcp:ORIGIN",
         "python": "ripieno.origins.python:ORIGIN",
     }

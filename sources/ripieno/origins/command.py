@@ -3,13 +3,14 @@
 A program without a slash is looked for in the ``PATH`` of what the program gets as its environment; ``./name`` is a
 file beneath the descriptor's folder, never one of the workspace. Its standard output is the result. When the exit
 code is none of ``success``, the call fails, and the model reads what was written to both streams.
+
+With ``project = true`` the workspace's own program of that name comes first, such as ``.venv/bin/mypy``. What a
+workspace brings is not trusted, so it is always confined.
 """
 
-import asyncio
 import contextlib
 import dataclasses
-import pathlib
-import signal
+import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
@@ -17,10 +18,11 @@ from frozendict import frozendict
 
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor, Path, Problems
 from ripieno.descriptors.keys import Key, Table
-from ripieno.descriptors.kinds import INVALID, Number, Several
+from ripieno.descriptors.kinds import INVALID, Flag, Number, Several
 from ripieno.descriptors.policy import CALL_KEYS
+from ripieno.endings import failure, report
 from ripieno.ensembles import Connected, Context, Outcome, Surroundings
-from ripieno.exceptions import ExecutionFault, PermissionFault, Problem
+from ripieno.exceptions import Problem
 from ripieno.origins.settings import (
     ENVIRONMENT,
     FOLDER,
@@ -34,8 +36,10 @@ from ripieno.origins.settings import (
     refuse_connection,
     require_variables,
 )
-from ripieno.processes import Completed, Process, ProcessLimits, clean_environment, collect
-from ripieno.results import shorten
+from ripieno.policies import Policy
+from ripieno.processes import ProcessLimits
+from ripieno.programs import GRACE, resolve, run, surroundings_of, workspace_of
+from ripieno.requirements import find_own_program, own_path
 from ripieno.templates import ArgvTemplate, Template
 
 #: Bytes of a result that the line about what was left out may take.
@@ -71,6 +75,27 @@ PROGRAM = Table(
             default=(0,),
             example=[0, 1],
         ),
+        Key(
+            name="network",
+            kind=Flag(),
+            documentation="Whether it may use the network where programs are confined.",
+            default=False,
+            example=True,
+        ),
+        Key(
+            name="confined",
+            kind=Flag(),
+            documentation="Whether it is confined as bundled tools are; otherwise it has all rights of this program.",
+            default=False,
+            example=True,
+        ),
+        Key(
+            name="project",
+            kind=Flag(),
+            documentation="Whether the project's own program comes first, as in .venv/bin; it has to be confined.",
+            default=False,
+            example=True,
+        ),
         *CALL_KEYS,
     ),
 )
@@ -85,13 +110,24 @@ class Program:
     environment: frozendict[str, Template] = frozendict()  # noqa: RUF009
     stdin: Template | None = None
     success: tuple[int, ...] = (0,)
+    network: bool = False
+    confined: bool = False
+    project: bool = False
     folder: str | None = None
 
-    def expand(self, arguments: Mapping[str, Any]) -> list[str]:
-        """The argv of a call; a relative program is made absolute."""
+    def expand(self, arguments: Mapping[str, Any], roots: Sequence[str] = ()) -> list[str]:
+        """The argv of a call; a relative program is made absolute. ``roots`` are where a project may be."""
         argv = self.argv.expand(arguments)
-        argv[0] = locate_program(argv[0], self.folder)
+        argv[0] = find_own_program(roots, argv[0]) or locate_program(argv[0], self.folder)
         return argv
+
+    def roots(self, context: Context) -> tuple[str, ...]:
+        """Where a project with programs of its own may be, if these are meant. Errors: those of ``resolve``."""
+        if not self.project:
+            return ()
+        surroundings = surroundings_of(context)
+        workspace = workspace_of(surroundings)
+        return resolve(workspace, self.directory, os.fspath(surroundings.workspace)), workspace
 
 
 def _read(descriptor: EnsembleDescriptor, invoker: InvokerDescriptor, path: Path, problems: Problems) -> Program | None:
@@ -107,6 +143,9 @@ def _read(descriptor: EnsembleDescriptor, invoker: InvokerDescriptor, path: Path
     if program.stdin is not None:
         add_complaints(program.stdin.check(schema, given), (*path, "stdin"), problems)
     check_program(program.argv.program, descriptor, (*path, "argv", 0), problems)
+    if program.project and not program.confined:
+        why = "a program of the workspace would run with all rights of this one"
+        problems.add((*path, "project"), why, "Set confined = true, or delete project.")
     return program if len(problems) == before else None
 
 
@@ -126,91 +165,45 @@ class CommandOrigin:
         def bind(invoker: InvokerDescriptor) -> Runner:
             program = read_invocable(descriptor, invoker, _read)
             require_variables(descriptor.name, program.environment.values(), surroundings)
-            return Runner(program, surroundings, output=invoker.policy.output)
+            return Runner(program, surroundings.secrets, invoker.policy)
 
         yield Connected(bind=bind)
 
 
 class Runner:
-    """The invocable of one program. ``output`` is how many bytes of each stream are kept."""
+    """The invocable of one program. ``policy`` says how much of its output is kept, and whether it may write."""
 
-    def __init__(self, program: Program, surroundings: Surroundings, *, output: int) -> None:
+    def __init__(self, program: Program, secrets: Mapping[str, str], policy: Policy) -> None:
         self._program = program
-        self._surroundings = surroundings
-        self._output = output
-        self._limits = ProcessLimits(output_bytes=max(output - _MARK, _MARK))
+        self._secrets = secrets
+        self._write = not policy.harmless
+        self._output = policy.output
+        self._limits = ProcessLimits(output_bytes=max(policy.output - _MARK, _MARK), grace=GRACE)
 
-    async def __call__(self, _: Context, arguments: dict[str, Any]) -> Outcome:
-        program, secrets = self._program, self._surroundings.secrets
-        argv = program.expand(arguments)
-        environment = {name: template.text(arguments, secrets) for name, template in program.environment.items()}
-        stdin = None if program.stdin is None else program.stdin.text(arguments).encode()
-        process = await self._surroundings.spawner.start(
-            argv, clean_environment(environment), self._directory(), self._limits, pipe_stdin=stdin is not None
+    async def __call__(self, context: Context, arguments: dict[str, Any]) -> Outcome:
+        program = self._program
+        roots = program.roots(context)
+        environment = {"PATH": own_path(roots)} if roots else {}
+        environment |= {name: one.text(arguments, self._secrets) for name, one in program.environment.items()}
+        completed = await run(
+            context,
+            program.expand(arguments, roots),
+            directory=program.directory,
+            environment=environment,
+            stdin=None if program.stdin is None else program.stdin.text(arguments).encode(),
+            write=self._write,
+            network=program.network,
+            readable=() if program.folder is None else (program.folder,),
+            confined=program.confined,
+            limits=self._limits,
         )
-        completed = await _complete(process, stdin)
         if completed.flooded or completed.exit_code not in program.success:
-            raise self._fault(program.argv.program, completed)
+            raise failure(program.argv.program, completed, self._output)
         text = completed.stdout.text
         if not text.strip():
             # Some programs say what they did where others only complain.
             text = completed.stderr.text or text
-        return Outcome(
-            content=text,
-            exit_code=completed.exit_code,
-            stdout_truncated=completed.stdout.truncated,
-            stderr_truncated=completed.stderr.truncated,
-            total_bytes=completed.stdout.total_bytes + completed.stderr.total_bytes,
-        )
-
-    def _directory(self) -> pathlib.Path:
-        workspace = self._surroundings.workspace.resolve()
-        directory = (workspace / self._program.directory).resolve()
-        if not directory.is_relative_to(workspace):
-            raise PermissionFault(f"The directory {self._program.directory} leads out of the workspace, by a link.")
-        return directory
-
-    def _fault(self, program: str, completed: Completed) -> ExecutionFault:
-        half = self._output // 2
-        stdout, stderr = (
-            stream.text if stream.total_bytes <= half else shorten(stream.text, half)
-            for stream in (completed.stdout, completed.stderr)
-        )
-        parts = [_ending(program, completed), stdout.rstrip()]
-        if stderr.strip():
-            parts.append(f"--- standard error ---\n{stderr.rstrip()}")
-        return ExecutionFault(
-            "\n".join(part for part in parts if part),
-            code="output_flood" if completed.flooded else "exit_code",
-            details={"exit_code": completed.exit_code, "stdout": stdout, "stderr": stderr},
-        )
-
-
-async def _complete(process: Process, stdin: bytes | None) -> Completed:
-    """Feeds a process and waits for it. It is gone when this returns or raises."""
-    async with process, asyncio.TaskGroup() as group:
-        if stdin is not None:
-            group.create_task(_feed(process, stdin))
-        return await collect(process)
-
-
-async def _feed(process: Process, data: bytes) -> None:
-    if process.stdin is not None:
-        # A program need not read what it is given.
-        with contextlib.suppress(BrokenPipeError):
-            await process.stdin.write(data)
-        process.stdin.close()
-
-
-def _ending(program: str, completed: Completed) -> str:
-    if completed.flooded:
-        total = completed.stdout.total_bytes + completed.stderr.total_bytes
-        return f"{program!r} wrote {total // 2**20} MiB and did not stop, so it was ended."
-    if completed.exit_code < 0:
-        number = -completed.exit_code
-        name = signal.Signals(number).name if number in signal.valid_signals() else str(number)
-        return f"{program!r} was ended by the signal {name}."
-    return f"{program!r} ended with exit code {completed.exit_code}."
+        return dataclasses.replace(report(completed), content=text)
 
 
 ORIGIN = CommandOrigin()

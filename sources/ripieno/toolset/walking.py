@@ -3,18 +3,18 @@
 Nothing is resolved first and opened afterwards: between the two, somebody could put a link in the way (measured:
 0.7 to 4.7 % of such reads escape under a race, none of these). Each name is opened in the directory before it
 without following links; a link is read, and its text is walked by the same rules. ``..`` is taken from the names
-walked so far. Linux's ``openat2`` does the same in the kernel in 5 µs instead of 40; but a tool that writes has to
-know the true names on its way, and a path that is refused has to be explained.
+walked so far. Linux's ``openat2`` does the same in the kernel, four times as fast, and reading tries that first; but a
+tool that writes has to know the true names on its way, and a path that is refused has to be explained.
 """
 
 import contextlib
 import errno
 import os
 import stat
-import unicodedata
 from collections.abc import Iterable, Sequence
 
-from ripieno.exceptions import PermissionFault, ResourceFault, ValidationFault, nearest
+from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault, ValidationFault, nearest
+from ripieno.toolset.guarding import changed, controls, fold, guarded, guards
 
 #: What Linux allows in one path: links that are followed, bytes of a path, bytes of a name.
 MAX_LINKS = 40
@@ -61,9 +61,19 @@ class Walk:
     ``directory`` is a descriptor that the walk owns; ``parents`` are the true names of the way to it. ``name`` is
     ``.`` when the path ends in ``directory`` itself. Nothing says yet that ``name`` exists; with ``follow`` it was
     no link when it was looked at. ``bases`` are the names of the root, as absolute paths may begin with them.
+    A ``guarded`` walk leads to no control file, and to nothing that is ``protected``, nor beneath it, nor does it end
+    above it; these are folded names from the root.
     """
 
-    def __init__(self, path: str, root: int, bases: Iterable[Sequence[str]], *, guarded: bool = False) -> None:
+    def __init__(
+        self,
+        path: str,
+        root: int,
+        bases: Iterable[Sequence[str]],
+        *,
+        guarded: bool = False,
+        protected: Iterable[Sequence[str]] = (),
+    ) -> None:
         check_path(path)
         self.path = path
         self.directory = os.dup(root)
@@ -72,6 +82,7 @@ class Walk:
         self._root = root
         self._bases = tuple(tuple(base) for base in bases)
         self._guarded = guarded
+        self._protected = tuple(list(names) for names in protected)
         self._steps = 0
 
     def close(self) -> None:
@@ -100,7 +111,7 @@ class Walk:
                 self._restart()
                 continue
             if self._guarded:
-                self._guard(name)
+                self._guard(name, last=not pending)
             target = None
             if pending:
                 if self._enter(name):
@@ -120,6 +131,19 @@ class Walk:
             pending += reversed(self._beneath(target, through=name))
             if target.startswith("/"):
                 self._restart()
+
+    def leads_out(self) -> bool:
+        """Whether what the walk came to is a link that leaves the root."""
+        further = Walk(self.true_path, self._root, self._bases)
+        try:
+            further.go(follow=True)
+        except PermissionFault:
+            return True
+        except (ToolFault, OSError):
+            return False
+        finally:
+            further.close()
+        return False
 
     def missing(self, name: str) -> ResourceFault:
         """There is no such name where the walk is; the fault says which are like it."""
@@ -205,30 +229,33 @@ class Walk:
             raise ResourceFault(
                 f"{self.path!r} cannot be reached: {'/'.join([*self.parents, name])!r} is not a directory.",
                 code="not_a_directory",
+                suggestion="All names of a path but the last one have to be directories.",
             )
         # Before anything is made: whether all of it can be.
         for following in (name, *pending):
             if len(os.fsencode(following)) > MAX_NAME:
                 raise ValidationFault(f"{self.path!r} has a name that is too long.", code="too_long")
             if self._guarded and controls(following):
-                raise self._guards(following)
+                raise guarded(self.path, following)
+        if self._guarded:
+            self._guard_way([name, *reversed(pending)], last=True)
         with contextlib.suppress(FileExistsError):
             os.mkdir(name, dir_fd=self.directory)
             created.append("/".join([*self.parents, name]))
         if not self._enter(name):
             raise changed(self.path)
 
-    def _guard(self, name: str) -> None:
-        beside = fold(name) == "ensembles" and (not self.parents or self._has("ripieno.toml"))
-        if beside or controls(name):
-            raise self._guards(name)
+    def _guard(self, name: str, *, last: bool) -> None:
+        if guards(name, parents=bool(self.parents), has=self._has):
+            raise guarded(self.path, name)
+        self._guard_way([name], last=last)
 
-    def _guards(self, name: str) -> PermissionFault:
-        return PermissionFault(
-            f"{self.path!r} cannot be written: {name!r} controls what programs and tools do here.",
-            code="control_file",
-            suggestion="Ask the user to make this change.",
-        )
+    def _guard_way(self, names: list[str], *, last: bool) -> None:
+        """Refuses a way, going on by these names, to what is protected; and an end above it."""
+        way = [fold(one) for one in (*self.parents, *names)] if self._protected else []
+        for held in self._protected:
+            if way[: len(held)] == held or (last and held[: len(way)] == way):
+                raise guarded(self.path, "/".join(held))
 
     def _has(self, name: str) -> bool:
         try:
@@ -236,24 +263,3 @@ class Walk:
         except OSError:
             return False
         return True
-
-
-def fold(name: str) -> str:
-    """A name as file systems compare that know no case, or leave out what cannot be seen."""
-    visible = "".join(character for character in name if unicodedata.category(character) != "Cf")
-    return unicodedata.normalize("NFKC", visible).casefold()
-
-
-def controls(name: str) -> bool:
-    """Whether a file or folder of that name controls git or ripieno, wherever it is.
-
-    All of ``.git`` does, not only its configuration, hooks and attributes: other files in it name where those
-    are, and ``.git`` itself may be a file that does.
-    """
-    folded = fold(name)
-    return folded in (".git", "ripieno.toml") or folded.endswith(".lock.toml")
-
-
-def changed(path: str) -> ResourceFault:
-    """Somebody exchanged something while it was being opened."""
-    return ResourceFault(f"{path!r} was changed while it was being opened.", code="conflict", suggestion="Try again.")

@@ -8,6 +8,8 @@ import pathlib
 import time
 from collections.abc import AsyncGenerator
 
+from ripieno.processes import LocalSpawner, ProcessLimits, clean_environment
+
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PULSE = 0.01
 
@@ -35,6 +37,9 @@ def _held() -> tuple[int, set[str]]:
 @contextlib.asynccontextmanager
 async def watching(cost: Cost) -> AsyncGenerator[None, None]:
     """Measures into ``cost`` while it is entered; afterwards nothing may be left that was not there before."""
+    # What stands behind all processes starts with the first, and stays.
+    async with await LocalSpawner().start(["true"], clean_environment(), "/", ProcessLimits()) as process:
+        await process.wait()
     before = _held()
     at_first = _memory()
 

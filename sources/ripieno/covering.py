@@ -1,0 +1,152 @@
+"""Finds out what an environment covers before anything is connected: from descriptors, programs and the sandbox."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+from frozendict import frozendict
+
+from ripieno.coverage import CategoryStatus, Coverage, EnsembleStatus, State, TaskStatus, ToolStatus
+from ripieno.descriptors import EnsembleDescriptor
+from ripieno.ensembles import Surroundings
+from ripieno.gathering import Gathered, prefix_of
+from ripieno.manifests import Manifest, Need, read_manifest
+from ripieno.naming import expose
+from ripieno.opening import why_not
+from ripieno.requirements import find_absent, has_command, programs_of, waits_for_grant
+
+
+def cover(
+    gathered: Gathered,
+    surroundings: Surroundings,
+    *,
+    need: Need | None = None,
+    names: Iterable[str] = (),
+    included: Iterable[str] = (),
+) -> Coverage:
+    """What the ensembles that play cover of the manifest, and of what a task needs.
+
+    ``names`` are what the task is called, ``included`` the ensembles that play for it alone. Looks for programs, and
+    tries a sandbox where a tool requires one. What a connection offers is not known here.
+    """
+    return _Covering(gathered, surroundings, read_manifest()).cover(need, tuple(names), tuple(included))
+
+
+class _Covering:
+    """One environment while it is looked at."""
+
+    def __init__(self, gathered: Gathered, surroundings: Surroundings, manifest: Manifest) -> None:
+        self.gathered = gathered
+        self.manifest = manifest
+        absent = find_absent(gathered.ensembles, gathered.known, surroundings)
+        surroundings = dataclasses.replace(surroundings, absent=absent)
+        self.unmet: Mapping[str, str | None] = {one.name: absent[one.name] for one in gathered.ensembles}
+        self.found: dict[str, ToolStatus] = {}
+        #: Those that lack a program, which a shell would lack, too.
+        self.lacking: set[str] = set()
+        for descriptor in gathered.ensembles:
+            self._look(descriptor, surroundings)
+        self.elsewhere = {
+            expose(invoker.name, prefix_of(one)): one.name
+            for one in gathered.known.values()
+            if one.name not in self.unmet
+            for invoker in one.invokers
+        }
+
+    def _look(self, descriptor: EnsembleDescriptor, surroundings: Surroundings) -> None:
+        for invoker in descriptor.invokers:
+            name = expose(invoker.name, prefix_of(descriptor))
+            if name in self.found:
+                continue
+            self.found[name] = ToolStatus(
+                name=name,
+                ensemble=descriptor.name,
+                described=bool(invoker.description.strip()),
+                reason=self.unmet[descriptor.name] or why_not(invoker, descriptor, surroundings),
+                granted=not waits_for_grant(invoker, descriptor, surroundings),
+            )
+            requires = (*descriptor.requires, *invoker.policy.requires)
+            if not all(map(has_command, programs_of(requires))):
+                self.lacking.add(name)
+
+    def cover(self, need: Need | None, names: tuple[str, ...], included: tuple[str, ...]) -> Coverage:
+        profile = self.gathered.profile
+        categories = tuple(self._category(name) for name in self.manifest.categories)
+        states: dict[str, State] = {one.name: one.state for one in categories}
+        others = [one for one in self.gathered.ensembles if one.category not in states and one.name not in included]
+        task = None
+        if need is not None:
+            task = TaskStatus(
+                names=names,
+                tools=tuple(self._tool(name) for name in need.tools),
+                ensembles=tuple(self._ensemble(name) for name in need.ensembles),
+                included=included,
+            )
+        return Coverage(
+            profile=None if profile is None else profile.name,
+            version=self.manifest.version,
+            categories=categories,
+            ensembles=tuple(EnsembleStatus(name=one.name, reason=self.unmet[one.name]) for one in others),
+            matrix=frozendict({column: self._column(names, states) for column, names in self.manifest.matrix.items()}),
+            configurable=() if profile is None else profile.configurable,
+            task=task,
+        )
+
+    def _category(self, name: str) -> CategoryStatus:
+        tools = tuple(self._tool(tool) for tool in self.manifest.categories[name])
+        profile = self.gathered.profile
+        return CategoryStatus(
+            name=name,
+            tools=tools,
+            selected=(profile is not None and name in profile.categories)
+            or any(one.category == name for one in self.gathered.ensembles)
+            # A few tools of it in another ensemble are no promise of all.
+            or sum(tool.present for tool in tools) >= self.manifest.minimum,
+            minimum=self.manifest.minimum,
+        )
+
+    def _tool(self, name: str) -> ToolStatus:
+        status = self.found.get(name)
+        if status is not None and status.callable:
+            return status
+        if status is None:
+            reason = (
+                f"the ensemble {self.elsewhere[name]!r}, which has it, is not selected"
+                if name in self.elsewhere
+                else "no ensemble has it"
+            )
+            return ToolStatus(name=name, reason=reason, fallback=self._fallback(name))
+        return ToolStatus(
+            name=name,
+            ensemble=status.ensemble,
+            described=status.described,
+            reason=status.reason,
+            granted=status.granted,
+            fallback=self._fallback(name),
+        )
+
+    def _fallback(self, name: str) -> tuple[str, ...]:
+        """Tools that can be called instead, best first."""
+        category = self.manifest.category_of(name)
+        offered = list(self.manifest.fallbacks.get(name, ()))
+        if category in self.manifest.shell_categories and name not in self.lacking:
+            offered += self.manifest.shells
+        return tuple(dict.fromkeys(one for one in offered if one in self.found and self.found[one].callable))
+
+    def _ensemble(self, name: str) -> EnsembleStatus:
+        if name not in self.unmet:
+            known = name in self.gathered.known
+            return EnsembleStatus(name=name, reason="it is not selected" if known else "there is none of that name")
+        return EnsembleStatus(name=name, reason=self.unmet[name])
+
+    def _column(self, categories: Iterable[str], known: Mapping[str, State]) -> State:
+        """Missing if anything of it is; no where nothing of it is selected."""
+        states: list[State] = []
+        for name in categories:
+            if name in known:
+                states.append(known[name])
+                continue
+            unmet = [self.unmet[one.name] for one in self.gathered.ensembles if one.category == name]
+            states.append("no" if not unmet else "yes" if None in unmet else "missing")
+        if "missing" in states:
+            return "missing"
+        return "no" if set(states) == {"no"} else "yes" if set(states) == {"yes"} else "missing"

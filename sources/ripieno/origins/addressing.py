@@ -1,0 +1,197 @@
+"""The templates of a request: a URL whose host and literal parts nothing changes, and JSON with places in it."""
+
+import dataclasses
+import re
+import urllib.parse
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from ripieno.descriptors import Path, Problems
+from ripieno.descriptors.kinds import INVALID, plain, refuse
+from ripieno.exceptions import InputError, ValidationFault
+from ripieno.fetching import Url, parse_url
+from ripieno.fetching.addresses import refuse_address
+from ripieno.jsonvalues import thaw
+from ripieno.templates import Complaint, Template
+from ripieno.templates.checking import Declared, is_list, is_table
+
+_PARTS = re.compile(r"([^/?#]*//[^/?#]*)([^?#]*)(.*)", re.DOTALL)
+#: A literal part of a segment: whole percent-encodings only, so that no value can complete one.
+_LITERAL = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})*")
+#: Servers decode once, some twice.
+_DECODINGS = 3
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class UrlTemplate:
+    """A URL with places in its path. ``base`` has an empty path; ``segments`` follow a slash each."""
+
+    base: Url
+    segments: tuple[Template, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> "UrlTemplate":
+        """Errors: ``InputError``."""
+        match = _PARTS.fullmatch(text)
+        if match is None:
+            raise InputError(f"{text[:80]!r} is no URL that begins with http:// or https://")
+        if match[3]:
+            raise InputError(
+                "the url ends with its path: write what follows ? under query, and leave out what follows #"
+            )
+        if "{" in match[1] or "}" in match[1]:
+            raise InputError("no argument may choose the scheme, the host or the port")
+        base = parse_url(f"{match[1]}/")
+        why = None if base.host.address is None else refuse_address(base.host.address, local=True)
+        if why is not None:
+            raise InputError(f"{base.host} is {why}, and is never reached")
+        segments = tuple(Template.parse(segment) for segment in match[2].split("/")[1:])
+        for segment in segments:
+            _check_segment(segment)
+        return cls(base=base, segments=segments)
+
+    def check(self, schema: Mapping[str, Any], given: Collection[str] = ()) -> tuple[Complaint, ...]:
+        """What is wrong with its places for arguments of this JSON Schema; ``given`` always have a value."""
+        return tuple(complaint for segment in self.segments for complaint in segment.check(schema, given))
+
+    def fill(self, arguments: Mapping[str, Any]) -> Url:
+        """The URL of a call. Errors: ``ValidationFault`` that names the argument which does not fit."""
+        path = "".join(f"/{_fill_segment(segment, arguments)}" for segment in self.segments)
+        try:
+            return parse_url(f"{self.base.origin}{path}")
+        except InputError as error:
+            raise ValidationFault(f"It was not sent: {error}.", code="invalid_value") from None
+
+
+def _check_segment(segment: Template) -> None:
+    for part in segment.parts:
+        if isinstance(part, str) and _LITERAL.fullmatch(part) is None:
+            raise InputError(f"{part[:80]!r} must be percent-encoded in a path, such as %20 for a space")
+    if segment.literal is not None and _climbs(segment.literal):
+        raise InputError(f"the segment {segment.literal[:80]!r} would climb or stay: write the path that is meant")
+
+
+def _fill_segment(segment: Template, arguments: Mapping[str, Any]) -> str:
+    text = segment.segment(arguments)
+    if segment.placeholders and _climbs(text):
+        name = segment.placeholders[0]
+        raise ValidationFault(
+            f"The argument {name!r} cannot stand in a path: a server could read {text[:80]!r} as another path.",
+            code="invalid_value",
+            details={"parameter": name},
+        )
+    return text
+
+
+def _climbs(segment: str) -> bool:
+    """Whether a server that decodes a segment, however often, could find ``.`` or ``..`` in it."""
+    for _ in range(_DECODINGS):
+        if any(one in (".", "..") for one in re.split(r"[/\\]", segment)):
+            return True
+        segment = urllib.parse.unquote(segment)
+    return any(one in (".", "..") for one in re.split(r"[/\\]", segment))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class UrlText:
+    """A URL with places in its path; kept parsed."""
+
+    expected: str = "a URL that begins with http:// or https://, with {argument} in its path where values go"
+
+    def read(self, value: Any, path: Path, problems: Problems) -> Any:
+        if not isinstance(value, str):
+            return refuse(self, value, path, problems)
+        try:
+            return UrlTemplate.parse(value)
+        except InputError as error:
+            problems.add(path, str(error))
+            return INVALID
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string", "pattern": "^https?://"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class JsonTemplate:
+    """A JSON value whose strings are templates. One that is a single place becomes the argument as it is."""
+
+    value: Any
+
+    @classmethod
+    def parse(cls, value: Any) -> "JsonTemplate":
+        """Errors: ``InputError``."""
+        return cls(value=_parse(value))
+
+    def check(self, schema: Mapping[str, Any], given: Collection[str] = ()) -> tuple[Complaint, ...]:
+        """What is wrong with its places; an entry whose argument is absent is left out, so it may be."""
+        declared = Declared.of(schema, {*given, *schema.get("properties", {})})
+        return tuple(_complain(self.value, declared, ()))
+
+    def fill(self, arguments: Mapping[str, Any]) -> Any:
+        """The value of a call. Errors: ``ValidationFault`` that names the argument which does not fit."""
+        return _fill(self.value, arguments)
+
+
+def _parse(value: Any) -> Any:
+    if isinstance(value, str):
+        return Template.parse(value)
+    if is_table(value):
+        return {name: _parse(one) for name, one in value.items()}
+    return [_parse(one) for one in value] if is_list(value) else value
+
+
+def _alone(template: Template) -> str | None:
+    """The argument that is all of a template."""
+    return template.placeholders[0] if len(template.parts) == 1 and template.placeholders else None
+
+
+def _complain(value: Any, declared: Declared, path: tuple[str | int, ...]) -> Iterator[Complaint]:
+    if isinstance(value, Template):
+        alone = _alone(value)
+        if alone is not None:
+            yield from declared.complain(alone, path, anything=True)
+        else:
+            yield from declared.complain_all(value.placeholders, path)
+    elif is_table(value):
+        for name, one in value.items():
+            yield from _complain(one, declared, (*path, name))
+    elif is_list(value):
+        for index, one in enumerate(value):
+            yield from _complain(one, declared, (*path, index))
+
+
+def _fill(value: Any, arguments: Mapping[str, Any]) -> Any:
+    if isinstance(value, Template):
+        alone = _alone(value)
+        return value.text(arguments) if alone is None else arguments.get(alone)
+    if is_table(value):
+        return {name: _fill(one, arguments) for name, one in value.items() if _present(one, arguments)}
+    return [_fill(one, arguments) for one in value if _present(one, arguments)] if is_list(value) else value
+
+
+def _present(value: Any, arguments: Mapping[str, Any]) -> bool:
+    if not isinstance(value, Template):
+        return True
+    alone = _alone(value)
+    # Null is a value like others where it can be written as it is, and absent from a text.
+    return alone in arguments if alone else all(arguments.get(name) is not None for name in value.placeholders)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class AnyJson:
+    """A JSON value with places in its strings; kept parsed."""
+
+    expected: str = "a JSON value, with {argument} in its strings where values go"
+
+    def read(self, value: Any, path: Path, problems: Problems) -> Any:
+        frozen = plain(value, path, problems)
+        if frozen is INVALID:
+            return INVALID
+        try:
+            return JsonTemplate.parse(thaw(frozen))
+        except InputError as error:
+            problems.add(path, str(error))
+            return INVALID
+
+    def schema(self) -> dict[str, Any]:
+        return {}

@@ -1,0 +1,268 @@
+"""Invocables that are HTTP requests: a method, a URL with places in its path, a query, headers and a body.
+
+Scheme, host and every literal part of the path stand as they are written, whatever the arguments: a place fills one
+segment of the path or one value, percent-encoded. Naming a host here is consent to ask it, by this tool only; whatever
+it redirects to must be the same host. The text of the answer is the result; a status that is no success is a failure.
+A variable is sent to the origin of the URL alone, and nothing that is said afterwards has its value.
+"""
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from typing import Any
+
+from frozendict import frozendict
+
+from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor, Path, Problems
+from ripieno.descriptors.keys import Key, Table
+from ripieno.descriptors.kinds import INVALID, Flag, Named, Text
+from ripieno.descriptors.policy import CALL_KEYS
+from ripieno.ensembles import Connected, Context, Surroundings
+from ripieno.exceptions import ConnectionFailure, ExecutionFault, InputError, Problem, QuotaFault, ValidationFault
+from ripieno.fetching import METHODS, Fetched, Fetcher, HostPattern, Reach, Request, Wording, check_header
+from ripieno.fetching.addresses import is_local
+from ripieno.origins.addressing import AnyJson, JsonTemplate, UrlTemplate, UrlText
+from ripieno.origins.settings import (
+    TemplateText,
+    add_complaints,
+    check_invocables,
+    read_invocable,
+    refuse_connection,
+    require_variables,
+)
+from ripieno.templates import Template
+
+_HEADER_NAME = Text(pattern=r"[A-Za-z0-9!#$%&'*+.^`|~-]{1,128}", shape="the name of a header")
+_QUERY_NAME = Text(pattern=r"[^\x00-\x1f\x7f]{1,128}", shape="a name")
+REQUEST = Table(
+    title="[invocable]",
+    documentation="An HTTP request. {name} is the place of an argument.",
+    keys=(
+        Key(
+            name="method",
+            kind=Text(choices=METHODS),
+            documentation="Its method.",
+            default="GET",
+            example="POST",
+        ),
+        Key(
+            name="url",
+            kind=UrlText(),
+            documentation="Scheme, host and path; an argument fills one segment of the path.",
+            required=True,
+            example="https://api.example.org/v1/{city}",
+        ),
+        Key(
+            name="query",
+            kind=Named(name=_QUERY_NAME, kind=TemplateText(variables=True), expected="a table of values"),
+            documentation="Values of its query; one whose argument is absent is left out.",
+            example={"units": "{units}"},
+        ),
+        Key(
+            name="headers",
+            kind=Named(name=_HEADER_NAME, kind=TemplateText(variables=True), expected="a table of headers"),
+            documentation="Its headers; one whose argument is absent is left out.",
+            example={"Authorization": "Bearer {env:TOKEN}"},
+        ),
+        Key(name="body", kind=TemplateText(), documentation="Its body, as text.", example="{text}"),
+        Key(
+            name="json",
+            kind=AnyJson(),
+            documentation="Its body, as JSON. A string that is one place becomes the argument, or is left out.",
+            example={"city": "{city}"},
+        ),
+        Key(
+            name="local",
+            kind=Flag(),
+            documentation="Whether the host's name may lead to this machine or into a private network.",
+            default=False,
+            example=True,
+        ),
+        *CALL_KEYS,
+    ),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """The settings of one invoker."""
+
+    method: str = "GET"
+    url: UrlTemplate
+    query: frozendict[str, Template] = frozendict()  # noqa: RUF009
+    headers: frozendict[str, Template] = frozendict()  # noqa: RUF009
+    body: Template | None = None
+    json: JsonTemplate | None = None
+    local: bool = False
+
+    @property
+    def templates(self) -> Iterator[Template]:
+        """Those that may name variables."""
+        yield from self.query.values()
+        yield from self.headers.values()
+
+    @property
+    def reach(self) -> Reach:
+        """The one host that it may ask, at its port, and at the port of https where it is one of http."""
+        base = self.url.base
+        ports = (base.port, 443) if (base.scheme, base.port) == ("http", 80) else (base.port,)
+        exact = base.host.address is not None and is_local(base.host.address)
+        return Reach(
+            hosts=tuple(HostPattern(host=base.host, port=port) for port in ports),
+            local=self.local or exact or base.host.name == "localhost",
+            advice="A tool asks the host of its url and no other.",
+            local_advice="Whoever wrote the tool admits private networks: local = true at its [invocable].",
+        )
+
+
+def _read(_: EnsembleDescriptor, invoker: InvokerDescriptor, path: Path, problems: Problems) -> Call | None:
+    before = len(problems)
+    settings = REQUEST.read(invoker.invocable.settings, path, problems)
+    if settings is INVALID:
+        return None
+    call = Call(**settings)
+    schema, given = invoker.arguments, invoker.policy.presets
+    add_complaints(call.url.check(schema, given), (*path, "url"), problems)
+    declared: Mapping[str, Any] = schema.get("properties", {})
+    # What may be absent is left out, so it counts as given.
+    known = {*given, *declared}
+    for table in ("query", "headers"):
+        templates: Mapping[str, Template] = getattr(call, table)
+        for name, template in templates.items():
+            add_complaints(template.check(schema, known), (*path, table, name), problems)
+    for name, template in call.headers.items():
+        try:
+            check_header(name, template.literal)
+        except InputError as error:
+            problems.add((*path, "headers", name), str(error))
+    if call.body is not None:
+        add_complaints(call.body.check(schema, given), (*path, "body"), problems)
+    if call.json is not None:
+        add_complaints(call.json.check(schema, given), (*path, "json"), problems)
+    _check_body(call, path, problems)
+    return call if len(problems) == before else None
+
+
+def _check_body(call: Call, path: Path, problems: Problems) -> None:
+    if call.body is not None and call.json is not None:
+        problems.add((*path, "json"), "a request has one body, and this one has body and json", "Delete one of them.")
+    elif call.method in ("GET", "HEAD") and (call.body is not None or call.json is not None):
+        key = "body" if call.body is not None else "json"
+        problems.add((*path, key), f"a {call.method} has no body", 'Write method = "POST", or use query.')
+
+
+class HttpOrigin:
+    """``origin = "http"``."""
+
+    name = "http"
+
+    def check(self, descriptor: EnsembleDescriptor) -> Sequence[Problem]:
+        return (
+            *refuse_connection(
+                self.name, descriptor, "Delete [connection]; a request is sent when its tool is called."
+            ),
+            *check_invocables(self.name, descriptor, _read),
+        )
+
+    @contextlib.asynccontextmanager
+    async def open(self, descriptor: EnsembleDescriptor, surroundings: Surroundings) -> AsyncGenerator[Connected, None]:
+        def bind(invoker: InvokerDescriptor) -> Caller:
+            call = read_invocable(descriptor, invoker, _read)
+            require_variables(descriptor.name, call.templates, surroundings)
+            _check_variables(descriptor.name, call, surroundings)
+            return Caller(call, surroundings.secrets)
+
+        yield Connected(bind=bind)
+
+
+def _check_variables(ensemble: str, call: Call, surroundings: Surroundings) -> None:
+    """Errors: ``ConnectionFailure`` for a variable that no header can hold, said before anybody calls."""
+    for name in dict.fromkeys(name for template in call.headers.values() for name in template.variables):
+        try:
+            Template.parse(f"{{env:{name}}}", variables=True).header({}, surroundings.secrets)
+        except InputError as error:
+            raise ConnectionFailure(ensemble, str(error)) from None
+
+
+class Caller:
+    """The invocable of one request."""
+
+    def __init__(self, call: Call, variables: Mapping[str, str], fetcher: Fetcher | None = None) -> None:
+        self._call = call
+        self._variables = variables
+        self._fetcher = fetcher or Fetcher(call.reach)
+        self._secrets = tuple(
+            {variables[name]: None for template in call.templates for name in template.variables if name in variables}
+        )
+
+    async def __call__(self, _: Context, arguments: dict[str, Any]) -> str:
+        fetched = await self._fetcher.fetch(self._request(arguments))
+        wording = Wording(fetched=fetched, secrets=self._secrets)
+        if not 200 <= fetched.status < 300:
+            raise _fault(fetched, wording)
+        return wording.content
+
+    def _request(self, arguments: Mapping[str, Any]) -> Request:
+        call = self._call
+        url = call.url.fill(arguments)
+        query = "&".join(
+            f"{Template(parts=(name,)).query({})}={template.query(arguments, self._variables)}"
+            for name, template in _present(call.query, arguments)
+        )
+        own = tuple(
+            (name, template.header(arguments, self._variables)) for name, template in _present(call.headers, arguments)
+        )
+        body, kind = self._body(arguments)
+        plain = [("Accept", "*/*"), ("User-Agent", "ripieno"), *([] if kind is None else [("Content-Type", kind)])]
+        names = {name.lower() for name, _ in own}
+        try:
+            target = url.with_query(query)
+            for name, value in own:
+                check_header(name, value)
+        except InputError as error:
+            raise ValidationFault(f"It was not sent: {error}.", code="invalid_value") from None
+        return Request(
+            method=call.method,
+            url=target,
+            headers=tuple(one for one in plain if one[0].lower() not in names),
+            body=body,
+            # All of its own headers are for its own origin: who knows which of them is a key.
+            credentials={target.origin: own},
+            secrets=self._secrets,
+        )
+
+    def _body(self, arguments: Mapping[str, Any]) -> tuple[bytes | None, str | None]:
+        """The body, and its media type."""
+        if self._call.body is not None:
+            return self._call.body.text(arguments).encode(), "text/plain; charset=utf-8"
+        if self._call.json is None:
+            return None, None
+        written = json.dumps(self._call.json.fill(arguments), ensure_ascii=False, separators=(",", ":"))
+        try:
+            return written.encode(), "application/json"
+        except UnicodeEncodeError:
+            raise ValidationFault("An argument has half of a character in it.", code="invalid_value") from None
+
+
+def _present(templates: Mapping[str, Template], arguments: Mapping[str, Any]) -> Iterator[tuple[str, Template]]:
+    """The templates all of whose arguments are there."""
+    for name, template in templates.items():
+        if all(arguments.get(one) is not None for one in template.placeholders):
+            yield name, template
+
+
+def _fault(fetched: Fetched, wording: Wording) -> ExecutionFault | QuotaFault:
+    """What a model reads of an answer that is no success."""
+    message = f"The server answered {wording.status}.\n{wording.content if fetched.body else ''}".rstrip()
+    details = {"status": fetched.status}
+    if fetched.status == 429:
+        after = fetched.headers.get("retry-after", "")
+        suggestion = (
+            f"Wait {after} s before the next call." if after.isdecimal() and len(after) < 6 else "Wait a while."
+        )
+        return QuotaFault(message, code="http_status", details=details, suggestion=suggestion)
+    return ExecutionFault(message, code="http_status", details=details)
+
+
+ORIGIN = HttpOrigin()

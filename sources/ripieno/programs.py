@@ -1,0 +1,259 @@
+"""Runs a program for a call: beneath the workspace, confined, with bounds, and with what it wrote when time is up.
+
+No shell sees an argv. What a program gets of our environment, what it may reach and where its home is are the
+sandbox's matter where there is one; without one it gets the clean environment, and runs with our rights.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Generator, Mapping, Sequence
+
+from ripieno.capturing import Capture
+from ripieno.endings import MARK, late
+from ripieno.ensembles import Context, Surroundings
+from ripieno.exceptions import PermissionFault, ResourceFault, ValidationFault
+from ripieno.processes import Completed, Process, ProcessLimits, clean_environment, collect
+
+#: Seconds that a program has to end when its call is over. A call waits two seconds for its tool, and what was written
+#: so far must be told within them.
+GRACE = 0.75
+#: Seconds between two reports of progress.
+_PAUSE = 0.5
+#: Characters of a line that is reported, and bytes in which it is looked for.
+_LINE, _LOOK = 200, 1024
+#: A timer may be early by the resolution of its clock, and late by a turn of the loop.
+_EARLY = 0.05
+_PASS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+
+
+async def run(
+    context: Context,
+    argv: Sequence[str],
+    *,
+    directory: str = ".",
+    environment: Mapping[str, str] | None = None,
+    stdin: bytes | None = None,
+    write: bool = True,
+    network: bool = False,
+    readable: Sequence[str] = (),
+    confined: bool = True,
+    limits: ProcessLimits | None = None,
+) -> Completed:
+    """Runs a program to its end, and tells its last line as progress, at most twice a second.
+
+    ``directory`` is beneath the workspace, and so is all that can be written; with ``write`` false nothing is. Without
+    ``stdin`` there is nothing to read. What it left running is ended. Errors: those of ``launch``; ``TimeoutFault``
+    with what was written so far when the call's deadline has come.
+    """
+    limits = limits or limits_of(context)
+    loop = asyncio.get_running_loop()
+    sandbox = surroundings_of(context).sandbox if confined else None
+    began = loop.time()
+    parts = frozenset[str]() if sandbox is None else sandbox.parts()
+    with _reporting(context, limits) as captures:
+        try:
+            process = await launch(
+                context,
+                argv,
+                directory=directory,
+                environment=environment,
+                pipe_stdin=stdin is not None,
+                write=write,
+                network=network,
+                readable=readable,
+                confined=confined,
+                limits=limits,
+            )
+            async with process, asyncio.TaskGroup() as group:
+                if stdin is not None:
+                    group.create_task(_feed(process, stdin))
+                completed = await collect(process, captures)
+            return completed if sandbox is None else sandbox.look_after(completed, parts, directory)
+        except asyncio.CancelledError:
+            if context.deadline is None or loop.time() < context.deadline - _EARLY:
+                raise
+            stdout, stderr = (one.captured() for one in captures)
+            note = "" if sandbox is None else sandbox.lost(parts)
+            room = context.invoker.policy.output
+            raise late(argv, loop.time() - began, stdout, stderr, room, note=note) from None
+        finally:
+            if sandbox is not None:
+                sandbox.withdraw()
+
+
+async def launch(
+    context: Context,
+    argv: Sequence[str],
+    *,
+    directory: str = ".",
+    environment: Mapping[str, str] | None = None,
+    pipe_stdin: bool = False,
+    write: bool = True,
+    network: bool = False,
+    readable: Sequence[str] = (),
+    confined: bool = True,
+    limits: ProcessLimits | None = None,
+) -> Process:
+    """A process that its caller has to end. Arguments as those of ``run``; ``readable`` is what it may read beside.
+
+    Errors: ``PermissionFault`` for a directory outside the workspace, ``ResourceFault`` for one that is not there and
+    for a program that cannot be started, ``ValidationFault`` for what no program can be given.
+    """
+    surroundings = surroundings_of(context)
+    workspace = workspace_of(surroundings)
+    limits = limits or limits_of(context)
+    with entered(workspace, directory, surroundings.workspace) as place:
+        sandbox = surroundings.sandbox
+        context.sandbox = None if sandbox is None or not confined else sandbox.name
+        if sandbox is None or not confined:
+            variables = clean_environment(environment)
+            return await surroundings.spawner.start(argv, variables, place, limits, pipe_stdin=pipe_stdin)
+        variables = sandbox.environment(environment)
+        confinement = sandbox.confinement(
+            writable=(workspace,) if write else (), readable=(workspace, *readable), network=network
+        )
+        return await surroundings.spawner.start(
+            argv, variables, place, limits, pipe_stdin=pipe_stdin, confinement=confinement
+        )
+
+
+def _true(path: str) -> str:
+    return os.path.realpath(path)
+
+
+def surroundings_of(context: Context) -> Surroundings:
+    """What a program needs around it. Errors: ``ResourceFault`` where a call has no workspace."""
+    if context.surroundings is None:
+        raise ResourceFault("There is no workspace here, so no program can be run.", code="workspace")
+    return context.surroundings
+
+
+def workspace_of(surroundings: Surroundings) -> str:
+    """The true path of the workspace."""
+    return _true(os.fspath(surroundings.workspace))
+
+
+def limits_of(context: Context) -> ProcessLimits:
+    """As much of each stream as the result of a call may have."""
+    return ProcessLimits(output_bytes=max(context.invoker.policy.output - MARK, MARK), grace=GRACE)
+
+
+@contextlib.contextmanager
+def entered(workspace: str, directory: str, named: str | os.PathLike[str] | None = None) -> Generator[str, None, None]:
+    """A path that leads into a directory beneath the workspace, whatever is renamed or linked meanwhile.
+
+    Links are followed as long as they stay beneath. ``named`` is another name of the workspace that absolute paths may
+    begin with. Errors: ``ToolFault``.
+    """
+    descriptor = _open_beneath(workspace, directory, os.fspath(named or workspace))
+    try:
+        held = f"/proc/self/fd/{descriptor}"
+        yield held if os.path.exists(held) else resolve(workspace, directory, os.fspath(named or workspace))
+    finally:
+        os.close(descriptor)
+
+
+def resolve(workspace: str, path: str, named: str | None = None, *, start: str | None = None) -> str:
+    """The true absolute path of something beneath a workspace, there or not; relative ones begin at ``start``.
+
+    Errors: ``ToolFault``.
+    """
+    try:
+        lexical = os.path.join(start or workspace, path)
+        if named is not None and os.path.isabs(path):
+            known = os.path.relpath(path, named)
+            lexical = path if known.startswith("..") else os.path.join(workspace, known)
+        true = os.path.realpath(lexical)
+        os.fsencode(true)
+    except ValueError as error:
+        raise ValidationFault(f"{path!r} is no path: {error}.", code="invalid_path") from error
+    if true != workspace and not true.startswith(workspace.rstrip("/") + "/"):
+        raise PermissionFault(
+            f"{path!r} leads out of the workspace.",
+            code="outside_workspace",
+            suggestion="Only paths beneath the workspace can be used; it is '.' itself.",
+        )
+    return true
+
+
+def _open_beneath(workspace: str, directory: str, named: str) -> int:
+    true = resolve(workspace, directory, named)
+    descriptor = os.open(workspace, _PASS)
+    try:
+        for name in os.path.relpath(true, workspace).split("/"):
+            # The path was resolved: whatever is a link now was put there meanwhile.
+            inner = os.open(name, _PASS, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = inner
+    except BaseException as error:
+        os.close(descriptor)
+        if not isinstance(error, OSError):
+            raise
+        raise ResourceFault(
+            f"The directory {directory!r} cannot be entered: {error.strerror}.",
+            code="not_found" if isinstance(error, FileNotFoundError) else "not_a_directory",
+            suggestion="Name a directory beneath the workspace, such as '.'.",
+        ) from error
+    return descriptor
+
+
+async def _feed(process: Process, data: bytes) -> None:
+    if process.stdin is not None:
+        # A program need not read what it is given.
+        with contextlib.suppress(BrokenPipeError):
+            await process.stdin.write(data)
+        process.stdin.close()
+
+
+@contextlib.contextmanager
+def _reporting(context: Context, limits: ProcessLimits) -> Generator[tuple[Capture, Capture], None, None]:
+    """Captures that tell what comes."""
+    reporter = _Reporter(context)
+    try:
+        yield _Watched(limits.output_bytes, reporter), _Watched(limits.output_bytes, reporter)
+    finally:
+        reporter.close()
+
+
+class _Watched(Capture):
+    __slots__ = ("_reporter",)
+
+    def __init__(self, limit: int, reporter: "_Reporter") -> None:
+        super().__init__(limit)
+        self._reporter = reporter
+
+    def feed(self, data: bytes) -> None:
+        super().feed(data)
+        self._reporter.notice(data)
+
+
+class _Reporter:
+    """Tells the last line of what was written, now or when it may speak again."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._loop = asyncio.get_running_loop()
+        # Who has ended by then has said what it had to say.
+        self._next = self._loop.time() + _PAUSE
+        self._timer: asyncio.TimerHandle | None = None
+        self._recent = b""
+        self._total = 0
+
+    def notice(self, data: bytes) -> None:
+        self._total += len(data)
+        self._recent = (self._recent + data)[-_LOOK:] if len(data) < _LOOK else data[-_LOOK:]
+        if self._timer is None:
+            self._timer = self._loop.call_at(max(self._next, self._loop.time()), self._tell)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _tell(self) -> None:
+        self._timer = None
+        self._next = self._loop.time() + _PAUSE
+        lines = self._recent.decode(errors="replace").split("\n")
+        line = next((one for one in reversed(lines) if one.strip()), "")
+        shown = "".join(character if character.isprintable() else " " for character in line).strip()
+        self._context.progress(self._total, None, shown[-_LINE:])

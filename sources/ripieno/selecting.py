@@ -1,0 +1,67 @@
+"""Which ensembles play: those that a configuration names, or those of a profile, and what was added to them."""
+
+from collections.abc import Mapping
+
+from ripieno.descriptors import ConfigurationDescriptor, EnsembleDescriptor, ProfileDescriptor
+from ripieno.exceptions import InputError, NameAbsence, RipienoError
+from ripieno.loading import Catalogue
+
+#: What plays when nothing is selected.
+DEFAULT_PROFILE = "starter"
+
+
+def choose(
+    known: Catalogue,
+    configuration: ConfigurationDescriptor,
+    profiles: Mapping[str, ProfileDescriptor],
+    narrowed: tuple[str, ...] | None,
+    failures: list[RipienoError],
+) -> tuple[EnsembleDescriptor, ...]:
+    """The ensembles that play, in their order.
+
+    ``[ensembles] enabled`` names them exactly. Otherwise those of the profile play, and whatever plugins, the user
+    and the caller have added: putting a file there, or allowing a plugin, was the choice. Those that are included
+    play in both cases.
+    """
+    try:
+        if configuration.enabled is not None:
+            names, by = list(configuration.enabled), "under [ensembles] enabled"
+        else:
+            profile = configuration.profile or DEFAULT_PROFILE
+            if profile not in profiles:
+                raise NameAbsence("profile", profile, profiles)
+            names, by = _selected(profiles[profile], known), f"by the profile {profile!r}"
+            added = (one.name for one in known.outlines.values() if one.layer != "package")
+            names += sorted(name for name in added if name not in names)
+        if configuration.include:
+            by += ", or under [ensembles] include"
+            names = list(dict.fromkeys((*names, *configuration.include)))
+    except InputError as error:
+        failures.append(error)
+        return ()
+    missing = [NameAbsence("ensemble", name, known, hint=f"It is named {by}.") for name in names if name not in known]
+    if missing:
+        failures.extend(missing)
+        return ()
+    if narrowed is not None:
+        names = [name for name in names if name in narrowed]
+    try:
+        return tuple(known[name] for name in names if known.outlines[name].enabled)
+    except InputError as error:
+        failures.append(error)
+        return ()
+
+
+def _selected(profile: ProfileDescriptor, known: Catalogue) -> list[str]:
+    """The ensembles of a profile: category by category, each by name, and then those that it names."""
+    names = [one for word in profile.categories for one in sorted(known) if known.outlines[one].category == word]
+    return list(dict.fromkeys((*names, *profile.ensembles)))
+
+
+def named_profile(
+    configuration: ConfigurationDescriptor, profiles: Mapping[str, ProfileDescriptor]
+) -> ProfileDescriptor | None:
+    """The profile that a configuration names, and that selects the ensembles."""
+    if configuration.enabled is not None or configuration.profile is None:
+        return None
+    return profiles.get(configuration.profile)

@@ -1,0 +1,43 @@
+"""JSON that somebody else's program wrote: what is not as expected is nothing."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeGuard
+
+
+def parse(text: str | bytes) -> Any:
+    """The value; None for what is no JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def is_table(value: object) -> TypeGuard[Mapping[str, Any]]:
+    """Whether it is an object of JSON."""
+    return isinstance(value, Mapping)
+
+
+def is_list(value: object) -> TypeGuard[Sequence[Any]]:
+    """Whether it is an array of JSON."""
+    return isinstance(value, list)
+
+
+def table(value: object) -> Mapping[str, Any]:
+    """The object; an empty one for anything else."""
+    return value if is_table(value) else {}
+
+
+def tables(value: object) -> Iterator[Mapping[str, Any]]:
+    """The objects of an array; none for anything else."""
+    return (one for one in value if is_table(one)) if is_list(value) else iter(())
+
+
+def number(value: object) -> int | None:
+    """The whole number; None for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def text(value: object) -> str | None:
+    """The string; None for anything else."""
+    return value if isinstance(value, str) else None

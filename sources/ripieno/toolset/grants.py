@@ -1,0 +1,175 @@
+"""What the operator grants the network tools: hosts and ports, whether private ones count, and credentials.
+
+All of it stands in the ensemble's ``[configuration]``, is read when the ensemble connects, and is no model's to change.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+from frozendict import frozendict
+
+from ripieno.descriptors import Path, Problems, Source
+from ripieno.descriptors.keys import Key, Table
+from ripieno.descriptors.kinds import INVALID, Flag, Named, Several, Size, Text, refuse
+from ripieno.ensembles import Surroundings
+from ripieno.exceptions import ConfigurationInvalidity, InputError
+from ripieno.fetching import Fetcher, HostPattern, Limits, Reach, check_header, parse_url
+from ripieno.templates import Template
+
+_WHERE = "[configuration.network]"
+_ADVICE = f'The operator lists hosts: hosts = ["api.example.org", "*.example.com"] under {_WHERE}.'
+_LOCAL_ADVICE = f"The operator admits this machine and private networks: local = true under {_WHERE}."
+
+
+class _Host:
+    """A host that may be reached; kept parsed."""
+
+    expected = 'a host such as "api.example.org", "*.example.com" or "localhost:8080"'
+
+    def read(self, value: Any, path: Path, problems: Problems) -> Any:
+        if not isinstance(value, str):
+            return refuse(self, value, path, problems)
+        try:
+            return HostPattern.parse(value)
+        except InputError as error:
+            problems.add(path, str(error), "Write a host without a scheme and a path, with a port where it is another.")
+            return INVALID
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string"}
+
+
+class _Secret:
+    """The value of a header: a template with variables and no arguments; kept parsed."""
+
+    expected = "a string, with {env:NAME} where a variable goes"
+
+    def read(self, value: Any, path: Path, problems: Problems) -> Any:
+        if not isinstance(value, str):
+            return refuse(self, value, path, problems)
+        try:
+            template = Template.parse(value, variables=True)
+        except InputError as error:
+            problems.add(path, str(error))
+            return INVALID
+        if template.placeholders:
+            problems.add(path, "no argument can stand here", "Variables are written {env:NAME}.")
+            return INVALID
+        return template
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string"}
+
+
+GRANTS = Table(
+    title="[configuration]",
+    documentation="What the network tools may reach. Nothing is reached that is not listed.",
+    keys=(
+        Key(
+            name="hosts",
+            kind=Several(item=_Host(), items="hosts", once=True),
+            documentation="Hosts: by name, all beneath one (*.), or * for all public ones; with :port, or :* for all.",
+            default=(),
+            example=["api.example.org", "*.example.com", "localhost:8080"],
+        ),
+        Key(
+            name="local",
+            kind=Flag(),
+            documentation="Whether hosts may be at this machine or in a private network.",
+            default=False,
+            example=True,
+        ),
+        Key(
+            name="size",
+            kind=Size(),
+            documentation="Bytes of an answer, unpacked, at most.",
+            default=10 * 2**20,
+            example="50 MiB",
+        ),
+        Key(
+            name="credentials",
+            kind=Named(
+                name=Text(pattern=r"https?://\S+", shape='an origin such as "https://api.example.org"'),
+                kind=Named(name=Text(), kind=_Secret(), expected="a table of headers"),
+                expected="a table of origins",
+            ),
+            documentation="Headers that one origin, and no other, is sent; models do not see them.",
+            default=frozendict(),
+            example={"https://api.example.org": {"Authorization": "Bearer {env:TOKEN}"}},
+        ),
+    ),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """The connection of the network tools: what they fetch with, and what they send to whom beside it."""
+
+    fetcher: Fetcher
+    credentials: frozendict[str, tuple[tuple[str, str], ...]] = dataclasses.field(default=frozendict(), repr=False)
+    secrets: tuple[str, ...] = dataclasses.field(default=(), repr=False)
+
+
+def read_grants(configuration: Mapping[str, Any], secrets: Mapping[str, str]) -> Network:
+    """The grants of a configuration. Errors: ``ConfigurationInvalidity`` with everything that is wrong."""
+    problems = Problems(Source(file=_WHERE))
+    read = GRANTS.read(configuration, ("configuration",), problems)
+    credentials: dict[str, tuple[tuple[str, str], ...]] = {}
+    values: dict[str, None] = {}
+    if read is not INVALID:
+        for origin, headers in read.get("credentials", {}).items():
+            path: Path = ("configuration", "credentials", origin)
+            filled = [_fill(name, one, secrets, (*path, name), problems) for name, one in headers.items()]
+            values.update(
+                {secrets[name]: None for one in headers.values() for name in one.variables if name in secrets}
+            )
+            place = _origin(origin, path, problems)
+            if place is not None:
+                credentials[place] = tuple(one for one in filled if one is not None)
+    if read is INVALID or len(problems):
+        raise ConfigurationInvalidity(problems.finished())
+    reach = Reach(
+        hosts=read.get("hosts", ()), local=read.get("local", False), advice=_ADVICE, local_advice=_LOCAL_ADVICE
+    )
+    limits = Limits(size=read.get("size", Limits().size))
+    return Network(fetcher=Fetcher(reach, limits=limits), credentials=frozendict(credentials), secrets=tuple(values))
+
+
+@contextlib.asynccontextmanager
+async def open_network(configuration: Mapping[str, Any], surroundings: Surroundings) -> AsyncGenerator[Network, None]:
+    """The factory of the ensemble's connection. Nothing is connected to before a call."""
+    yield read_grants(configuration, surroundings.secrets)
+
+
+def _origin(text: str, path: Path, problems: Problems) -> str | None:
+    try:
+        url = parse_url(text)
+    except InputError as error:
+        problems.add(path, str(error))
+        return None
+    if url.target != "/":
+        problems.add(path, "an origin has no path", f'Write "{url.origin}".')
+        return None
+    return url.origin
+
+
+def _fill(
+    name: str, template: Template, secrets: Mapping[str, str], path: Path, problems: Problems
+) -> tuple[str, str] | None:
+    missing = [one for one in template.variables if one not in secrets]
+    if missing:
+        problems.add(
+            path,
+            f"the variable {', '.join(missing)} is needed, and not set",
+            "Set it in the environment; [environment] allow must have it where that is given.",
+        )
+        return None
+    try:
+        value = template.header({}, secrets)
+        check_header(name, value)
+    except InputError as error:
+        problems.add(path, str(error))
+        return None
+    return name, value

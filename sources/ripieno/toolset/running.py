@@ -1,0 +1,134 @@
+"""What the ensembles that run programs share: what the operator grants them, and what a model may add to it.
+
+Grants stand in the ensemble's ``[configuration]``, are read when it connects, and are no model's to change.
+"""
+
+import contextlib
+import dataclasses
+import fnmatch
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from typing import Any
+
+from ripieno.descriptors import Problems, Source
+from ripieno.descriptors.keys import Key, Table
+from ripieno.descriptors.kinds import INVALID, Flag, Several, Text
+from ripieno.endings import failure, outcome
+from ripieno.ensembles import Context, Outcome, Surroundings
+from ripieno.exceptions import ConfigurationInvalidity, PermissionFault
+from ripieno.programs import run
+
+#: Variables that make programs run other programs, or look for them elsewhere. A pattern never means them.
+_POWERFUL = (
+    *("LD_*", "DYLD_*", "GCONV_PATH", "PATH", "HOME", "TMPDIR", "IFS", "ENV", "SHELL", "PS4", "PROMPT_COMMAND"),
+    *("BASH*", "SHELLOPTS", "PYTHON*", "VIRTUAL_ENV", "NODE_*", "npm_config_*", "NPM_CONFIG_*", "PERL*", "RUBY*"),
+    *("GIT_*", "SSH_*", "GPG_*", "EDITOR", "VISUAL", "PAGER", "LESS*", "BROWSER", "JAVA_*", "_JAVA_*", "JDK_*"),
+    *("CARGO*", "RUST*", "GO*", "CGO_*", "MAKE*", "CC", "CXX", "PYTEST_*", "MYPY*", "*_PROXY", "*_proxy"),
+)
+KEYS = (
+    Key(
+        name="environment",
+        kind=Several(item=Text(), items="names of variables", once=True),
+        documentation="Variables that a model may set, with * for any part; powerful ones by whole name only.",
+        default=(),
+        example=["CI", "DEBUG*"],
+    ),
+    Key(
+        name="network",
+        kind=Flag(),
+        documentation="Whether its programs may use the network where programs are confined.",
+        default=False,
+        example=True,
+    ),
+)
+GRANTS = Table(title="[configuration]", documentation="What programs may have.", keys=KEYS)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Grants:
+    """``environment`` are patterns of the names of variables that a model may set."""
+
+    environment: tuple[str, ...] = ()
+    network: bool = False
+
+    def check(self, variables: Mapping[str, str]) -> Mapping[str, str]:
+        """The variables. Errors: ``PermissionFault`` that names those that are not granted."""
+        refused = sorted(name for name in variables if not self._allows(name))
+        if refused:
+            known = ", ".join(self.environment) or "none"
+            raise PermissionFault(
+                f"Not every variable may be set: {', '.join(refused)[:500]}. Those that may: {known}.",
+                code="environment",
+                suggestion="Leave it out; the operator grants names with environment = [...] in the configuration.",
+            )
+        return variables
+
+    def _allows(self, name: str) -> bool:
+        if name in self.environment:
+            return True
+        if any(fnmatch.fnmatchcase(name, one) for one in _POWERFUL):
+            return False
+        return any(fnmatch.fnmatchcase(name, one) for one in self.environment)
+
+
+def read_grants(configuration: Mapping[str, Any], table: Table = GRANTS) -> Mapping[str, Any]:
+    """The keys of a configuration. Errors: ``ConfigurationInvalidity`` with everything that is wrong."""
+    problems = Problems(Source())
+    read = table.read(configuration, ("configuration",), problems)
+    if read is INVALID or len(problems):
+        raise ConfigurationInvalidity(problems.finished())
+    values: Mapping[str, Any] = read
+    return values
+
+
+@contextlib.asynccontextmanager
+async def open_programs(configuration: Mapping[str, Any], _: Surroundings) -> AsyncGenerator[Grants, None]:
+    """The factory of connections that are grants only."""
+    yield Grants(**read_grants(configuration))
+
+
+def grants_of(context: Context) -> Grants:
+    """What is granted to the ensemble of a call; nothing where it has no connection."""
+    return context.connection if isinstance(context.connection, Grants) else Grants()
+
+
+@contextlib.contextmanager
+def unheard(context: Context) -> Generator[Context, None, None]:
+    """The call of a program that only looks something up for it: what it writes is no progress of the call."""
+    inner = dataclasses.replace(context, progress=_hear_nothing)
+    try:
+        yield inner
+    finally:
+        context.sandbox = inner.sandbox
+
+
+def _hear_nothing(done: float, total: float | None = None, message: str = "") -> None:
+    """Nobody is told."""
+
+
+async def execute(
+    context: Context,
+    arguments: Mapping[str, Any],
+    argv: Sequence[str],
+    *,
+    stdin: bytes | None = None,
+    readable: Sequence[str] = (),
+    suggestion: str | None = None,
+) -> Outcome:
+    """Runs a program with the ``working_directory`` and ``env`` of a call.
+
+    Errors: ``ExecutionFault`` with all that it wrote when its exit code is not 0; those of ``run`` and ``check``.
+    """
+    grants = grants_of(context)
+    output = context.invoker.policy.output
+    completed = await run(
+        context,
+        argv,
+        directory=arguments.get("working_directory", "."),
+        environment=grants.check(arguments.get("env", {})),
+        stdin=stdin,
+        network=grants.network,
+        readable=readable,
+    )
+    if completed.flooded or completed.exit_code != 0:
+        raise failure(argv[0], completed, output, suggestion=suggestion)
+    return outcome(completed, output)

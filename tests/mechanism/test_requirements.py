@@ -1,0 +1,199 @@
+"""What must be there before an ensemble or a tool is offered, and why it is left out where that is not there."""
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from frozendict import frozendict
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ripieno.descriptors import EnsembleDescriptor, InvocableDescriptor, InvokerDescriptor
+from ripieno.descriptors.sandboxes import SandboxDescriptor
+from ripieno.ensembles import Surroundings
+from ripieno.loading import Layer, load_ensembles, locate
+from ripieno.policies import Policy
+from ripieno.processes import LocalSpawner
+from ripieno.requirements import find_absent, find_unmet, find_unmet_of, programs_of
+from ripieno.sandbox import Sandbox
+
+WRITE = '"command:NAME", "ensemble:NAME", "sandbox" or "network"'
+
+
+def around(network: bool | None = None) -> Surroundings:
+    """Surroundings in which nothing is tried."""
+    folder = pathlib.Path("/")
+    return Surroundings(
+        workspace=folder,
+        spawner=LocalSpawner(),
+        secrets={},
+        alert=lambda _: None,
+        sandbox=Sandbox(folder, SandboxDescriptor(level="off", network=network)),
+    )
+
+
+def ensemble(
+    name: str = "mine",
+    requires: Sequence[str] = ("network",),
+    *,
+    origin: str | None = "python",
+    configuration: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    own: Sequence[str] = (),
+) -> EnsembleDescriptor:
+    """An ensemble with one tool, or with a server where there is no ``origin``."""
+    grants: frozendict[str, Any] = frozendict(configuration or {})
+    tool = InvokerDescriptor(
+        name="tool",
+        description="It does.",
+        policy=Policy(requires=tuple(own)),
+        configuration=grants,
+        invocable=InvocableDescriptor(origin=origin or "", settings=frozendict[str, Any](settings or {})),
+    )
+    return EnsembleDescriptor(
+        name=name, requires=tuple(requires), configuration=grants, invokers=() if origin is None else (tool,)
+    )
+
+
+HOSTS = 'set hosts = ["api.example.org"] under [configuration.mine] of your own configuration'
+DENIED = "network is false under [sandbox]"
+
+
+@pytest.mark.parametrize(
+    ("asking", "decided", "reason"),
+    [
+        (ensemble(), None, HOSTS),
+        (ensemble(configuration={"hosts": ()}), None, HOSTS),
+        # What is granted to programs is none of theirs.
+        (ensemble(), True, HOSTS),
+        (ensemble(configuration={"hosts": ("a.example",)}), None, None),
+        (ensemble(configuration={"hosts": ("a.example",)}), False, None),
+        (ensemble(origin="http"), None, None),
+        (ensemble(origin="command"), None, "set network = true at its [invocable], or under [sandbox]"),
+        (ensemble(origin="command", settings={"network": False}), None, "at its [invocable]"),
+        (ensemble(origin="command", settings={"network": True}), None, None),
+        (ensemble(origin="command"), True, None),
+        (ensemble(origin="command", settings={"network": True}), False, DENIED),
+        (ensemble(configuration={"network": False}), None, "set network = true under [configuration.mine], or under"),
+        (ensemble(configuration={"network": True}), None, None),
+        (ensemble(configuration={"network": True}), False, DENIED),
+        (ensemble(configuration={"network": False}), True, None),
+        (ensemble(origin=None), None, None),
+        (ensemble(origin="mcp"), None, None),
+        (ensemble(origin="mcp"), False, DENIED),
+        (ensemble(origin=None), False, DENIED),
+    ],
+)
+def test_the_network_is_there_as_far_as_the_operator_grants_it(
+    asking: EnsembleDescriptor, decided: bool | None, reason: str | None
+) -> None:
+    unmet = find_unmet(asking, around(decided))
+    if reason is None:
+        assert unmet is None
+    else:
+        assert unmet is not None
+        assert unmet.startswith("it requires 'network', and the network is not granted: ")
+        assert reason in unmet
+
+
+def test_a_tool_may_require_it_alone() -> None:
+    one = ensemble(requires=(), own=("network",))
+    assert find_unmet(one, around()) is None
+    assert HOSTS in (find_unmet_of(one.invokers[0], one, around()) or "")
+    granted = one.configured({"hosts": ["a.example"]})
+    assert find_unmet_of(granted.invokers[0], granted, around()) is None
+
+
+def test_an_ensemble_that_another_needs() -> None:
+    git = ensemble("git", ("command:no-such-program",))
+    review = ensemble("review", ("ensemble:git",))
+    absent = find_absent([review, git], ["review", "git"], around())
+    assert absent["git"] == (
+        "it requires 'command:no-such-program', and there is no program 'no-such-program' in any folder of PATH"
+    )
+    assert absent["review"] == f"it requires 'ensemble:git', and the ensemble 'git' does not play: {absent['git']}"
+    absent = find_absent([review], ["review", "git"], around())
+    assert (absent["review"] or "").endswith("does not play: it is not selected; [ensembles] include can name it")
+    absent = find_absent([review], ["review"], around())
+    assert (absent["review"] or "").endswith("the ensemble 'git' does not play: there is none of that name")
+    assert find_absent([review, ensemble("git", ())], [], around()) == {"review": None, "git": None}
+
+
+def test_a_program_of_the_project_counts_for_tools_that_run_it_confined(tmp_path: pathlib.Path) -> None:
+    here = dataclasses.replace(around(), workspace=tmp_path)
+    own: dict[str, Any] = {"project": True, "confined": True}
+    requires = ("command:no-such-program",)
+    assert "neither in .venv/bin" in (
+        find_unmet(ensemble(requires=requires, origin="command", settings=own), here) or ""
+    )
+    path = tmp_path / "part" / "venv" / "bin" / "no-such-program"
+    path.parent.mkdir(parents=True)
+    path.write_text("#!/bin/sh\n")
+    within = {**own, "directory": "part"}
+    fitting = ensemble(requires=requires, own=requires, origin="command", settings=within)
+    assert find_unmet(fitting, here) is not None, "it may not be executed"
+    path.chmod(0o755)
+    assert find_unmet(fitting, here) is None
+    assert find_unmet_of(fitting.invokers[0], fitting, here) is None
+    for settings in (own, {**within, "confined": False}, {**within, "project": False}, {"directory": "part"}):
+        assert find_unmet(ensemble(requires=requires, origin="command", settings=settings), here) is not None
+    # A Python function runs what it likes, and a server is started as its connection says.
+    assert find_unmet(ensemble(requires=requires, settings=within), here) is not None
+    assert find_unmet(ensemble(requires=requires, origin=None), here) is not None
+
+
+def test_two_that_need_each_other_play_together_or_not_at_all() -> None:
+    pair = [ensemble("one", ("ensemble:two",)), ensemble("two", ("ensemble:one",))]
+    assert find_absent(pair, [], around()) == {"one": None, "two": None}
+    pair[1] = ensemble("two", ("ensemble:one", "command:no-such-program"))
+    assert None not in find_absent(pair, [], around()).values()
+
+
+@given(st.lists(st.lists(st.sampled_from("abcdef"), max_size=3), max_size=6), st.sets(st.sampled_from("abcdef")))
+def test_what_plays_has_what_it_requires(needs: list[list[str]], broken: set[str]) -> None:
+    """What plays is closed: each needs nothing that does not play; and nobody else could join."""
+    names = "abcdef"[: len(needs)]
+    selected = [
+        ensemble(name, [*(f"ensemble:{one}" for one in need), *(["nothing:x"] if name in broken else [])])
+        for name, need in zip(names, needs, strict=True)
+    ]
+    absent = find_absent(selected, "abcdef", around())
+    playing = {name for name in names if absent[name] is None}
+    for name, need in zip(names, needs, strict=True):
+        if name in playing:
+            assert name not in broken
+            assert set(need) <= playing
+    # The largest such set: whoever is left out is broken, or needs somebody who is left out.
+    for name, need in zip(names, needs, strict=True):
+        assert name in playing or name in broken or not set(need) <= playing
+    # The order in which they are written is no matter.
+    assert find_absent(selected[::-1], "abcdef", around()).keys() == absent.keys()
+    again = find_absent(selected[::-1], "abcdef", around())
+    assert {name for name in names if again[name] is None} == playing
+
+
+def test_words_are_programs_but_for_two() -> None:
+    requires = ["git", "command:node", "sandbox", "network", "ensemble:io", "command:network"]
+    assert list(programs_of(requires)) == ["git", "node", "network"]
+
+
+@pytest.mark.parametrize(
+    "requirement", ["comand:git", "ensembles:io", "sandbox:1", "network:on", "command:", "ensemble:", ":git", "a b"]
+)
+@pytest.mark.parametrize("table", ["ensemble", "defaults", "invokers"])
+def test_an_unknown_kind_is_a_problem_with_its_line(tmp_path: pathlib.Path, requirement: str, table: str) -> None:
+    line = f'requires = ["git", "{requirement}"]\n'
+    text = (
+        f'[ensemble]\nname = "mine"\n{line if table == "ensemble" else ""}'
+        f"[defaults]\n{line if table == 'defaults' else ''}"
+        f'[[invokers]]\nname = "one"\ndescription = "One."\n{line if table == "invokers" else ""}'
+        'invocable = { origin = "command", argv = ["true"] }\n'
+    )
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    (problem,) = locate(load_ensembles([Layer(name="caller", paths=(file,))]).problems)
+    assert problem.line == text.splitlines().index(line.strip()) + 1
+    assert WRITE in str(problem)
+    assert requirement in str(problem)
