@@ -57,12 +57,14 @@ class _Covering:
             name = expose(invoker.name, prefix_of(descriptor))
             if name in self.found:
                 continue
+            reason = self.unmet[descriptor.name] or why_not(invoker, descriptor, surroundings)
             self.found[name] = ToolStatus(
                 name=name,
                 ensemble=descriptor.name,
                 described=bool(invoker.description.strip()),
-                reason=self.unmet[descriptor.name] or why_not(invoker, descriptor, surroundings),
-                granted=not waits_for_grant(invoker, descriptor, surroundings),
+                reason=reason,
+                # Programs are looked for once more only where something is lacking.
+                granted=reason is None or not waits_for_grant(invoker, descriptor, surroundings),
             )
             requires = (*descriptor.requires, *invoker.policy.requires)
             if not all(map(has_command, programs_of(requires))):

@@ -118,10 +118,6 @@ async def launch(
         )
 
 
-def _true(path: str) -> str:
-    return os.path.realpath(path)
-
-
 def surroundings_of(context: Context) -> Surroundings:
     """What a program needs around it. Errors: ``ResourceFault`` where a call has no workspace."""
     if context.surroundings is None:
@@ -131,7 +127,7 @@ def surroundings_of(context: Context) -> Surroundings:
 
 def workspace_of(surroundings: Surroundings) -> str:
     """The true path of the workspace."""
-    return _true(os.fspath(surroundings.workspace))
+    return os.path.realpath(surroundings.workspace)
 
 
 def limits_of(context: Context) -> ProcessLimits:

@@ -6,30 +6,18 @@ from typing import Any
 
 from ripieno.assembly import Assembly, assemble
 from ripieno.canisters import ResultCanister
-from ripieno.confirmation import Approve, ConfirmationRequest, Deny, Edit
+from ripieno.confirmation import Approve, Deny, Edit
 from ripieno.conversations import Conversation
 from ripieno.jsonvalues import thaw
 from ripieno.testing import call, model_of, turn
 from ripieno.undo import Journal
 from tests.assembly.conftest import Home
-from tests.mechanism.players import invoke
+from tests.mechanism.players import Person, invoke
 
 SETTINGS: Mapping[str, Any] = {
     "ensembles": {"enabled": ["reasoning", "control", "file_read", "file_write"]},
     "confirmation": {"approve": ["file_write.*"]},
 }
-
-
-class Person:
-    """Somebody who answers what they are asked."""
-
-    def __init__(self, *answers: Any) -> None:
-        self.answers = list(answers)
-        self.requests: list[ConfirmationRequest] = []
-
-    async def confirm(self, request: ConfirmationRequest) -> Any:
-        self.requests.append(request)
-        return self.answers.pop(0)
 
 
 def playing(home: Home, person: Person | None = None, **settings: Any) -> Assembly:

@@ -27,6 +27,14 @@ def root(tmp_path: pathlib.Path, outside: pathlib.Path) -> pathlib.Path:
 
 
 @pytest.fixture
+def workspace(tmp_path: pathlib.Path) -> pathlib.Path:
+    """An empty one."""
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
 def room(root: pathlib.Path) -> Iterator[Room]:
     with Room(root) as one:
         yield one

@@ -1,7 +1,11 @@
 """What the tests of the file room share: a furnished workspace, and looks at what came of it."""
 
+import contextlib
 import os
 import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator
 
 from ripieno.toolset.rooms import Room
 
@@ -54,3 +58,32 @@ def snapshot(folder: pathlib.Path) -> dict[str, bytes | str]:
         else ""
         for path in sorted(folder.rglob("*"))
     }
+
+
+#: Exchanges pairs of names, over and over, until its input ends.
+_SWAPPER = """
+import ctypes, os, select, sys
+names = [os.fsencode(name) for name in sys.argv[1:]]
+pairs = list(zip(names[::2], names[1::2]))
+renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+assert renameat2(-100, pairs[0][0], -100, pairs[0][1], 2) == 0, os.strerror(ctypes.get_errno())
+print("ready", flush=True)
+while not select.select([sys.stdin], [], [], 0)[0]:
+    for _ in range(100 // len(pairs)):
+        for first, second in pairs:
+            renameat2(-100, first, -100, second, 2)
+"""
+
+
+@contextlib.contextmanager
+def swapping(*names: pathlib.Path) -> Iterator[None]:
+    """Another process that exchanges the first name with the second, the third with the fourth, all the while."""
+    argv = [sys.executable, "-c", _SWAPPER, *names]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as swapper:
+        assert swapper.stdin is not None
+        assert swapper.stdout is not None
+        assert swapper.stdout.read(6) == b"ready\n"
+        try:
+            yield
+        finally:
+            swapper.stdin.close()

@@ -4,42 +4,14 @@ import contextlib
 import itertools
 import os
 import pathlib
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from ripieno.exceptions import ToolFault
 from ripieno.toolset.rooms import Room
 from tests.counts import count
-from tests.guests.furniture import CANARY, read, snapshot
-
-#: Exchanges two names, over and over, until its input ends.
-SWAPPER = """
-import ctypes, os, select, sys
-first, second = (os.fsencode(name) for name in sys.argv[1:])
-renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
-assert renameat2(-100, first, -100, second, 2) == 0, os.strerror(ctypes.get_errno())
-print("ready", flush=True)
-while not select.select([sys.stdin], [], [], 0)[0]:
-    for _ in range(100):
-        renameat2(-100, first, -100, second, 2)
-"""
-
-
-@contextlib.contextmanager
-def swapping(first: pathlib.Path, second: pathlib.Path) -> Iterator[None]:
-    """Another process that exchanges both names all the while."""
-    argv = [sys.executable, "-c", SWAPPER, first, second]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as swapper:
-        assert swapper.stdin is not None
-        assert swapper.stdout is not None
-        assert swapper.stdout.read(6) == b"ready\n"
-        try:
-            yield
-        finally:
-            swapper.stdin.close()
+from tests.guests.furniture import CANARY, read, snapshot, swapping
 
 
 @pytest.fixture

@@ -39,13 +39,6 @@ COMMANDS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 @pytest.fixture
-def workspace(tmp_path: pathlib.Path) -> pathlib.Path:
-    folder = tmp_path / "workspace"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 async def tools(workspace: pathlib.Path) -> AsyncIterator[Tools]:
     make_repository(workspace / "it")
     async with tools_of("git", workspace) as one:

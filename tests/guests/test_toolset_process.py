@@ -18,13 +18,6 @@ from tests.mechanism.living import Living, living
 
 
 @pytest.fixture
-def workspace(tmp_path: pathlib.Path) -> pathlib.Path:
-    folder = tmp_path / "workspace"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def alive(workspace: pathlib.Path) -> Iterator[Living]:
     with living(workspace / "alive") as one:
         yield one

@@ -5,9 +5,7 @@ import os
 import pathlib
 import random
 import stat
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,21 +13,8 @@ import pytest
 from ripieno.exceptions import ToolFault
 from ripieno.toolset.rooms import Room
 from tests.counts import count
-from tests.guests.furniture import CANARY, read
+from tests.guests.furniture import CANARY, read, swapping
 
-#: Exchanges four pairs of names, over and over, until its input ends.
-SWAPPER = """
-import ctypes, os, select, sys
-names = [os.fsencode(name) for name in sys.argv[1:]]
-pairs = list(zip(names[::2], names[1::2]))
-renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
-assert renameat2(-100, pairs[0][0], -100, pairs[0][1], 2) == 0, os.strerror(ctypes.get_errno())
-print("ready", flush=True)
-while not select.select([sys.stdin], [], [], 0)[0]:
-    for _ in range(25):
-        for first, second in pairs:
-            renameat2(-100, first, -100, second, 2)
-"""
 PAIRS = (("swapped", "trap"), ("file", "file-trap"), ("plain", "hard"), ("other", "fifo"))
 PATHS = ("swapped/secret", "swapped/a/b", "swapped/a", "file", "plain", "other", "swapped/new", "swapped/a/../secret")
 
@@ -45,18 +30,9 @@ def fill(root: pathlib.Path, outside: pathlib.Path) -> None:
             os.close(descriptor)
 
 
-@contextlib.contextmanager
-def swapping(root: pathlib.Path) -> Iterator[None]:
-    names = [str(root / name) for pair in PAIRS for name in pair]
-    argv = [sys.executable, "-c", SWAPPER, *names]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as swapper:
-        assert swapper.stdin is not None
-        assert swapper.stdout is not None
-        assert swapper.stdout.read(6) == b"ready\n"
-        try:
-            yield
-        finally:
-            swapper.stdin.close()
+def swapped(root: pathlib.Path) -> contextlib.AbstractContextManager[None]:
+    """All four pairs are exchanged all the while."""
+    return swapping(*(root / name for pair in PAIRS for name in pair))
 
 
 def look(folder: pathlib.Path) -> dict[str, object]:
@@ -138,7 +114,7 @@ def test_nothing_outside_is_reached_while_names_are_exchanged(tmp_path: pathlib.
     done = refused = escapes = 0
     # Of a hard link's content nobody can tell where it is at home; it may be read.
     paths = [path for path in PATHS if path != "plain" or name not in ("read", "copy", "edit")]
-    with Room(root) as room, swapping(root):
+    with Room(root) as room, swapped(root):
         for number in range(count(times)):
             if name in ("delete", "move", "onto") and number % 4 == 0:
                 fill(root, outside)

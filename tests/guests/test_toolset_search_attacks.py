@@ -19,7 +19,7 @@ from tests.counts import count
 from tests.guests.furniture import CANARY
 from tests.guests.searches import ENGINES, make, places, searching
 from tests.guests.test_toolset_attacks import corpus, look, shape_links
-from tests.guests.test_toolset_races import fill, swapping
+from tests.guests.test_toolset_races import fill, swapped
 from tests.guests.workshop import code_of, text_of
 
 WORD = "canary"
@@ -137,7 +137,7 @@ def test_nothing_outside_is_shown_while_names_are_exchanged(tmp_path: pathlib.Pa
                 escapes += CANARY.decode() in said or "outside/" in said
                 found += ": inside" in said
 
-    with swapping(root):
+    with swapped(root):
         asyncio.run(attack())
     print(f"{engine}: {times} searches, {found} found something, {escapes} escapes")
     assert escapes == 0

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from typing import Any
 
 from ripieno.canisters import Canister, InvocationCanister, ResultCanister
+from ripieno.confirmation import ConfirmationRequest
 from ripieno.contents import TextualContent
 from ripieno.controls import Controls, Finish
 from ripieno.conversations import NO_USAGE, Usage
@@ -121,6 +122,18 @@ async def settle_down(rounds: int = 20) -> None:
     """Lets everything happen that needs no time."""
     for _ in range(rounds):
         await asyncio.sleep(0)
+
+
+class Person:
+    """Somebody who gives these answers, one after the other, and what they were asked about."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.requests: list[ConfirmationRequest] = []
+
+    async def confirm(self, request: ConfirmationRequest) -> Any:
+        self.requests.append(request)
+        return self.answers.pop(0)
 
 
 class Listening:

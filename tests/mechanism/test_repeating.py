@@ -7,7 +7,7 @@ import pytest
 
 from ripieno.canisters import Canister, ResultCanister
 from ripieno.conducting import conduct
-from ripieno.confirmation import Approve, ConfirmationRequest, Deny
+from ripieno.confirmation import Approve, Deny
 from ripieno.contents import TextualContent
 from ripieno.controls import Controls, Limits, Rules
 from ripieno.ensembles import Context, Definition, Ensemble
@@ -16,7 +16,7 @@ from ripieno.execution import Circumstances, Execution
 from ripieno.faults import Fault
 from ripieno.offers import Offer
 from ripieno.repeating import find_earlier
-from tests.mechanism.players import ensemble, invoke, invokes, says, scripted, tool
+from tests.mechanism.players import Person, ensemble, invoke, invokes, says, scripted, tool
 
 AGAIN = {"properties": {"invocation": {"type": "string"}}, "required": ["invocation"]}
 PATH = {"properties": {"path": {"type": "string"}}}
@@ -103,18 +103,6 @@ def failing_once(asked: list[dict[str, Any]]) -> Definition:
         return f"wrote {arguments['path']} as {context.invocation}"
 
     return tool("write", write, schema=PATH, effect="write")
-
-
-class Person:
-    """Whoever is asked, and what they were asked about."""
-
-    def __init__(self, *answers: Any) -> None:
-        self.answers = list(answers)
-        self.requests: list[ConfirmationRequest] = []
-
-    async def confirm(self, request: ConfirmationRequest) -> Any:
-        self.requests.append(request)
-        return self.answers.pop(0)
 
 
 def last(conversation: Any) -> ResultCanister:

@@ -5,12 +5,12 @@ import stat
 
 from ripieno.exceptions import ResourceFault
 from ripieno.toolset import places
-from ripieno.toolset.deeds import Deed, Site
+from ripieno.toolset.deeds import Deed, ReversibleDeed, Site
 from ripieno.toolset.walking import Walk
 from ripieno.undo import Kind, State, Step
 
 
-class MakeDirectory(Deed):
+class MakeDirectory(ReversibleDeed):
     """Makes a directory; with ``parents`` those above it too, and one that exists is good."""
 
     def __init__(self, path: str, *, parents: bool, mode: int | None = None) -> None:
@@ -72,7 +72,7 @@ class MakeLink(Deed):
             self._walk.close()
 
 
-class ChangeMode(Deed):
+class ChangeMode(ReversibleDeed):
     """Sets the nine permission bits of a file or a directory; never those that lend somebody's identity."""
 
     def __init__(self, path: str, mode: int) -> None:

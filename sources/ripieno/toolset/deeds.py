@@ -5,6 +5,7 @@ what it decided on is compared again with what it displaced. When one of several
 back. Nobody else changes the workspace through a room meanwhile.
 """
 
+import abc
 import contextlib
 import os
 import threading
@@ -79,7 +80,7 @@ class Site:
             yield
 
 
-class Deed:
+class Deed(abc.ABC):
     """One change of one path. ``prepare`` fills ``steps``; what it holds is released by ``close``, always called."""
 
     def __init__(self, path: str) -> None:
@@ -88,27 +89,31 @@ class Deed:
         self.created: list[str] = []
         self.made = False
 
+    @abc.abstractmethod
     def prepare(self, site: Site) -> None:
         """Looks, reads, and lays ready; changes nothing that others see but missing parent directories."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def commit(self) -> None:
         """Makes the change, at once. When it fails, everything is as it was."""
-        raise NotImplementedError
 
-    def revert(self) -> None:
-        """Takes the change back."""
-        raise NotImplementedError
-
-    def finish(self) -> None:
+    def finish(self) -> None:  # noqa: B027  most displace nothing
         """Clears away what was displaced."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  most hold nothing
         """Releases what is held."""
 
 
-def perform(site: Site, deeds: Sequence[Deed]) -> list[Step]:
-    """Does all, or none, and gives the steps. Errors: ``ToolFault``.
+class ReversibleDeed(Deed):
+    """One that may be done together with others: when one of them fails, it is taken back."""
+
+    @abc.abstractmethod
+    def revert(self) -> None:
+        """Takes the change back, after ``commit``."""
+
+
+def perform(site: Site, deeds: Sequence[ReversibleDeed] | tuple[Deed]) -> list[Step]:
+    """Does all, or none, and gives the steps; one alone need not be reversible. Errors: ``ToolFault``.
 
     A program that is killed meanwhile may leave some of several done: the journal has them all.
     """
@@ -128,8 +133,9 @@ def perform(site: Site, deeds: Sequence[Deed]) -> list[Step]:
                 done.append(deed)
         except BaseException:
             for deed in reversed(done):
-                with explaining(deed.path):
-                    deed.revert()
+                if isinstance(deed, ReversibleDeed):
+                    with explaining(deed.path):
+                        deed.revert()
             if site.journal is not None and entry is not None:
                 site.journal.drop(entry)
             raise

@@ -9,7 +9,7 @@ from typing import Any
 from ripieno.ensembles import Context, Outcome
 from ripieno.exceptions import ValidationFault
 from ripieno.toolset.arranging import ChangeMode
-from ripieno.toolset.deeds import Deed
+from ripieno.toolset.deeds import ReversibleDeed
 from ripieno.toolset.hunks import FilePatch, apply, read_patch
 from ripieno.toolset.removing import Remove
 from ripieno.toolset.replacing import Replace
@@ -63,7 +63,7 @@ def _check_apart(patches: Sequence[FilePatch]) -> None:
             seen.add(str(name))
 
 
-def _deeds(context: Context, room: Room, patch: FilePatch) -> list[Deed]:
+def _deeds(context: Context, room: Room, patch: FilePatch) -> list[ReversibleDeed]:
     source, target = patch.source, patch.target
     if source is None:
         assert target is not None

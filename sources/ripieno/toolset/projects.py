@@ -5,18 +5,22 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ripieno.ensembles import Context
 from ripieno.exceptions import ResourceFault, ToolFault
-from ripieno.programs import resolve, surroundings_of, workspace_of
+from ripieno.processes import Completed, ProcessLimits
+from ripieno.programs import GRACE, resolve, run, surroundings_of, workspace_of
 from ripieno.requirements import PROJECT_FOLDERS, find_own_program, has_command, own_path
 from ripieno.toolset.foreign import table
 from ripieno.toolset.rooms import Room
+from ripieno.toolset.running import grants_of
 
 #: Bytes of a file that is looked into.
 _LOOK = 1 << 20
+#: Bytes of each stream that are looked through.
+_LIMITS = ProcessLimits(output_bytes=8 * 2**20, grace=GRACE)
 
 
 def find_program(context: Context, directory: str, *names: str) -> str:
@@ -44,6 +48,18 @@ def look_for_program(context: Context, directory: str, *names: str) -> str | Non
 def own_folders(context: Context, directory: str) -> dict[str, str]:
     """The PATH with the project's own programs before those of the system."""
     return {"PATH": own_path(_roots(context, directory))}
+
+
+async def run_for_project(context: Context, argv: Sequence[str], directory: str) -> Completed:
+    """Runs a program for the project in ``directory``, with its own programs first. Errors: those of ``run``."""
+    return await run(
+        context,
+        argv,
+        directory=directory,
+        environment=own_folders(context, directory),
+        network=grants_of(context).network,
+        limits=_LIMITS,
+    )
 
 
 def _roots(context: Context, directory: str) -> tuple[str, str]:

@@ -6,7 +6,7 @@ import stat
 
 from ripieno.exceptions import PermissionFault, ResourceFault
 from ripieno.toolset import places
-from ripieno.toolset.deeds import Deed, Site
+from ripieno.toolset.deeds import ReversibleDeed, Site
 from ripieno.toolset.guarding import changed, controls, guarded
 from ripieno.toolset.systemcalls import rename_new
 from ripieno.toolset.trees import Visit, empty, refuse_controls, visit
@@ -18,7 +18,7 @@ UNDO_ENTRIES = 10_000
 UNDO_BYTES = 64 * 1024 * 1024
 
 
-class Remove(Deed):
+class Remove(ReversibleDeed):
     """Deletes a file or a link (``kind="file"``), or a directory, with all in it when it is ``recursive``.
 
     A file whose content is not what is ``expected`` is a conflict.

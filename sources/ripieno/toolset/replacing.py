@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from ripieno.exceptions import ResourceFault
 from ripieno.toolset import places
-from ripieno.toolset.deeds import Deed, Site, discard
+from ripieno.toolset.deeds import ReversibleDeed, Site, discard
 from ripieno.toolset.guarding import changed
 from ripieno.toolset.systemcalls import exchange, rename_new
 from ripieno.toolset.walking import Walk
@@ -21,7 +21,7 @@ _HOLD = os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY | os.O_
 Content = bytes | Callable[[bytes | None], bytes]
 
 
-class Replace(Deed):
+class Replace(ReversibleDeed):
     """Writes a file whole, or appends to it.
 
     A whole file is exchanged atomically and keeps its permissions and, where we may, its owner. ``new`` refuses one

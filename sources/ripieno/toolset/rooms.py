@@ -16,7 +16,7 @@ from ripieno.exceptions import ResourceFault
 from ripieno.toolset import places
 from ripieno.toolset.arranging import ChangeMode, MakeDirectory
 from ripieno.toolset.copying import CopyTree, read_source
-from ripieno.toolset.deeds import Deed, Site, perform
+from ripieno.toolset.deeds import Deed, ReversibleDeed, Site, perform
 from ripieno.toolset.guarding import fold
 from ripieno.toolset.moving import Move, check_kind
 from ripieno.toolset.removing import Remove
@@ -165,7 +165,7 @@ class Room:
         a function of what the file has (None where that cannot be read); ``new`` and ``existing`` say what has to be.
         """
         deed = Replace(path, data, append=append, create_directories=create_directories, new=new, existing=existing)
-        steps = self.perform([deed])
+        steps = self.perform((deed,))
         return Written(
             path=steps[-1].path,
             created=deed.is_new,
@@ -177,7 +177,7 @@ class Room:
     def delete(self, path: str, *, kind: str, recursive: bool = False) -> tuple[tuple[Step, ...], int]:
         """Deletes a file or link, or a directory; its steps, and how many entries are gone."""
         deed = Remove(path, kind=kind, recursive=recursive)
-        return tuple(self.perform([deed])), deed.count
+        return tuple(self.perform((deed,))), deed.count
 
     def move(
         self,
@@ -190,7 +190,7 @@ class Room:
     ) -> tuple[Step, ...]:
         """Moves a file or directory to a new path. Only a file can be replaced, by a file."""
         deed = Move(source, destination, kind=kind, overwrite=overwrite, create_directories=create_directories)
-        return tuple(self.perform([deed]))
+        return tuple(self.perform((deed,)))
 
     def copy(
         self,
@@ -213,21 +213,21 @@ class Room:
                     code="is_directory",
                     suggestion="Set recursive = true to copy it with all that is in it.",
                 )
-            return tuple(self.perform([CopyTree(source, destination, create_directories=create_directories)]))
+            return tuple(self.perform((CopyTree(source, destination, create_directories=create_directories),)))
         with places.explaining(source):
             data, mode = read_source(self._site, source)
         deed = Replace(destination, data, new=not overwrite, create_directories=create_directories, mode=mode)
-        return tuple(self.perform([deed]))
+        return tuple(self.perform((deed,)))
 
     def make_directory(self, path: str, *, parents: bool = False) -> tuple[Step, ...]:
         """Makes a directory; with ``parents`` those above it too, and then one that exists is good."""
-        return tuple(self.perform([MakeDirectory(path, parents=parents)]))
+        return tuple(self.perform((MakeDirectory(path, parents=parents),)))
 
     def change_mode(self, path: str, mode: int) -> tuple[Step, ...]:
         """Sets the permission bits of a file or directory."""
-        return tuple(self.perform([ChangeMode(path, mode)]))
+        return tuple(self.perform((ChangeMode(path, mode),)))
 
-    def perform(self, deeds: Sequence[Deed]) -> list[Step]:
+    def perform(self, deeds: Sequence[ReversibleDeed] | tuple[Deed]) -> list[Step]:
         """Does all of several deeds, or none."""
         return perform(self._site, deeds)
 

@@ -16,16 +16,14 @@ from ripieno.capturing import Captured
 from ripieno.endings import failure, noted, report, share
 from ripieno.ensembles import Context, Outcome
 from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault, ValidationFault
-from ripieno.processes import Completed, ProcessLimits
-from ripieno.programs import GRACE, resolve, run, surroundings_of, workspace_of
-from ripieno.toolset.projects import Project, find_program, look_for_program, own_folders, read_project
+from ripieno.processes import Completed
+from ripieno.programs import resolve, surroundings_of, workspace_of
+from ripieno.toolset.projects import Project, find_program, look_for_program, read_project, run_for_project
 from ripieno.toolset.rooms import Room
-from ripieno.toolset.running import grants_of
 from ripieno.toolset.testreports import Tally, read_cargo, read_go, read_jest, read_junit
 from ripieno.toolset.unittesting import command, find_starts, is_for_pytest, read_unittest
 
-#: Bytes of each stream that are looked through, of a report, and of the output that is told beside the counts.
-_LIMITS = ProcessLimits(output_bytes=8 * 2**20, grace=GRACE)
+#: Bytes of a report, and of the output that is told beside the counts.
 _REPORT = 32 * 2**20
 _OUTPUT = 6 * 1024
 
@@ -153,14 +151,7 @@ async def run_tests(context: Context, arguments: dict[str, Any]) -> Outcome:
             directory=directory, targets=targets, filter=filter_, stop=bool(arguments.get("fail_fast")), report=path
         )
         argv = runner.command(context, wish)
-        done = await run(
-            context,
-            argv,
-            directory=directory,
-            environment=own_folders(context, directory),
-            network=grants_of(context).network,
-            limits=_LIMITS,
-        )
+        done = await run_for_project(context, argv, directory)
         tally = runner.read(read(), done)
     if done.flooded or done.exit_code < 0 or (tally is None and runner.name not in ("make", "npm")):
         raise failure(shown(context, argv[:1]), done, context.invoker.policy.output)

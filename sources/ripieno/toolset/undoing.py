@@ -161,30 +161,30 @@ def _restore(step: Step, room: Room, journal: Journal) -> list[str]:
         source = room.state(step.source)
         moved = not _is(step.after, source)
         if moved and _is_half(step, source, now):
-            room.perform([Remove(step.source, kind="file")])
+            room.perform((Remove(step.source, kind="file"),))
         if moved:
-            room.perform([Move(step.path, step.source, create_directories=True)])
+            room.perform((Move(step.path, step.source, create_directories=True),))
             now = None
         if step.before is not None and now is None:
-            room.perform([_write(step.path, step.before, journal)])
+            room.perform((_write(step.path, step.before, journal),))
         return [step.source, step.path] if moved else []
     if _is(step.before, now):
         return []
-    room.perform(_reversal(step, journal))
+    room.perform((_reversal(step, journal),))
     return [step.path]
 
 
-def _reversal(step: Step, journal: Journal) -> list[Deed]:
+def _reversal(step: Step, journal: Journal) -> Deed:
     before, after = step.before, step.after
     if before is None:
-        return [Remove(step.path, kind="directory" if after and after.kind == "directory" else "file")]
+        return Remove(step.path, kind="directory" if after and after.kind == "directory" else "file")
     if after is not None and before.kind == after.kind and before.mode != after.mode and before.digest == after.digest:
-        return [ChangeMode(step.path, before.mode)]
+        return ChangeMode(step.path, before.mode)
     if before.kind == "directory":
-        return [MakeDirectory(step.path, parents=False, mode=before.mode | 0o700)]
+        return MakeDirectory(step.path, parents=False, mode=before.mode | 0o700)
     if before.kind == "link":
-        return [MakeLink(step.path, before.target)]
-    return [_write(step.path, before, journal)]
+        return MakeLink(step.path, before.target)
+    return _write(step.path, before, journal)
 
 
 def _write(path: str, before: State, journal: Journal) -> Deed:

@@ -12,16 +12,14 @@ from ripieno.endings import failure, noted, report, share
 from ripieno.ensembles import Context, Outcome
 from ripieno.exceptions import ResourceFault, ToolFault, ValidationFault
 from ripieno.faults import Change
-from ripieno.processes import Completed, ProcessLimits
-from ripieno.programs import GRACE, run, surroundings_of, workspace_of
+from ripieno.processes import Completed
+from ripieno.programs import surroundings_of, workspace_of
 from ripieno.toolset.checkers import CHECKERS, Checker
 from ripieno.toolset.diagnostics import MAX_PROBLEMS, Diagnostic
-from ripieno.toolset.projects import find_program, look_for_program, own_folders, read_project
+from ripieno.toolset.projects import find_program, look_for_program, read_project, run_for_project
 from ripieno.toolset.rooms import Room
-from ripieno.toolset.running import grants_of
 from ripieno.toolset.testing import check_target, shown
 
-_LIMITS = ProcessLimits(output_bytes=8 * 2**20, grace=GRACE)
 #: Bytes of output that are told where nothing can be read out of it.
 _OUTPUT = 16 * 1024
 #: Bytes of a file that are hashed, and files that changes are told of.
@@ -108,15 +106,7 @@ def _choose(context: Context, arguments: dict[str, Any], *, check: bool) -> tupl
 
 
 async def _run(context: Context, arguments: dict[str, Any], argv: list[str]) -> Completed:
-    directory: str = arguments.get("directory", ".")
-    return await run(
-        context,
-        argv,
-        directory=directory,
-        environment=own_folders(context, directory),
-        network=grants_of(context).network,
-        limits=_LIMITS,
-    )
+    return await run_for_project(context, argv, arguments.get("directory", "."))
 
 
 def _content(

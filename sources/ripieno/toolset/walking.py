@@ -72,7 +72,7 @@ class Walk:
         bases: Iterable[Sequence[str]],
         *,
         guarded: bool = False,
-        protected: Iterable[Sequence[str]] = (),
+        protected: Iterable[list[str]] = (),
     ) -> None:
         check_path(path)
         self.path = path
@@ -82,7 +82,7 @@ class Walk:
         self._root = root
         self._bases = tuple(tuple(base) for base in bases)
         self._guarded = guarded
-        self._protected = tuple(list(names) for names in protected)
+        self._protected = tuple(protected)
         self._steps = 0
 
     def close(self) -> None:
