@@ -1,0 +1,195 @@
+"""Grants: an approval is a token that is good once, for one call exactly as it was approved, and for some minutes.
+
+What it is bound to: the conversation, the invocation, the tool and the digest of its definition, the digest of the
+canonical arguments, and the digest of the rules that applied. Source: measured threats "approve A, run B" and replay.
+"""
+
+import dataclasses
+import hashlib
+import hmac
+import math
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from ripieno.approvals.stores import GrantStore, Held, MemoryStore
+from ripieno.controls import Rules
+from ripieno.exceptions import InputError, PermissionFault
+from ripieno.jsonvalues import canonical
+from ripieno.policies import Effect
+
+#: Seconds for which a grant is good, unless it is said otherwise.
+LIFETIME = 600.0
+#: Seconds by which the clocks of processes may differ.
+_DRIFT = 5.0
+Reason = Literal[
+    "unknown_grant",
+    "used_grant",
+    "expired_grant",
+    "other_conversation",
+    "other_invocation",
+    "other_tool",
+    "other_definition",
+    "other_arguments",
+    "other_rules",
+    "unreadable_grants",
+]
+
+
+def digest(value: object) -> str:
+    """The SHA-256 of a value's canonical JSON, in hexadecimal digits. Errors: ``JsonInvalidity``."""
+    return hashlib.sha256(canonical(value)).hexdigest()
+
+
+def digest_definition(
+    *,
+    description: str,
+    schema: Mapping[str, Any],
+    effect: Effect,
+    origin: str,
+    presets: Mapping[str, Any] | None = None,
+) -> str:
+    """The digest of all of a tool's definition that an approval relies on. Errors: ``JsonInvalidity``."""
+    return digest(
+        {"description": description, "schema": schema, "effect": effect, "origin": origin, "presets": presets or {}}
+    )
+
+
+def digest_rules(rules: Rules) -> str:
+    """The digest of rules."""
+    return digest(dataclasses.asdict(rules))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """The one call that is approved. ``definition``, ``arguments`` and ``rules`` are digests."""
+
+    conversation: str
+    invocation: str
+    tool: str
+    definition: str
+    arguments: str
+    rules: str
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        conversation: str,
+        invocation: str,
+        tool: str,
+        definition: str,
+        arguments: Mapping[str, Any],
+        rules: Rules,
+    ) -> "Binding":
+        """The binding of a call with these arguments, under these rules. Errors: ``JsonInvalidity``."""
+        return cls(
+            conversation=conversation,
+            invocation=invocation,
+            tool=tool,
+            definition=definition,
+            arguments=digest(arguments),
+            rules=digest_rules(rules),
+        )
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The hashes of its fields, in their order: of equal length, whatever a conversation is called."""
+        return tuple(_hash(field) for field in dataclasses.astuple(self))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """A token, what it is good for, and until when, in seconds since 1970. The token is a secret until it is used."""
+
+    token: str = dataclasses.field(repr=False)
+    binding: Binding
+    expires: float
+
+
+class Grants:
+    """Issues grants and redeems them, over a store; in memory where none is given."""
+
+    def __init__(self, store: GrantStore | None = None, *, clock: Callable[[], float] = time.time) -> None:
+        self._store: GrantStore = store or MemoryStore()
+        self._clock = clock
+
+    def issue(self, binding: Binding, *, seconds: float = LIFETIME) -> Grant:
+        """A grant for one call, which must be redeemed within some seconds.
+
+        Errors: ``InputError`` when the store cannot be written, or the seconds are none.
+        """
+        if not (math.isfinite(seconds) and seconds > 0):
+            raise InputError(f"A grant is good for a number of seconds above 0, not for {seconds}.")
+        token, now = secrets.token_urlsafe(32), self._clock()
+        self._store.add(_hash(token), Held(parts=binding.parts, issued=now, expires=now + seconds))
+        return Grant(token=token, binding=binding, expires=now + seconds)
+
+    def redeem(self, token: str, binding: Binding) -> None:
+        """Uses a grant up for the call that is about to run, and returns only if it may.
+
+        Refused is a ``PermissionFault``, whose ``code`` is a ``Reason``. Whatever is refused leaves the grant as it
+        was: it is still good for the call that it was given for.
+        """
+        try:
+            key, now = _hash(token), self._clock()
+            held = self._store.find(key)
+            reason = _compare(held, binding, now)
+            if reason is None and not self._store.use(key, now):
+                reason = "used_grant"
+        except InputError as error:
+            raise _refusal("unreadable_grants") from error
+        if reason is not None:
+            raise _refusal(reason)
+
+
+_NOTHING = Held(parts=("",) * 6, issued=math.inf, expires=-math.inf)
+_ASIDE: tuple[Reason, ...] = (
+    "other_conversation",
+    "other_invocation",
+    "other_tool",
+    "other_definition",
+    "other_arguments",
+    "other_rules",
+)
+_WORDS: Mapping[Reason, str] = {
+    "unknown_grant": "there is none of that token",
+    "used_grant": "it was used already",
+    "expired_grant": "it has expired",
+    "other_conversation": "it was given in another conversation",
+    "other_invocation": "it was given for another call",
+    "other_tool": "it was given for another tool",
+    "other_definition": "the tool's definition is not the one that was approved",
+    "other_arguments": "the arguments are not those that were approved",
+    "other_rules": "the rules are not those that applied",
+    "unreadable_grants": "the approvals cannot be read or written",
+}
+
+
+def _compare(found: Held | None, binding: Binding, now: float) -> Reason | None:
+    """Why a grant is not good for a call. All of it is compared, whatever differs first."""
+    held = found or _NOTHING
+    pairs = zip(held.parts, binding.parts, _ASIDE, strict=True)
+    wrong: list[Reason] = [name for before, after, name in pairs if not hmac.compare_digest(before, after)]
+    # One that comes from the future was issued before a clock was set back: nobody knows how old it is.
+    fresh = held.issued - _DRIFT <= now < held.expires
+    if found is None:
+        return "unknown_grant"
+    if found.used is not None:
+        return "used_grant"
+    if wrong:
+        return wrong[0]
+    return None if fresh else "expired_grant"
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _refusal(reason: Reason) -> PermissionFault:
+    return PermissionFault(
+        f"The approval does not count: {_WORDS[reason]}.",
+        code=reason,
+        suggestion="The user must be asked again about the call as it is now.",
+    )

@@ -1,0 +1,187 @@
+"""What a person is shown of a call before it runs: made from the call itself, never from what a model or server says.
+
+::
+
+    io.write_file wants to run.
+    Effect: write. Asked because: its effect is write.
+    The server 'io' claims, and nobody has checked it:
+    ~ Writes a file.
+    Arguments (41 bytes, SHA-256 2f…):
+    | {"content":"Hi.\\n","path":"docs/index.rst"}
+    Note: This cannot be undone.
+
+Lines of others stand behind a margin, so that none can pass for a line of ours. All characters are visible ones.
+"""
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ripieno.approvals.previewing import Preview, foresee
+from ripieno.approvals.visibility import pieces, visible, wrap
+from ripieno.jsonvalues import canonical
+from ripieno.policies import Effect
+
+#: Bytes of visible text that are shown whole; of more, the first and the last ones.
+SHOWN = 2048
+_HEAD, _TAIL = 1024, 512
+#: Lines of a text that stay lines.
+_LINES = 60
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What a server says of its tool. Nobody has checked it."""
+
+    server: str
+    title: str = ""
+    description: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Presentation:
+    """One call as a person is shown it. ``arguments`` is canonical JSON; ``change`` is what a preview said.
+
+    ``notes`` are lines of whoever defines the tool here, such as "This cannot be undone."; they are no server's.
+    """
+
+    tool: str
+    effect: Effect
+    reason: str
+    arguments: str
+    change: str | None = None
+    notes: tuple[str, ...] = ()
+    claim: Claim | None = None
+
+    @property
+    def size(self) -> int:
+        """The bytes of the canonical arguments."""
+        return len(self.arguments.encode())
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the canonical arguments, in hexadecimal digits: the one that a grant is bound to."""
+        return hashlib.sha256(self.arguments.encode()).hexdigest()
+
+    @property
+    def abridged(self) -> bool:
+        """Whether something is left out unless the whole is asked for. It has to be offered then."""
+        return _is_long(self.arguments) or any(map(_is_tall, self._others()))
+
+    def render(self, width: int = 80, *, whole: bool = False) -> str:
+        """Plain text of lines that are narrower than ``width`` cells, which is at least 20; ``whole`` abridges nothing.
+
+        What is left out is counted in bytes, and its SHA-256 is shown.
+        """
+        room = max(width, 20) - 1
+        lines = _plain(f"{self.tool} wants to run.", room)
+        lines += _plain(f"Effect: {self.effect}. Asked because: {self.reason}", room)
+        if self.claim is not None:
+            lines += _plain(f"The server {self.claim.server!r} claims, and nobody has checked it:", room)
+            for text in filter(None, (self.claim.title, self.claim.description)):
+                lines += _several(text, "~ ", room, whole=whole)
+        if self.change is not None:
+            lines += _plain("It would change:" if self.change else "It would change nothing.", room)
+            lines += _several(self.change, "| ", room, whole=whole)
+        # Last, right above the answer, where no length of the rest can move it out of sight.
+        lines += _plain(f"Arguments ({self.size} bytes, SHA-256 {self.digest}):", room)
+        lines += _quoted(self.arguments, "| ", room, whole=whole)
+        for note in self.notes:
+            lines += _plain(f"Note: {note}", room)
+        if self.abridged and not whole:
+            lines += _plain("This is not all of it. Look at the whole before you agree.", room)
+        return "\n".join(lines)
+
+    def whole(self, width: int = 80) -> str:
+        """The same text, and nothing is left out."""
+        return self.render(width, whole=True)
+
+    def mapping(self) -> dict[str, Any]:
+        """The JSON form, for other screens; these must make its texts visible themselves."""
+        return {**dataclasses.asdict(self), "notes": list(self.notes), "size": self.size, "digest": self.digest}
+
+    def _others(self) -> Sequence[str]:
+        claim = self.claim or Claim(server="")
+        return (self.change or "", claim.title, claim.description)
+
+
+def present(
+    *,
+    tool: str,
+    effect: Effect,
+    reason: str,
+    arguments: Mapping[str, Any],
+    preview: Preview | None = None,
+    notes: Sequence[str] = (),
+    claim: Claim | None = None,
+) -> Presentation:
+    """What is shown of a call with just these arguments. Errors: ``JsonInvalidity`` for what is no JSON."""
+    return Presentation(
+        tool=tool,
+        effect=effect,
+        reason=reason,
+        arguments=canonical(arguments).decode(),
+        change=foresee(preview, arguments),
+        notes=tuple(notes),
+        claim=claim,
+    )
+
+
+def _plain(text: str, room: int) -> list[str]:
+    """Lines of ours; where one goes on, it is indented, so that no part of a name can look like a line."""
+    first, *rest = wrap(visible(text), room - 2)
+    return [first, *(f"  {line}" for line in rest)]
+
+
+def _several(text: str, margin: str, room: int, *, whole: bool) -> list[str]:
+    """A text of lines, which stay lines. It is abridged as one."""
+    if not text:
+        return []
+    if not whole and _is_tall(text):
+        return _abridged(text, margin, room)
+    ended = text.removesuffix("\n")
+    return [line for one in ended.split("\n") for line in _quoted(one, margin, room, whole=True)]
+
+
+def _quoted(text: str, margin: str, room: int, *, whole: bool) -> list[str]:
+    if not whole and _is_long(text):
+        return _abridged(text, margin, room)
+    return [margin + line for line in wrap(visible(text), room - len(margin))]
+
+
+def _is_long(text: str) -> bool:
+    return len(visible(text).encode()) > SHOWN
+
+
+def _is_tall(text: str) -> bool:
+    return text.count("\n") > _LINES or _is_long(text)
+
+
+def _abridged(text: str, margin: str, room: int) -> list[str]:
+    """The beginning and the end of a text, in one paragraph, with what is left out told between them."""
+    shown = visible(text)
+    if len(shown.encode()) <= SHOWN:
+        return [margin + line for line in wrap(shown, room - len(margin))]
+    head, tail = _beginning(list(pieces(shown)), _HEAD), _beginning([*pieces(shown)][::-1], _TAIL)[::-1]
+    data = text.encode("utf-8", "surrogatepass")
+    left_out = len(shown.encode()) - len("".join(head + tail).encode())
+    told = (
+        f"... {left_out} bytes are not shown here, of {len(data)} bytes with SHA-256 {hashlib.sha256(data).hexdigest()}"
+    )
+    return [
+        *(margin + line for line in wrap("".join(head), room - len(margin))),
+        *_plain(told, room),
+        *(margin + line for line in wrap("".join(tail), room - len(margin))),
+    ]
+
+
+def _beginning(parts: Sequence[str], size: int) -> list[str]:
+    """The first pieces that fit into some bytes."""
+    taken: list[str] = []
+    for part in parts:
+        size -= len(part.encode())
+        if size < 0:
+            break
+        taken.append(part)
+    return taken

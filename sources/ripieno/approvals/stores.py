@@ -1,0 +1,157 @@
+"""Where grants are kept until they are used: in a file that several processes share, or in memory for one.
+
+Tokens are not kept, only their hashes: who reads a store can use nothing of it.
+"""
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import sqlite3
+import stat
+import threading
+from collections.abc import Generator
+from typing import Protocol
+
+from ripieno.exceptions import InputError
+
+#: Seconds for which it is still known that a grant was used, or has expired, after it expired.
+_KEPT = 86_400.0
+#: Seconds to wait for other processes.
+_PATIENCE = 30.0
+_COLUMNS = ("conversation", "invocation", "tool", "definition", "arguments", "rules")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """One grant in a store. ``parts`` are hashes of what it is bound to; times are seconds since 1970."""
+
+    parts: tuple[str, ...]
+    issued: float
+    expires: float
+    used: float | None = None
+
+
+class GrantStore(Protocol):
+    """Keeps grants under the hashes of their tokens. Errors: ``InputError`` when it cannot be read or written."""
+
+    def add(self, key: str, held: Held) -> None:
+        """Keeps a grant. It is durable when this returns, as far as the store is."""
+        ...
+
+    def find(self, key: str) -> Held | None:
+        """The grant under a key."""
+        ...
+
+    def use(self, key: str, now: float) -> bool:
+        """Notes that a grant is used: true for exactly one caller, and durable when this returns."""
+        ...
+
+
+class MemoryStore:
+    """Grants of one process; a child that it forks knows none of them. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, Held] = {}
+        self._guard = threading.Lock()
+        self._process = os.getpid()
+
+    def add(self, key: str, held: Held) -> None:
+        """Keeps a grant, and forgets those that are long expired."""
+        if os.getpid() != self._process:
+            raise InputError("Grants in memory belong to the process that made their store. Use a FileStore.")
+        with self._guard:
+            for old in [one for one, other in self._held.items() if other.expires < held.issued - _KEPT]:
+                del self._held[old]
+            self._held[key] = held
+
+    def find(self, key: str) -> Held | None:
+        """The grant under a key."""
+        if os.getpid() != self._process:
+            return None
+        with self._guard:
+            return self._held.get(key)
+
+    def use(self, key: str, now: float) -> bool:
+        """True for exactly one caller."""
+        if os.getpid() != self._process:
+            return False
+        with self._guard:
+            held = self._held.get(key)
+            if held is None or held.used is not None:
+                return False
+            self._held[key] = dataclasses.replace(held, used=now)
+            return True
+
+
+class FileStore:
+    """Grants in an SQLite file in the user's state, readable by the user alone. Threads and processes may share it.
+
+    Every access opens the file anew, so that a process may fork at any time. Nothing is made before the first grant.
+    """
+
+    def __init__(self, state: pathlib.Path) -> None:
+        self.path = state / "approvals" / "grants.sqlite3"
+
+    def add(self, key: str, held: Held) -> None:
+        """Keeps a grant, and forgets those that are long expired."""
+        with self._opened(make=True) as connection, connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("DELETE FROM grants WHERE expires < ?", (held.issued - _KEPT,))
+            connection.execute(
+                f"INSERT INTO grants (key, {', '.join(_COLUMNS)}, issued, expires) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (key, *held.parts, held.issued, held.expires),
+            )
+
+    def find(self, key: str) -> Held | None:
+        """The grant under a key."""
+        if not self.path.exists():
+            return None
+        with self._opened() as connection:
+            row = connection.execute(
+                f"SELECT {', '.join(_COLUMNS)}, issued, expires, used FROM grants WHERE key = ?", (key,)
+            ).fetchone()
+        if row is None:
+            return None
+        *parts, issued, expires, used = row
+        return Held(parts=tuple(parts), issued=issued, expires=expires, used=used)
+
+    def use(self, key: str, now: float) -> bool:
+        """True for exactly one caller in all processes."""
+        if not self.path.exists():
+            return False
+        with self._opened() as connection, connection:
+            changed = connection.execute("UPDATE grants SET used = ? WHERE key = ? AND used IS NULL", (now, key))
+            return changed.rowcount == 1
+
+    @contextlib.contextmanager
+    def _opened(self, *, make: bool = False) -> Generator[sqlite3.Connection, None, None]:
+        try:
+            self._check(make=make)
+            with contextlib.closing(sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)) as connection:
+                # A grant that was used must not come back after a loss of power.
+                connection.execute("PRAGMA synchronous = EXTRA")
+                if make:
+                    columns = ", ".join(f"{name} TEXT NOT NULL" for name in _COLUMNS)
+                    connection.execute(
+                        f"CREATE TABLE IF NOT EXISTS grants (key TEXT PRIMARY KEY, {columns}, "
+                        "issued REAL NOT NULL, expires REAL NOT NULL, used REAL) WITHOUT ROWID"
+                    )
+                yield connection
+        except (OSError, sqlite3.Error) as error:
+            raise InputError(f"The approvals in {self.path} cannot be read or written: {error}.") from error
+
+    def _check(self, *, make: bool) -> None:
+        """Makes the file, for its user alone, and refuses one that is another user's or a link to elsewhere."""
+        if make:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if make else 0)
+        descriptor = os.open(self.path, flags, 0o600)
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+                raise InputError(f"{self.path} is not a file of this user; nothing in it counts. Delete it.")
+            if stat.S_IMODE(status.st_mode) & 0o077:
+                raise InputError(f"Others may read or write {self.path}; nothing in it counts. Delete it.")
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,122 @@
+"""Text that shows every character for what it is: nothing hides, moves the cursor, or passes for something else.
+
+What is made visible is written as JSON writes it (``\\n``, ``\\u202e``, two of them beyond 16 bits). So JSON that is
+made visible is still JSON, of the same value.
+"""
+
+import functools
+import re
+import unicodedata
+from collections.abc import Iterator
+
+_SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+#: Scripts whose letters are shown, by the first word of their names, and which of them are written in one word.
+_SCRIPTS = {
+    "LATIN": "latin",
+    "CYRILLIC": "cyrillic",
+    "GREEK": "greek",
+    "CJK": "east asian",
+    "HIRAGANA": "east asian",
+    "KATAKANA": "east asian",
+    "KATAKANA-HIRAGANA": "east asian",
+    "HANGUL": "hangul",
+    "DEVANAGARI": "devanagari",
+    "THAI": "thai",
+}
+#: Latin letters that no ASCII letter with a mark makes up, and that are read for no other one.
+_LATIN = frozenset("ßæøœđłþðÆØŒĐŁÞÐ")
+#: Letters that are read for Latin ones, or for punctuation. A word of nothing else is shown by its code points.
+_LIKENESSES = frozenset(
+    "АВЕЅІЈКМНОРСТУХЗБаеѕіјорсухһԁԛԝѵгпиЬьѴҮүҺԌԜӀӏΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹϳανικορυγωτηχϲ一丨丶丿二八口工ノニハロエトー"
+)
+#: An escape, whose letters are no part of the word behind it; or a word.
+_WORD = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)|[^\W_]+", re.DOTALL)
+#: One character of visible text, or one escape of it. The halves of one character stay together.
+_PIECE = re.compile(r"\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|\\u[0-9a-f]{4}|\\.|.", re.DOTALL)
+
+
+def visible(text: str) -> str:
+    """The text in one line, in which each character is either plain or an escape.
+
+    Escaped are: controls, whatever has no shape or no cell of its own, turns the direction of reading, is another way
+    to write a common character, or belongs to no script that is known here; and the letters of words that mix scripts,
+    or that could be read as Latin ones throughout. Backslashes stay as they are.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    shown: list[str] = []
+    end = 0
+    for word in _WORD.finditer(text):
+        shown += map(_outside, text[end : word.start()])
+        shown += map(_outside, word[0]) if word[0][0] == "\\" else (_word(word[0]),)
+        end = word.end()
+    shown += map(_outside, text[end:])
+    return "".join(shown)
+
+
+def pieces(shown: str) -> Iterator[str]:
+    """What visible text is made of; none of it can be taken apart."""
+    return (match[0] for match in _PIECE.finditer(shown))
+
+
+def cells(shown: str) -> int:
+    """The most cells that visible text takes on a terminal: letters that some terminals draw wide count as wide."""
+    return len(shown) if shown.isascii() else sum(map(_cells, shown))
+
+
+def wrap(shown: str, width: int) -> list[str]:
+    """Lines of at most ``width`` cells (at least 12) which, put together, are the text again. At least one line."""
+    room, lines, line, used = max(width, 12), list[str](), list[str](), 0
+    for piece in pieces(shown):
+        size = cells(piece)
+        if used + size > room:
+            lines.append("".join(line))
+            line, used = [], 0
+        line.append(piece)
+        used += size
+    return [*lines, "".join(line)]
+
+
+def _word(word: str) -> str:
+    if word.isascii():
+        return word
+    scripts = {_script(character) for character in word if not character.isdecimal() or not character.isascii()}
+    letters = [character for character in word if not character.isascii()]
+    if len(scripts) > 1 or ("latin" not in scripts and all(character in _LIKENESSES for character in letters)):
+        return "".join(map(_outside, word))
+    return "".join(character if _script(character) else _escaped(character) for character in word)
+
+
+@functools.lru_cache(maxsize=4096)
+def _script(character: str) -> str:
+    """The script of a letter that may be shown, ``latin`` for ASCII, or nothing."""
+    if character.isascii():
+        return "latin"
+    if not character.isalpha() or unicodedata.bidirectional(character) != "L":
+        return ""
+    if unicodedata.normalize("NFKC", character) != character:
+        return ""
+    script = _SCRIPTS.get(unicodedata.name(character, "").partition(" ")[0], "")
+    if script == "latin" and character not in _LATIN:
+        base = unicodedata.normalize("NFD", character)[0]
+        return script if base.isascii() else ""
+    # Fillers and the letters that syllables are composed of are drawn over each other, or not at all.
+    return "" if script == "hangul" and not "\uac00" <= character <= "\ud7a3" else script
+
+
+def _outside(character: str) -> str:
+    return character if character.isascii() and character.isprintable() else _escaped(character)
+
+
+def _escaped(character: str) -> str:
+    if character.isascii() and character.isprintable():
+        return character
+    if character in _SHORT:
+        return _SHORT[character]
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[index]:02x}{units[index + 1]:02x}" for index in range(0, len(units), 2))
+
+
+@functools.lru_cache(maxsize=4096)
+def _cells(character: str) -> int:
+    return 2 if unicodedata.east_asian_width(character) in "WFA" else 1

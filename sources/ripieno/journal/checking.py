@@ -1,0 +1,56 @@
+"""Finds the first line of a journal that is not as it was written."""
+
+import sqlite3
+
+from ripieno.exceptions import JsonInvalidity
+from ripieno.journal.lines import DELETED, GENESIS, Anchor, Break, Row, chain, digest_body
+
+COLUMNS = "number, conversation, turn, stage, tool, invocation, at, body, salt, body_digest, previous, digest"
+
+
+def find_break(connection: sqlite3.Connection, anchor: Anchor) -> Break | None:
+    """The first break, or None. Takes time in proportion to the file."""
+    last = 0
+    try:
+        connection.execute("BEGIN")
+        query = "SELECT conversation, max(number) FROM lines NOT INDEXED WHERE stage = ? GROUP BY conversation"
+        deletions: dict[object, int] = dict(connection.execute(query, (DELETED,)))
+        previous = GENESIS
+        for row in connection.execute(f"SELECT {COLUMNS} FROM lines NOT INDEXED ORDER BY number"):
+            reason = _wrong(row, last + 1, previous, deletions)
+            if reason is not None:
+                return Break(number=last + 1, reason=reason)
+            last, previous = last + 1, row[11]
+            if last == anchor.number and previous != anchor.digest:
+                return Break(number=last, reason="It is another line than the one that the anchor names.")
+        if last < anchor.number:
+            return Break(number=last + 1, reason=f"It is missing: the anchor names line {anchor.number}.")
+        found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        return None if found == "ok" else Break(number=None, reason=f"The file is damaged: {found}.")
+    except (sqlite3.Error, UnicodeError, OverflowError) as error:
+        return Break(number=last + 1, reason=f"The file is damaged: {error}.")
+    finally:
+        connection.rollback()
+
+
+def _wrong(row: Row, number: int, previous: str, deletions: dict[object, int]) -> str | None:
+    """What is wrong with a line, if anything is. In a file that was changed, the types need not be right."""
+    if row[0] != number:
+        return f"It is missing: line {row[0]} comes next." if row[0] > number else f"Line {row[0]} stands before it."
+    if row[10] != previous:
+        return "It does not follow the line before it."
+    try:
+        if chain(previous, row[:7], row[9]) != row[11]:
+            return "It was changed."
+        return _wrong_body(row, deletions)
+    except (JsonInvalidity, ValueError, TypeError, AttributeError):
+        return "It was changed."
+
+
+def _wrong_body(row: Row, deletions: dict[object, int]) -> str | None:
+    body, salt = row[7], row[8]
+    if body is not None and salt is not None:
+        return None if digest_body(salt, body) == row[9] else "Its body was changed."
+    if body is None and salt is None and row[3] != DELETED and deletions.get(row[1], 0) > row[0]:
+        return None
+    return "Its body is missing, and no line says that it was deleted."

@@ -1,0 +1,331 @@
+"""Patterns over arguments: never looser than an oracle that reads them in another way."""
+
+import re
+import time
+import unicodedata
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ripieno.approvals import CallRules, Decision, Pattern, PatternInvalidity
+from ripieno.controls import Rules
+from ripieno.policies import Effect
+from tests.counts import count
+
+
+def fits(pattern: str, effect: Effect = "write", /, **arguments: object) -> bool:
+    return Pattern.parse(pattern).fits("io.write_file", effect, arguments)
+
+
+def covers(pattern: str, /, **arguments: object) -> bool:
+    return Pattern.parse(pattern).covers("io.write_file", arguments)
+
+
+@pytest.mark.parametrize(
+    ("value", "approved", "covered"),
+    [
+        ("docs/a.rst", True, True),
+        ("docs/a/b.rst", True, True),
+        ("src/a.py", False, False),
+        ("docsx/a", False, False),
+        ("docs/../src/a.py", False, True),
+        ("src/../docs/a", False, True),
+        ("..\\docs", False, True),
+        ("Docs/a.rst", False, True),
+        ("docs\\a.rst", False, True),
+        ("./docs//a.rst", False, True),
+        ("docs", False, True),
+        ("/home/me/docs/a.rst", False, True),
+        ("~/docs/a.rst", False, True),
+        ("/etc/passwd", False, False),
+        ("docs/%2e%2e/src", False, True),
+        ("%64ocs/a", False, True),
+        ("docs/a\n", False, True),
+        ("docs/\u202e", False, True),
+        ("\uff44ocs/a", False, True),
+        ("docs/$(rm)", False, True),
+        ("src/one... two", False, False),
+        (1, False, True),
+        (None, False, True),
+        (["src/a"], False, True),
+        ({"a": 1}, False, True),
+    ],
+)
+def test_what_is_in_doubt_is_not_approved_and_is_asked_or_denied(value: object, approved: bool, covered: bool) -> None:
+    assert fits("io.write_file(path=docs/**)", path=value) == approved
+    assert covers("io.write_file(path=docs/**)", path=value) == covered
+
+
+def test_what_is_missing_is_not_approved_and_is_asked_or_denied() -> None:
+    assert not fits("io.write_file(path=**)", content="a")
+    assert covers("io.write_file(path=docs/**)", content="a")
+    assert not covers("io.read_file(path=docs/**)", content="a")
+
+
+@pytest.mark.parametrize(
+    ("glob", "value", "approved"),
+    [
+        ("*", "a.rst", True),
+        ("*", "a/b.rst", False),
+        ("?.rst", "a.rst", True),
+        ("?.rst", "/.rst", False),
+        ("**/b", "a/x/b", True),
+        ("a/**/b", "a/x/b", True),
+        ("**", "/etc/passwd", False),
+        ("/etc/**", "/etc/passwd", True),
+        ("**", "~/x", False),
+        ("**", "C:/x", False),
+        ("git **", "git log -1", True),
+        ("git **", "git log; rm -rf x", False),
+        ("git **", "git log `x`", False),
+        ("a\\;b", "a;b", True),
+        ("\\*", "*", True),
+        ("\\*", "a", False),
+        ("a\\,b\\)", "a,b)", True),
+        ("\\true", "true", True),
+        ("https://example.com/**", "https://example.com/a", True),
+        ("a\\ ", "a ", True),
+    ],
+)
+def test_a_glob_fits_a_text(glob: str, value: str, approved: bool) -> None:
+    assert fits(f"io.write_file( path = {glob})", path=value) == approved
+
+
+@pytest.mark.parametrize(
+    ("glob", "value"),
+    [("a/**/b", "a/b"), ("**/.env", ".env"), ("**/.env", "x/.ENV"), ("/etc/**", "etc/passwd"), ("a//b", "a/./b"),
+     ("straße/*", "STRASSE/x"), ("docs/.*", "DOCS/.x")],
+)  # fmt: skip
+def test_another_way_to_write_it_is_covered(glob: str, value: str) -> None:
+    assert covers(f"io.write_file(path={glob})", path=value)
+
+
+@pytest.mark.parametrize(("glob", "value"), [("**/.env", "prod.env"), ("a/*", "a/b/c"), ("secret", "secrets")])
+def test_what_is_certainly_another_text_is_not_covered(glob: str, value: str) -> None:
+    assert not covers(f"io.write_file(path={glob})", path=value)
+
+
+@pytest.mark.parametrize(
+    ("written", "value", "approved", "covered"),
+    [
+        ("true", True, True, True),
+        ("true", False, False, False),
+        ("true", 1, False, True),
+        ("true", "true", False, True),
+        ("1", 1, True, True),
+        ("1", True, False, True),
+        ("1", 1.0, False, True),
+        ("1.5", 1.5, True, True),
+        ("1", 2, False, False),
+        ("1", "1", False, True),
+        ("null", None, True, True),
+        ("null", 0, False, True),
+    ],
+)
+def test_values_that_are_no_text(written: str, value: object, approved: bool, covered: bool) -> None:
+    assert fits(f"io.write_file(path={written})", path=value) == approved
+    assert covers(f"io.write_file(path={written})", path=value) == covered
+
+
+@pytest.mark.parametrize("tool", ["io", "io.*", "*", "io.write_fil?", "*.write_file"])
+def test_what_destroys_is_approved_by_its_full_name_alone(tool: str) -> None:
+    assert not fits(f"{tool}(path=docs/**)", "destructive", path="docs/a")
+    assert fits(f"{tool}(path=docs/**)", "write", path="docs/a")
+    assert fits("io.write_file(path=docs/**)", "destructive", path="docs/a")
+
+
+def test_a_tool_cannot_be_named_like_the_pattern_that_approves_some_calls() -> None:
+    name = "srv.a(path=docs/**)"
+    assert not Pattern.parse(name).fits(name, "write", {"path": "docs/a"})
+    assert Pattern.parse(name).covers(name, {})
+    assert Pattern.parse(r"srv.a\(1\)").fits("srv.a(1)", "destructive", {})
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        ("", 0),
+        ("(path=a)", 0),
+        ("io.x(", 5),
+        ("io.x()", 5),
+        ("io.x)", 4),
+        ("io.x(path", 9),
+        ("io.x(path)", 9),
+        ("io.x(path=)", 10),
+        ("io.x(path=a", 11),
+        ("io.x(path=a,)", 12),
+        ("io.x(path=a)b", 12),
+        ("io.x(path=a, path=b)", 19),
+        ("io.x(pa th=a)", 5),
+        ("io.x(path=a\\", 11),
+    ],
+)
+def test_what_is_written_wrong_is_told_with_its_place_and_what_to_write(text: str, position: int) -> None:
+    with pytest.raises(PatternInvalidity) as caught:
+        Pattern.parse(text)
+    assert caught.value.position == position
+    assert f"at character {position} of the pattern {text!r}" in str(caught.value)
+    assert caught.value.hint in str(caught.value)
+
+
+@given(st.text(alphabet="io.x(=,)*?\\ a1", max_size=20))
+@settings(max_examples=count(4_000), deadline=None)
+def test_any_text_is_a_pattern_or_is_refused(text: str) -> None:
+    position = 0
+    try:
+        assert Pattern.parse(text).text == text
+    except PatternInvalidity as invalidity:
+        position = invalidity.position
+    assert 0 <= position <= len(text)
+
+
+def test_a_long_text_and_many_wildcards_take_no_long_time() -> None:
+    text = "a" * 200_000
+    began = time.monotonic()
+    assert not covers("io.write_file(path=" + "**a" * 30 + "b)", path=text)
+    # A bound against hanging: backtracking would take longer than the world has been there.
+    assert time.monotonic() - began < 60
+
+
+# Against an oracle.
+
+NAMES = ("path", "force", "count")
+GLOBS = (
+    "docs/**",
+    "docs/*",
+    "*",
+    "**",
+    "?",
+    "src/a.py",
+    "*.py",
+    "**/a.py",
+    "true",
+    "1",
+    "null",
+    "D*",
+    "/etc/**",
+    "a **",
+)
+VALUES = ("docs/a", "docs/a/b", "docs/../x", "..", "a.py", "src/a.py", "SRC/a.py", "/etc/x", "a; b", "a b", "D",
+          "", "a\x1b", "docs", "docs\\a", True, False, 1, 1.0, 2, None, ["docs/a"], {"a": 1}, "é",
+          "e\u0301", "docs/.\u200b./x")  # fmt: skip
+conditions = st.lists(
+    st.tuples(st.sampled_from(NAMES), st.sampled_from(GLOBS)), max_size=2, unique_by=lambda one: one[0]
+)
+tools = st.sampled_from(["io.move", "io.*", "*", "io", "git.*", "io.m?ve"])
+
+
+@st.composite
+def patterns(draw: st.DrawFn) -> str:
+    tool, tests = draw(tools), draw(conditions)
+    return f"{tool}({', '.join(f'{name}={glob}' for name, glob in tests)})" if tests else tool
+
+
+rule_sets = st.builds(
+    Rules, **{name: st.lists(patterns(), max_size=3).map(tuple) for name in ("approve", "ask", "deny")}
+)
+calls = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(VALUES))
+STRICTNESS = {"approve": 0, None: 1, "ask": 2, "deny": 3}
+
+
+def read(pattern: str) -> tuple[re.Pattern[str], bool, dict[str, str]]:
+    """A pattern by another way: the tool as a regular expression, whether it has a wildcard, and its conditions."""
+    tool, _, inside = pattern.partition("(")
+    full = tool if "." in tool or tool == "*" else f"{tool}.*"
+    expression = re.escape(full).replace(r"\*", ".*").replace(r"\?", ".")
+    given = dict(one.strip().split("=") for one in inside.rstrip(")").split(",")) if inside else {}
+    return re.compile(expression, re.DOTALL), full != "io.move", given
+
+
+def same(glob: str, value: object) -> bool:
+    """Whether a value is, plainly read, what a condition names."""
+    literal = {"true": True, "1": 1, "null": None}
+    if glob in literal:
+        return type(value) is type(literal[glob]) and value == literal[glob]
+    expression = (
+        re.escape(glob).replace(r"\*\*", "\0").replace(r"\*", "[^/]*").replace(r"\?", "[^/]").replace("\0", ".*")
+    )
+    return isinstance(value, str) and re.fullmatch(expression, value, re.DOTALL) is not None
+
+
+def suspicious(value: object) -> bool:
+    """Whether nobody should approve it for what a wildcard says."""
+    return isinstance(value, str) and (
+        ".." in value or not value.isprintable() or ";" in value or unicodedata.normalize("NFC", value) != value
+    )
+
+
+def expected(rules: Rules, effect: Effect, arguments: Mapping[str, Any]) -> str | None:
+    """The loosest that may be decided: what plainly matches is denied or asked, and only it may be approved."""
+
+    def named(pattern: str) -> bool:
+        tool, _, given = read(pattern)
+        kinds: dict[str, Any] = {"true": bool, "1": (int, float), "null": type(None)}
+        return bool(tool.fullmatch("io.move")) and all(
+            name not in arguments
+            or same(glob, arguments[name])
+            or not isinstance(arguments[name], kinds.get(glob, str))
+            or (glob == "1" and isinstance(arguments[name], bool))
+            or (glob not in kinds and arguments[name] in ("..", "docs/../x"))
+            for name, glob in given.items()
+        )  # fmt: skip
+
+    def approved(pattern: str) -> bool:
+        tool, wild, given = read(pattern)
+        return bool(tool.fullmatch("io.move")) and not (wild and effect == "destructive") and all(
+            name in arguments and same(glob, arguments[name]) and not suspicious(arguments[name])
+            and not (str(arguments[name]).startswith("/") and not glob.startswith("/"))
+            for name, glob in given.items()
+        )  # fmt: skip
+
+    if any(map(named, rules.deny)):
+        return "deny"
+    if any(map(named, rules.ask)):
+        return "ask"
+    return "approve" if any(map(approved, rules.approve)) else None
+
+
+def action(decision: Decision | None) -> str | None:
+    return None if decision is None else decision.action
+
+
+@given(rule_sets, st.sampled_from(["write", "destructive"]), calls)
+@settings(max_examples=count(2_000), deadline=None)
+def test_no_decision_is_looser_than_the_oracles(rules: Rules, effect: Effect, arguments: dict[str, Any]) -> None:
+    decided = action(CallRules.of(rules).decide("io.move", effect, arguments))
+    assert STRICTNESS[decided] >= STRICTNESS[expected(rules, effect, arguments)]
+
+
+@given(rule_sets, rule_sets, st.sampled_from(["write", "destructive"]), calls)
+@settings(max_examples=count(2_000), deadline=None)
+def test_more_rules_that_ask_or_deny_are_never_looser(
+    rules: Rules, more: Rules, effect: Effect, arguments: dict[str, Any]
+) -> None:
+    before = action(CallRules.of(rules).decide("io.move", effect, arguments))
+    stricter = Rules(approve=rules.approve, ask=rules.ask + more.ask, deny=rules.deny + more.deny)
+    assert STRICTNESS[action(CallRules.of(stricter).decide("io.move", effect, arguments))] >= STRICTNESS[before]
+
+
+@given(patterns(), calls)
+@settings(max_examples=count(2_000), deadline=None)
+def test_what_fits_is_covered(pattern: str, arguments: dict[str, Any]) -> None:
+    read_once = Pattern.parse(pattern)
+    if read_once.fits("io.move", "write", arguments):
+        assert read_once.covers("io.move", arguments)
+
+
+def test_a_decision_names_its_pattern() -> None:
+    rules = CallRules.of(Rules(approve=("io.move",), ask=("io.move(path=docs/**)",), deny=("io.move(force=true)",)))
+    assert rules.decide("io.move", "write", {"path": "a", "force": False}) == Decision(
+        action="approve", pattern="io.move"
+    )
+    assert rules.decide("io.move", "write", {"path": "docs/a", "force": False}) == Decision(
+        action="ask", pattern="io.move(path=docs/**)"
+    )
+    assert rules.decide("io.move", "write", {"path": "docs/a"}) == Decision(
+        action="deny", pattern="io.move(force=true)"
+    )
+    assert rules.decide("git.push", "write", {}) is None
