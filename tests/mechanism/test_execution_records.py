@@ -202,8 +202,8 @@ async def test_a_hundred_calls_of_all_kinds_have_one_result_each(monkeypatch: py
         "writes": tool("writes", effect="write"),
         "picky": tool("picky", schema=ADD),
     }
-    execution, recording = Execution(), Recording()
-    execution.recorder = recording
+    recording = Recording()
+    execution = Execution(recorder=recording)
     found = [ensemble(*tools.values())]
     names = [*tools, "unknown"] * 11
     invocations = [invoke(name, f"{name} {number}") for number, name in enumerate(names)]

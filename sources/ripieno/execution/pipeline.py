@@ -1,0 +1,133 @@
+"""The pipeline, one object for each assembly, used by conducting, the command line and every server.
+
+A bare ``Execution()`` is the strict one: effects ``none`` and ``read`` only.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ripieno.calls import Call, settle
+from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.confirmation import Confirmer, RulesConfirmer
+from ripieno.controls import Limits, Rules
+from ripieno.ensembles import Context, Ensemble, Invoker, Surroundings
+from ripieno.exceptions import ToolExecutionFailure
+from ripieno.execution.circumstances import Circumstances, Prepared
+from ripieno.execution.confirming import Approver
+from ripieno.execution.launching import Launcher
+from ripieno.execution.preparing import Preparer
+from ripieno.execution.reporting import Reporter
+from ripieno.faults import Fault
+from ripieno.jsonvalues import freeze
+from ripieno.offers import Offer
+from ripieno.owning import reason
+from ripieno.recording import Recorder
+
+
+class Execution:
+    """Runs calls under one set of limits, rules, confirmer and recorder."""
+
+    def __init__(
+        self,
+        *,
+        limits: Limits | None = None,
+        rules: Rules | None = None,
+        confirmer: Confirmer | None = None,
+        recorder: Recorder | None = None,
+        surroundings: Surroundings | None = None,
+    ) -> None:
+        self.limits = limits or Limits()
+        self.rules = rules or Rules()
+        self.confirmer: Confirmer = confirmer or RulesConfirmer()
+        self.surroundings = surroundings
+        self.reporter = Reporter(recorder, surroundings)
+        self._preparer = Preparer(self.rules, self.reporter)
+        self._approver = Approver(self.confirmer, self.reporter)
+        self._launcher = Launcher(self.limits, self.confirmer, self.reporter)
+
+    async def execute(
+        self,
+        invocation: InvocationCanister,
+        *,
+        ensembles: Sequence[Ensemble],
+        circumstances: Circumstances | None = None,
+    ) -> ResultCanister:
+        """The one result of a call; never raises for what the tool does.
+
+        Errors: ``InputError`` when the invoker is not hosted here. Cancelling this cancels the call, and is raised
+        when the call has ended, at the latest two seconds later.
+        """
+        around = circumstances or Circumstances()
+        prepared = self.prepare(invocation, Offer.of(ensembles), around)
+        if isinstance(prepared, Prepared):
+            prepared = await self.confirm(prepared, around)
+        if isinstance(prepared, ResultCanister):
+            return prepared
+        call = self.launch(prepared, around, seconds=around.seconds)
+        if isinstance(call, ResultCanister):
+            return call
+        await settle((call,))
+        return call.result.result()
+
+    def prepare(self, invocation: InvocationCanister, offer: Offer, around: Circumstances) -> Prepared | ResultCanister:
+        """Resolves and validates a call, or gives the result that says why it cannot run."""
+        return self._preparer.prepare(invocation, offer, around)
+
+    async def confirm(self, prepared: Prepared, around: Circumstances) -> Prepared | ResultCanister:
+        """The call as it was approved or edited, or the result that says it was denied."""
+        return await self._approver.confirm(prepared, around)
+
+    def launch(
+        self,
+        prepared: Prepared,
+        around: Circumstances,
+        *,
+        early: bool = False,
+        seconds: float | None = None,
+        settled: Callable[[Call], None] | None = None,
+    ) -> Call | ResultCanister:
+        """Starts a call; it counts as begun from here on, and will have its result. ``seconds`` is what is left for it.
+
+        ``settled`` is told of the result as soon as it is recorded, and must not raise. A call that the recorder
+        cannot take is not run: it has its result at once.
+        """
+        return self._launcher.launch(prepared, around, early=early, seconds=seconds, settled=settled)
+
+    def refuse(
+        self, invocation: InvocationCanister, fault: Fault, around: Circumstances, invoker: Invoker | None = None
+    ) -> ResultCanister:
+        """The result of a call that is not run, recorded as refused."""
+        return self.reporter.refuse(invocation, fault, around, invoker)
+
+    def discard(self, call: Call, around: Circumstances) -> None:
+        """Records that a result will not be shown, because the answer that asked for it was lost."""
+        self.reporter.note("discarded", around, call.invoker.identity, call.invocation, call.result.result())
+
+
+async def execute_invoker(invoker: Invoker, arguments: Mapping[str, Any], context: Context) -> ResultCanister:
+    """Runs one invoker over the strict pipeline (seed 002, "Error handling strategy").
+
+    Errors: ``ToolExecutionFailure`` when the tool has a bug and its policy says ``on_error = "abort"``.
+    """
+    invocation = InvocationCanister(
+        identifier=context.invocation or "call_0", name=invoker.exposed, arguments=freeze(arguments)
+    )
+    execution = Execution(surroundings=context.surroundings)
+    around = Circumstances(
+        conversation=context.conversation,
+        turn=context.turn,
+        auxdata=context.auxdata,
+        namespaces={invoker.ensemble.name: context.namespace},
+    )
+    prepared = execution.prepare(invocation, Offer((invoker,)), around)
+    if isinstance(prepared, Prepared):
+        prepared = await execution.confirm(prepared, around)
+    if isinstance(prepared, ResultCanister):
+        return prepared
+    call = execution.launch(prepared, around)
+    if isinstance(call, ResultCanister):
+        return call
+    await settle((call,))
+    if call.bug is not None and invoker.policy.on_error == "abort":
+        raise ToolExecutionFailure(invoker.identity, reason(call.bug)) from call.bug
+    return call.result.result()
