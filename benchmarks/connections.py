@@ -10,7 +10,6 @@ import tomllib
 from typing import Any
 
 from benchmarks.measuring import Row
-from ripieno.assembly import connected
 from ripieno.canisters import InvocationCanister
 from ripieno.controls import Limits, Rules
 from ripieno.descriptors import Source, read_ensemble
@@ -19,6 +18,7 @@ from ripieno.execution import Execution
 from ripieno.opening import opener
 from ripieno.origins.mcp import ORIGIN
 from ripieno.processes import LocalSpawner
+from ripieno.standalone import connected
 
 SERVER = str(pathlib.Path(__file__).parent / "waiting_server.py")
 SERVERS = 50

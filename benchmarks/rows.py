@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 import httpx2
 
-from benchmarks import confining, connections, floor, leaving, ours, peers, searching
+from benchmarks import confining, connections, floor, histories, journals, leaving, ours, peers, searching
 from benchmarks.measuring import Row, cpu, pairs, per_call, server, wall
 from benchmarks.tools import SCHEMA
 from ripieno.conducting import conduct
@@ -246,6 +246,8 @@ ROWS: tuple[Measure, ...] = (
     turns_whole,
     turns_streamed,
     growth,
+    histories.four_hundred_turns,
+    journals.journal_calls,
     arguments,
     streamed_event,
     importing,

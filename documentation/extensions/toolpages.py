@@ -8,10 +8,10 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ripieno.confirmation import judge
-from ripieno.controls import Rules
+from ripieno.confirmation import expect
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.loading.layers import Layer, load_ensembles
+from ripieno.patterns import CallRules
 from ripieno.requirements import NETWORK, SANDBOX, programs_of
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -77,7 +77,7 @@ def _label(ensemble: str, invoker: InvokerDescriptor) -> str:
 
 def _tool(ensemble: EnsembleDescriptor, invoker: InvokerDescriptor, example: Mapping[str, Any]) -> Iterator[str]:
     identity, policy = f"{ensemble.name}.{invoker.name}", invoker.policy
-    verdict = judge(identity, policy, Rules())
+    verdict = expect(identity, policy, CallRules())
     requires = (*ensemble.requires, *policy.requires)
     asks = "no" if verdict.action == "run" else f"yes: {verdict.reason}"
     yield from (f".. _{_label(ensemble.name, invoker)}:", "", f"``{invoker.name}``", "~" * (len(invoker.name) + 4), "")

@@ -43,7 +43,7 @@ _HOMES = {
     "UserCanister": "canisters",
     "assemble": "assembly",
     "conduct": "conducting",
-    "prepare_ensembles": "assembly",
+    "prepare_ensembles": "standalone",
     "run": "scripts",
     "show": "showing",
     "validate_environment": "environments",

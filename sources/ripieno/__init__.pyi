@@ -1,6 +1,5 @@
 from ripieno.assembly import Assembly as Assembly
 from ripieno.assembly import assemble as assemble
-from ripieno.assembly import prepare_ensembles as prepare_ensembles
 from ripieno.canisters import AssistantCanister as AssistantCanister
 from ripieno.canisters import ResultCanister as ResultCanister
 from ripieno.canisters import SupervisorCanister as SupervisorCanister
@@ -26,5 +25,6 @@ from ripieno.exceptions import ToolFault as ToolFault
 from ripieno.execution import Execution as Execution
 from ripieno.scripts import run as run
 from ripieno.showing import show as show
+from ripieno.standalone import prepare_ensembles as prepare_ensembles
 
 __version__: str

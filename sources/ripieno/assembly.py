@@ -1,20 +1,21 @@
 """Descriptors and plugins to connected ensembles, one execution, and models: what an application holds."""
 
-import contextlib
 import dataclasses
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ripieno.approvals import Grants
 from ripieno.canisters import Canister, SupervisorCanister
-from ripieno.conducting import Run, conduct
-from ripieno.confirmation import Confirmer
+from ripieno.conducting import Run, Watcher, conduct
+from ripieno.confirmation import Answer, Confirmer, Given
 from ripieno.connecting import connect_all, disconnect_all
 from ripieno.controls import Controls
 from ripieno.conversations import Conversation
 from ripieno.coverage import Coverage
 from ripieno.covering import cover
 from ripieno.descriptors import AgentDescriptor, EnsembleDescriptor
+from ripieno.descriptors.histories import HistoryDescriptor
 from ripieno.ensembles import Ensemble, Invoker, Origin, Surroundings
 from ripieno.events import Alert
 from ripieno.exceptions import (
@@ -29,11 +30,13 @@ from ripieno.exceptions import (
 from ripieno.execution import Execution
 from ripieno.fallback import FallbackModel
 from ripieno.gathering import Gathered, Places, gather, prefix_of, variables_of
+from ripieno.history import History
 from ripieno.loading import locate
 from ripieno.models import Model
 from ripieno.naming import split
 from ripieno.offers import Offer
 from ripieno.opening import needed_origins, opener
+from ripieno.outputs import Outputs
 from ripieno.processes import LocalSpawner, Spawner
 from ripieno.protection import beneath, protected_by, sandbox_of
 from ripieno.providers import Providers
@@ -65,9 +68,11 @@ class Assembly:
         *,
         confirmer: Confirmer | None = None,
         recorder: Recorder | None = None,
+        grants: Grants | None = None,
         spawner: Spawner | None = None,
         secrets: Mapping[str, str] | None = None,
         alert: Callable[[Alert], None] | None = None,
+        watchers: Sequence[Watcher] = (),
     ) -> None:
         self.gathered = gathered
         self.configuration = gathered.configuration
@@ -80,6 +85,8 @@ class Assembly:
         self.coverage: Coverage | None = None
         self.alerts: list[Alert] = []
         self._alert = alert
+        self._watchers = tuple(watchers)
+        self._histories: dict[HistoryDescriptor, History] = {}
         self._lacking: set[str] = set()
         self._sandbox = sandbox_of(gathered)
         variables = variables_of(gathered, os.environ if secrets is None else secrets)
@@ -93,12 +100,15 @@ class Assembly:
             sandbox=self._sandbox,
             protected=beneath(gathered.workspace, protected_by(gathered)),
             allow=self.configuration.environment,
+            defer_over=self.configuration.defer_over,
+            outputs=None if gathered.state is None else Outputs(gathered.state, gathered.workspace),
         )
         self.execution = Execution(
             limits=self.configuration.limits,
             rules=self.configuration.confirmation,
             confirmer=confirmer,
             recorder=recorder,
+            grants=grants,
             surroundings=self.surroundings,
         )
         self._providers = Providers(
@@ -189,6 +199,8 @@ class Assembly:
             configuration=descriptor.configuration,
             prefix=prefix_of(descriptor),
             required=descriptor.required,
+            max_parallel=descriptor.max_parallel,
+            tokens=descriptor.tokens,
             description=descriptor.description,
             surroundings=self.surroundings,
         )
@@ -275,6 +287,13 @@ class Assembly:
         fallback = default.fallback if agent.model in (None, default.model) else ()
         return self._chain(identity, fallback if agent.fallback is None else agent.fallback)
 
+    def _history(self, descriptor: HistoryDescriptor) -> History:
+        """What a descriptor says of histories; the same each time, since it keeps the summaries that were made."""
+        if descriptor not in self._histories:
+            model = None if descriptor.model is None else self.access_model(descriptor.model)
+            self._histories[descriptor] = History.of(descriptor, model)
+        return self._histories[descriptor]
+
     def access_agent(self, name: str) -> AgentDescriptor:
         """The agent of that name. Errors: ``NameAbsence``."""
         if name not in self.configuration.agents:
@@ -292,13 +311,15 @@ class Assembly:
         tools: Sequence[str] | None = None,
         auxdata: Any = None,
         controls: Controls | None = None,
+        answers: Mapping[str, Answer | Given] | None = None,
     ) -> Run:
         """A run with this assembly's ensembles, execution and models. ``agent`` brings its own of each.
 
+        ``answers`` are those of a person who was absent, by the identifiers of open invocations.
         Errors: ``InputError`` for names that fit nothing, before anything is asked.
         """
         playing = self.ensembles if ensembles is None else tuple(ensembles)
-        limits = None
+        limits, history = None, self.configuration.history
         chosen = model if isinstance(model, Model) else None
         if agent is not None:
             descriptor = self.access_agent(agent)
@@ -306,7 +327,7 @@ class Assembly:
             supervisor = supervisor or descriptor.instructions or None
             tools = descriptor.tools if tools is None else tools
             controls = controls or descriptor.controls
-            limits = descriptor.limits
+            limits, history = descriptor.limits, descriptor.history
         chosen = chosen or self.access_model(None if isinstance(model, Model) else model)
         Offer.of(playing, tools=tools)
         return conduct(
@@ -319,6 +340,9 @@ class Assembly:
             auxdata=auxdata,
             controls=controls or self.configuration.controls,
             limits=limits,
+            history=self._history(history),
+            answers=answers,
+            watchers=self._watchers,
         )
 
 
@@ -328,9 +352,11 @@ def assemble(
     workspace: str | os.PathLike[str] | None = None,
     confirmer: Confirmer | None = None,
     recorder: Recorder | None = None,
+    grants: Grants | None = None,
     spawner: Spawner | None = None,
     secrets: Mapping[str, str] | None = None,
     alert: Callable[[Alert], None] | None = None,
+    watchers: Sequence[Watcher] = (),
     places: Places | None = None,
     project: Project | None = None,
 ) -> Assembly:
@@ -338,48 +364,17 @@ def assemble(
 
     ``configuration`` is a file or a mapping with the same tables: naming it is consent. ``workspace`` is the folder
     that file tools are confined to, the current one by default. ``secrets`` are the variables that descriptors may
-    name, the environment by default. Enter it with ``async with``.
+    name, the environment by default. ``recorder`` keeps what happens, ``grants`` has approvals that were given in other
+    processes, and ``watchers`` are told every event of every run. Enter it with ``async with``.
     """
     gathered = gather(configuration, workspace=workspace, places=places, project=project)
-    return Assembly(gathered, confirmer=confirmer, recorder=recorder, spawner=spawner, secrets=secrets, alert=alert)
-
-
-class prepare_ensembles:
-    """Connects the ensembles of a configuration (seed 002, "Configuration Loading").
-
-    Awaited, it gives the ensembles, and the caller disconnects each of them. Entered with ``async with``, it does
-    that itself. Errors: ``AssemblyFailure``.
-    """
-
-    def __init__(
-        self, configuration: str | os.PathLike[str] | Mapping[str, Any] | None = None, **settings: Any
-    ) -> None:
-        self._assembly = assemble(configuration, **settings)
-
-    def __await__(self) -> Any:
-        return self._open().__await__()
-
-    async def _open(self) -> tuple[Ensemble, ...]:
-        await self._assembly.__aenter__()
-        return self._assembly.ensembles
-
-    async def __aenter__(self) -> tuple[Ensemble, ...]:
-        return await self._open()
-
-    async def __aexit__(self, *details: object) -> None:
-        await self._assembly.__aexit__(*details)
-
-
-@contextlib.asynccontextmanager
-async def connected(*ensembles: Ensemble) -> AsyncGenerator[tuple[Ensemble, ...], None]:
-    """Ensembles that a program made itself, connected together and disconnected at the end.
-
-    Errors on entering: ``AssemblyFailure``, with every reason; whatever had been connected is disconnected.
-    """
-    failures = [outcome for outcome in await connect_all(ensembles) if outcome is not None]
-    try:
-        if failures:
-            raise AssemblyFailure("Start-up failed:", failures)
-        yield ensembles
-    finally:
-        await disconnect_all(ensembles)
+    return Assembly(
+        gathered,
+        confirmer=confirmer,
+        recorder=recorder,
+        grants=grants,
+        spawner=spawner,
+        secrets=secrets,
+        alert=alert,
+        watchers=watchers,
+    )

@@ -1,6 +1,7 @@
 """One call under way: a task of its own, a deadline, a grace, and exactly one result.
 
-Whatever the tool does (raise, exit, hang, swallow its cancellation, return nonsense), ``result`` is set once.
+Whatever the tool does (raise, exit, hang, swallow its cancellation, return nonsense), ``result`` is set once. Where
+repeating is safe, an attempt that failed for what may pass is followed by another one, in the same task.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from typing import Any
 
 from frozendict import frozendict
 
+from ripieno.attempting import Attempts
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.contents import Content, legible
 from ripieno.ensembles import Context, Invoker, Outcome
@@ -19,7 +21,7 @@ from ripieno.exceptions import ToolFault
 from ripieno.faults import Category, Fault, Report
 from ripieno.jsonvalues import thaw
 from ripieno.owning import reason
-from ripieno.results import bound, bound_fault, changes_of, contents_of, structure_of
+from ripieno.results import Keep, bound, bound_fault, changes_of, contents_of, structure_of
 
 #: Seconds between a cancellation and giving up on a tool that does not heed it.
 GRACE = 2.0
@@ -29,20 +31,25 @@ _VERIFY = "It may have done part of its work: check before repeating it."
 class Call:
     """A call from its start to its result. ``early``: begun while the model still streamed.
 
-    ``bug`` is what the tool raised without meaning a model to read it. ``settled`` and ``alert`` must not raise.
+    ``timeout`` seconds are for each attempt, ``latest`` seconds for all of them and the pauses between them. ``bug`` is
+    what the tool raised without meaning a model to read it. ``progress``, ``settled`` is told of the
+    outcome, which it has ``deliver``; it and ``alert`` must not raise.
     """
 
     __slots__ = (
         "_alert",
         "_arguments",
+        "_attempts",
         "_began",
         "_context",
         "_ending",
         "_entered",
+        "_keep",
         "_latest",
         "_left",
         "_limit",
         "_pauses",
+        "_progress",
         "_settled",
         "_task",
         "_thread",
@@ -52,7 +59,9 @@ class Call:
         "early",
         "invocation",
         "invoker",
+        "outcome",
         "result",
+        "withdrawn",
     )
 
     def __init__(
@@ -66,6 +75,9 @@ class Call:
         latest: float | None,
         limit: int,
         early: bool,
+        keep: Keep | None = None,
+        attempts: Attempts,
+        progress: Callable[[float, float | None, str], None],
         settled: Callable[["Call"], None],
         alert: Callable[[str], None],
     ) -> None:
@@ -73,10 +85,16 @@ class Call:
         self.invoker = invoker
         self.early = early
         self.bug: BaseException | None = None
+        self.withdrawn = False
+        #: What came of it, which is the ``result`` as soon as it is delivered.
+        self.outcome: ResultCanister | None = None
         self._context = context
         self._arguments = arguments
         self._timeout = timeout
         self._limit = limit
+        self._keep = keep
+        self._attempts = attempts
+        self._progress = progress
         self._settled = settled
         self._alert = alert
         self._ending: Category | None = None
@@ -96,28 +114,61 @@ class Call:
     async def _run(self) -> None:
         """Runs the tool. Nothing leaves here: an exit inside a task would end the event loop and every sibling."""
         self._entered = True
-        try:
-            value = await self.invoker.perform(self._context, self._arguments)
-        except GeneratorExit:  # The loop was closed over it; nobody is left to tell.
-            raise
-        except ToolFault as fault:
+        pause: float | None = 0.0
+        while pause is not None:
             try:
-                self._settle((), Fault.raised(fault))
-            except Exception as error:
-                self._fail(error)
-        except BaseException as error:
-            if self._ending is None and isinstance(error, asyncio.CancelledError) and self._task.cancelling():
-                self._ending = "cancelled"  # By somebody else, as a loop does when it ends.
-            if self._ending is None:
-                self._fail(error)
+                if pause or self._attempts.count:
+                    await self._rest(pause)
+                self._attempts.count += 1
+                # A tool may change what it is given; the next attempt is given the same.
+                value = await self.invoker.perform(self._context, thaw(self._arguments))
+            except GeneratorExit:  # The loop was closed over it; nobody is left to tell.
+                raise
+            except ToolFault as fault:
+                try:
+                    pause = self._give(Fault.raised(fault))
+                except Exception as error:
+                    pause = None
+                    self._fail(error)
+            except BaseException as error:
+                if self._ending is None and isinstance(error, asyncio.CancelledError) and self._task.cancelling():
+                    self._ending = "cancelled"  # By somebody else, as a loop does when it ends.
+                if self._ending is None:
+                    pause = None
+                    self._fail(error)
+                else:
+                    # However a tool puts it: this is how it took its cancellation.
+                    pause = self._stop()
             else:
-                # However a tool puts it: this is how it took its cancellation.
-                self._stop()
-        else:
-            try:
-                self._succeed(value)
-            except Exception as nonsense:
-                self._fail(nonsense)
+                pause = None
+                try:
+                    self._succeed(value)
+                except Exception as nonsense:
+                    self._fail(nonsense)
+
+    async def _rest(self, pause: float) -> None:
+        """Waits before another attempt, whose own time begins then."""
+        self._set_timer(None)
+        await asyncio.sleep(pause)
+        self._set_timer(self.result.get_loop().time() + self._timeout)
+
+    def _give(self, fault: Fault) -> float | None:
+        """Seconds until the next attempt; None when there is none, and the fault is the result."""
+        now = self.result.get_loop().time()
+        expired = self._ending == "timeout"
+        # One cancellation is our own, at the end of the attempt's time; any other is meant for the call.
+        if self.outcome is not None or self._ending == "cancelled" or self._task.cancelling() > expired:
+            self._attempts.end()
+        pause = self._attempts.again(fault, None if self._latest is None else self._latest - now)
+        if pause is None:
+            self._settle((), fault)
+            return None
+        self._cancel_timer()
+        if expired:
+            self._task.uncancel()
+            self._ending = None
+        self._progress(0.0, None, self._attempts.tell(pause))
+        return pause
 
     @contextlib.contextmanager
     def paused(self) -> Generator[None, None, None]:
@@ -131,7 +182,7 @@ class Call:
             yield
         finally:
             self._pauses -= 1
-            if not self._pauses and self._ending is None and not self.result.done():
+            if not self._pauses and self._ending is None and self.outcome is None:
                 self._set_timer(loop.time() + self._left)
 
     def _set_timer(self, when: float | None) -> None:
@@ -146,7 +197,7 @@ class Call:
         """Tells an event of this call, from whichever thread; nothing is told of it after its result."""
         if threading.get_ident() != self._thread:
             self.result.get_loop().call_soon_threadsafe(self.tell, notify, event)
-        elif not self.result.done():
+        elif self.outcome is None:
             notify(event)
 
     def _succeed(self, value: object) -> None:
@@ -170,8 +221,8 @@ class Call:
         )
 
     def _fail(self, error: BaseException) -> None:
-        """A bug of the tool. The model learns the kind of error, the application all of it."""
-        if self.result.done():
+        """A bug of the tool: not tried again. The model learns the kind of error, the application all of it."""
+        if self.outcome is not None:
             return
         self.bug = error
         self._alert(f"The tool failed with {reason(error)}")
@@ -191,10 +242,18 @@ class Call:
 
     def cancel(self) -> None:
         """Asks the tool to stop; two seconds later its result comes without it."""
+        self._attempts.end()
         self._end("cancelled")
 
+    def withdraw(self, fault: Fault) -> None:
+        """Takes back a call before it has begun to run: nothing of it was written down, and its result says why."""
+        self.withdrawn = True
+        self._ending = "cancelled"
+        self._task.cancel()
+        self._settle((), fault)
+
     def _end(self, ending: Category) -> None:
-        if self.result.done() or self._ending is not None:
+        if self.outcome is not None or self._ending is not None:
             return
         self._ending = ending
         self._cancel_timer()
@@ -204,10 +263,10 @@ class Call:
         else:
             self._settle((), Fault(category=ending, message="The call was ended before it began."))
 
-    def _stop(self) -> None:
-        """The tool heeded its cancellation."""
+    def _stop(self) -> float | None:
+        """The tool heeded its cancellation; seconds until it is tried again, if it is."""
         harmless = self.invoker.policy.harmless
-        self._settle((), self._ended(self._ending or "cancelled", None if harmless else _VERIFY))
+        return self._give(self._ended(self._ending or "cancelled", None if harmless else _VERIFY))
 
     def _abandon(self) -> None:
         """The tool goes on without us: kept referenced, told to the application, its late result dropped."""
@@ -240,9 +299,9 @@ class Call:
             self._timer = None
 
     def _settle(self, contents: tuple[Content, ...], error: Fault | None, outcome: Outcome | None = None) -> None:
-        if self.result.done():
+        if self.outcome is not None:
             return
-        bounded, total, cut = bound(contents, self._limit)
+        bounded, total, cut = bound(contents, self._limit, self._keep)
         duration = (self.result.get_loop().time() - self._began) * 1000
         sandbox = self._context.sandbox
         if outcome is None:
@@ -253,7 +312,8 @@ class Call:
                 exit_code=code if isinstance(code, int) else None,
                 stdout_truncated=cut,
                 total_bytes=total,
-                attempts=1,
+                attempts=self._attempts.count,
+                retried=self._attempts.retried,
                 sandbox=sandbox,
             )
         else:
@@ -264,18 +324,23 @@ class Call:
                 stdout_truncated=outcome.stdout_truncated or cut,
                 stderr_truncated=outcome.stderr_truncated,
                 total_bytes=total if outcome.total_bytes is None else outcome.total_bytes,
-                attempts=1,
+                attempts=self._attempts.count,
+                retried=self._attempts.retried,
                 sandbox=outcome.sandbox or sandbox,
             )
-        canister = ResultCanister(
+        self.outcome = ResultCanister(
             invocation_id=self.invocation.identifier,
             content=bounded,
-            error=None if error is None else bound_fault(error, self._limit),
+            error=None if error is None else bound_fault(error, self._limit, self._keep),
             report=report,
         )
         self._cancel_timer()
-        self.result.set_result(canister)
         self._settled(self)
+
+    def deliver(self) -> None:
+        """Gives the outcome to whoever waits for the result: it is written down."""
+        if self.outcome is not None and not self.result.done():
+            self.result.set_result(self.outcome)
 
 
 async def settle(calls: Sequence[Call]) -> None:

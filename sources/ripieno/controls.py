@@ -44,7 +44,8 @@ class Limits:
     """How far a run may go. A limit that is reached refuses further calls; it never raises.
 
     ``wall`` is in seconds, ``output`` in bytes a result (None: each invoker's own), ``tokens`` counts what the
-    provider reports, input and output together; where it reports nothing, an estimate.
+    provider reports, input and output together; where it reports nothing, an estimate. ``spill`` is in bytes: how much
+    of a text that is too long to be shown is kept, to be read on; 0 keeps nothing.
     """
 
     turns: int = 20
@@ -53,6 +54,7 @@ class Limits:
     repeats: int = 3
     output: int | None = None
     tokens: int | None = None
+    spill: int = 16 * 1024 * 1024
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,10 @@
 import dataclasses
 import itertools
 import uuid
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+from frozendict import frozendict
 
 from ripieno.canisters import (
     AssistantCanister,
@@ -49,27 +51,46 @@ NO_USAGE = Usage()
 
 
 class Stateful:
-    """Gives a conversation one hidden slot for the namespaces of its ensembles.
+    """Gives a conversation hidden slots: for the namespaces of its ensembles, and for what a recorder has of it.
 
-    The slot is no field: it is not compared, printed, copied, pickled or serialized, so that a conversation
-    which is loaded or forked starts with empty namespaces. It goes when the conversation goes.
+    The slots are no fields: they are not compared, printed, copied, pickled or serialized, so that a conversation
+    which is loaded or forked starts with empty namespaces. They go when the conversation goes.
     """
 
-    __slots__ = ("state",)
+    __slots__ = ("kept", "state")
     state: dict[str, dict[str, object]]
+    kept: tuple[object, tuple[Canister, ...]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """Why an open invocation waits.
+
+    ``approval``: nobody was there to say whether it may run; ``request`` is what they are to be shown, and ``binding``
+    what an approval of it is good for. ``behind``: it conflicts with such a call before it. ``caller``: the application
+    runs it. ``interrupted``: its run ended before it began.
+    """
+
+    invocation: str
+    why: Literal["approval", "behind", "caller", "interrupted"]
+    tool: str = ""
+    request: frozendict[str, object] = frozendict()  # noqa: RUF009
+    binding: frozendict[str, object] = frozendict()  # noqa: RUF009
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation(Stateful):
     """Everything said so far.
 
-    ``open`` are the invocations that wait for somebody else: a client, or an absent person. Only their results
-    continue the conversation. ``submission`` is what a terminal invoker was given.
+    ``open`` are the invocations that wait for somebody else: a client, or an absent person; ``waiting`` says for each
+    which. Only their results continue the conversation: those of a client are said, and those that wait for a person
+    come when the conversation is conducted again. ``submission`` is what a terminal invoker was given.
     """
 
     identifier: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex)
     canisters: tuple[Canister, ...] = ()
     open: tuple[InvocationCanister, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
     submission: InvocationCanister | None = None
     usage: Usage = NO_USAGE
     finish: Finish | None = None
@@ -97,14 +118,35 @@ class Conversation(Stateful):
             elif waiting:
                 names = ", ".join(f"{one.name} ({one.identifier})" for one in self.open if one.identifier in waiting)
                 raise InputError(f"These invocations wait for their results: {names}. Say those first.")
-        remaining = tuple(one for one in self.open if one.identifier in waiting)
-        return self.replace(canisters=self.canisters + added, open=remaining, finish=None, submission=None)
+        return self.replace(
+            canisters=self.canisters + added,
+            open=tuple(one for one in self.open if one.identifier in waiting),
+            waiting=tuple(one for one in self.waiting if one.invocation in waiting),
+            finish=None,
+            submission=None,
+        )
 
     def replace(self, **fields: Any) -> "Conversation":
         """The same conversation, gone on: some fields are other ones, and the namespaces stay."""
         successor = dataclasses.replace(self, **fields)
         object.__setattr__(successor, "state", self.namespaces)
+        if hasattr(self, "kept"):
+            object.__setattr__(successor, "kept", self.kept)
         return successor
+
+    def note_kept(self, recorder: object, canisters: tuple[Canister, ...]) -> None:
+        """Remembers that a recorder has these canisters of the conversation."""
+        object.__setattr__(self, "kept", (recorder, canisters))
+
+    def kept_by(self, recorder: object) -> int:
+        """How many of its canisters, from the first one on, a recorder has."""
+        owner, canisters = getattr(self, "kept", (None, ()))
+        if owner is not recorder:
+            return 0
+        pairs = enumerate(zip(canisters, self.canisters, strict=False))
+        return next(
+            (index for index, (one, other) in pairs if one is not other), min(len(canisters), len(self.canisters))
+        )
 
     @property
     def namespaces(self) -> dict[str, dict[str, object]]:
@@ -163,8 +205,17 @@ def _canisters(what: str | Canister | Sequence[Canister]) -> tuple[Canister, ...
     return tuple(what)
 
 
+def assistant_begins(canisters: Sequence[Canister]) -> Iterator[bool]:
+    """For each canister, whether an assistant message begins with it: a run of assistant and invocation canisters."""
+    running = False
+    for canister in canisters:
+        speaks = isinstance(canister, AssistantCanister | InvocationCanister)
+        yield speaks and not running
+        running = speaks
+
+
 def assistant_messages(canisters: Sequence[Canister]) -> list[list[AssistantCanister | InvocationCanister]]:
-    """The canisters of each assistant message: runs of assistant and invocation canisters."""
+    """The canisters of each assistant message."""
     messages: list[list[AssistantCanister | InvocationCanister]] = []
     running = False
     for canister in canisters:

@@ -13,6 +13,7 @@
     ├── ConnectionFailure                  an ensemble could not connect, or was lost
     ├── PluginFailure                      a plugin could not be imported or registered
     ├── UsageError                         an object was used in an order it does not allow
+    ├── ReplayDivergence                   a replay went another way than its recording
     ├── ProviderFailure                    a model endpoint failed
     │   ├── ProviderUnreachable            no connection, or it was lost
     │   ├── ProviderRefusal                it answered with an error
@@ -55,6 +56,16 @@ class JsonInvalidity(InputError):
     def __init__(self, message: str, *, position: int | None = None) -> None:
         super().__init__(message)
         self.position = position
+
+
+class PatternInvalidity(InputError):
+    """A pattern of a rule is not written as the grammar has it. ``position`` counts characters from 0."""
+
+    def __init__(self, text: str, position: int, message: str, hint: str) -> None:
+        self.reason = f"{message}, at character {position} of the pattern {text!r}"
+        super().__init__(f"{self.reason}. {hint}")
+        self.position = position
+        self.hint = hint
 
 
 class SchemaInvalidity(InputError):
@@ -189,6 +200,16 @@ class PluginFailure(RipienoError):
 
 class UsageError(RipienoError):
     """An object was used in an order it does not allow, such as iterating a run twice."""
+
+
+class ReplayDivergence(RipienoError):
+    """A replay went another way than its recording. ``step`` counts requests to the model; ``what`` is different."""
+
+    def __init__(self, path: str, step: int, what: str) -> None:
+        self.path = path
+        self.step = step
+        self.what = what
+        super().__init__(f"The replay of {path} went another way, at step {step}: {what}.")
 
 
 class ProviderFailure(RipienoError):

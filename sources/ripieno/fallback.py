@@ -15,6 +15,7 @@ from ripieno.events import Alert, Event
 from ripieno.exceptions import ProviderFailure
 from ripieno.models import Model
 from ripieno.offers import Offer
+from ripieno.processors import RESERVED
 from ripieno.retrying import says_something
 
 #: Characters of what each model failed with, in the error of the last one.
@@ -55,7 +56,9 @@ class FallbackModel(Model):
         offer = ensembles if isinstance(ensembles, Offer) else Offer.of(ensembles)
         for place, model in enumerate(self.models):
             # What one wire remembers of a conversation is nothing to another.
-            kept = None if memory is None else memory.setdefault((FallbackModel, place), {})
+            kept: dict[object, Any] = {} if memory is None else memory.setdefault((FallbackModel, place), {})
+            if memory is not None and RESERVED in memory:
+                kept[RESERVED] = memory[RESERVED]
             if place:
                 for kind, count in model.left_out(canisters).items():
                     yield (Alert(message=f"{count} of {kind} cannot be sent to {model.identity}: left out."),)

@@ -137,6 +137,10 @@ class Report:
     total_bytes: int = 0
     #: How often the tool was started; 0 when it never was.
     attempts: int = 0
+    #: Why each attempt failed after which another was to be made: ``category`` or ``category/code``.
+    retried: tuple[str, ...] = ()
+    #: Whether this is the result of an earlier call, which stands for this one.
+    cached: bool = False
     sandbox: str | None = None
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from frozendict import frozendict
 
 from ripieno.canisters import InvocationCanister
-from ripieno.confirmation import Approve, ConfirmationRequest, Confirmer, Deny, Question, ask
+from ripieno.confirmation import Approve, ConfirmationRequest, Confirmer, Edit, Question, ask
 from ripieno.descriptors.tables import EMPTY
 from ripieno.ensembles import Invoker
 from ripieno.events import ConfirmationRequested, Event
@@ -89,9 +89,10 @@ class Inquirer:
                 )
             )
         answer = await ask(self._confirmer, request)
-        if isinstance(answer, Deny):
-            return None
-        return request.arguments if isinstance(answer, Approve) else answer.arguments
+        if isinstance(answer, Edit):
+            return answer.arguments
+        # A question has no later: what is deferred is not answered.
+        return request.arguments if isinstance(answer, Approve) else None
 
 
 def _fitting(checked: Schema, values: Mapping[str, Any] | None) -> frozendict[str, object] | None:

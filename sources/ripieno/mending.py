@@ -83,8 +83,10 @@ def mend(canisters: Sequence[Canister], requirements: Requirements, memory: dict
 
 def _is_sound(canisters: Sequence[Canister], requirements: Requirements, memory: dict[object, Any]) -> bool:
     """Whether nothing is to be mended. What the last request of the same run has found is not looked at again."""
-    seen, last, taken = memory.get(_FOUND, (0, None, set[str]()))
-    if seen and (len(canisters) < seen or canisters[seen - 1] is not last):
+    known, taken = memory.get(_FOUND, ((), set[str]()))
+    seen = len(known)
+    # Tuples compare the same objects without looking into them. A history's strategy may have changed the beginning.
+    if tuple(canisters[:seen]) != known:
         seen, taken = 0, set[str]()
     if requirements.asked_first and _begins_with_assistant(canisters):
         return False
@@ -111,7 +113,7 @@ def _is_sound(canisters: Sequence[Canister], requirements: Requirements, memory:
     if waiting:
         return False
     if canisters:
-        memory[_FOUND] = (len(canisters), canisters[-1], taken)
+        memory[_FOUND] = (tuple(canisters), taken)
     return True
 
 

@@ -6,8 +6,12 @@ whichever task enters the opener.
 
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from typing import Any
 
+from ripieno.approvals import Claim
+from ripieno.approvals.grants import digest
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
+from ripieno.descriptors.tables import EMPTY
 from ripieno.ensembles import Connected, Definition, Opened, Opener, Origin, Surroundings
 from ripieno.events import Alert
 from ripieno.exceptions import NameAbsence, SchemaInvalidity
@@ -80,6 +84,7 @@ def _define(invoker: InvokerDescriptor, connected: Connected) -> Definition:
         connected,
         Schema.of(invoker.arguments, closed=True),
         None if invoker.results is None else Schema.of_results(invoker.results),
+        origin=_digest(invoker.invocable.origin, invoker.invocable.settings),
     )
 
 
@@ -93,6 +98,8 @@ def _define_discovered(
     """What a connection offers, as far as it can be used; else why. Foreign schemas stay as they are."""
     declared = {invoker.name for invoker in descriptor.invokers}
     offered = tuple(found)
+    connection = descriptor.connection
+    origin = "" if connection is None else _digest(connection.origin, connection.settings)
 
     def tell(name: str, what: str) -> None:
         surroundings.alert(Alert(message=what, tool=f"{descriptor.name}.{name}"))
@@ -120,7 +127,7 @@ def _define_discovered(
                 results = Schema.of_results(invoker.results)
             except SchemaInvalidity as invalidity:
                 tell(invoker.name, f"The results of the tool are not checked: their schema is broken: {invalidity}")
-        yield _definition(invoker, connected, schema, results)
+        yield _definition(invoker, connected, schema, results, origin=origin, claim=_claim(descriptor.name, invoker))
 
 
 def _find_disabled(descriptor: EnsembleDescriptor, surroundings: Surroundings) -> Iterator[tuple[str, str]]:
@@ -138,7 +145,31 @@ def why_not(invoker: InvokerDescriptor, descriptor: EnsembleDescriptor, surround
     return find_unmet_of(invoker, descriptor, surroundings)
 
 
-def _definition(invoker: InvokerDescriptor, connected: Connected, schema: Schema, results: Schema | None) -> Definition:
+def _digest(origin: str, settings: Mapping[str, Any]) -> str:
+    """A place that tools come from, told from others without what its settings may hide."""
+    return f"{origin} {digest(settings)}"
+
+
+def _claim(server: str, invoker: InvokerDescriptor) -> Claim:
+    """What a server says of its tool, whatever the operator says instead."""
+    offered = EMPTY if invoker.offered is None else invoker.offered
+    title, description = offered.get("title"), offered.get("description", invoker.description)
+    return Claim(
+        server=server,
+        title=title if isinstance(title, str) else "",
+        description=description if isinstance(description, str) else "",
+    )
+
+
+def _definition(
+    invoker: InvokerDescriptor,
+    connected: Connected,
+    schema: Schema,
+    results: Schema | None,
+    *,
+    origin: str,
+    claim: Claim | None = None,
+) -> Definition:
     return Definition(
         name=invoker.name,
         description=invoker.description,
@@ -148,4 +179,7 @@ def _definition(invoker: InvokerDescriptor, connected: Connected, schema: Schema
         policy=invoker.policy,
         hosted=connected.hosted,
         configuration=invoker.configuration,
+        origin=origin,
+        preview=connected.foresee(invoker),
+        claim=claim,
     )

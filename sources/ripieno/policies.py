@@ -9,12 +9,30 @@ from typing import Literal
 
 from frozendict import frozendict
 
+from ripieno.faults import Category
+
 Effect = Literal["none", "read", "write", "destructive"]
 OnError = Literal["abort", "report"]
 Hosted = Literal["here", "caller", "provider"]
 
 EFFECTS: tuple[Effect, ...] = ("none", "read", "write", "destructive")
 HARMLESS: frozenset[Effect] = frozenset({"none", "read"})
+#: The categories of what may pass by itself. Of the others another attempt would meet the same, or do it twice.
+PASSING: tuple[Category, ...] = ("timeout", "network", "quota", "resource", "execution")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """How often a failed call is made again, and when (seed 000, section 7.2). Backoffs are in seconds.
+
+    Only where repeating is safe: ``Policy.repeatable`` says where.
+    """
+
+    max_retries: int = 3
+    initial_backoff: float = 0.1
+    max_backoff: float = 10.0
+    multiplier: float = 2.0
+    categories: tuple[Category, ...] = ("timeout", "network", "quota")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,18 +50,24 @@ class Policy:
     #: What a bug in the tool does: end the run, or become a result that the model reads.
     on_error: OnError = "abort"
     timeout: float = 30.0
-    max_retries: int = 3
+    retry: Retry = Retry()
     output: int = 64 * 1024
     #: How often the same call with the same result may come in one run; None is the run's limit.
     repeats: int | None = None
+    #: How many calls of it may run at the same time, in all conversations of the process.
     max_parallel: int | None = None
-    #: Seconds for which a result may be reused; 0 is never.
+    #: Seconds for which a result may be reused; 0 is never, and so is every effect but ``none`` and ``read``.
     cache: float = 0.0
-    reads: tuple[str, ...] = ()
-    writes: tuple[str, ...] = ()
+    #: What a call reads and writes, such as ``file:{path}``; None where nobody has said, and empty for nothing.
+    reads: tuple[str, ...] | None = None
+    writes: tuple[str, ...] | None = None
     supersedes: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    #: Whether its definition is left out of requests, and found by a search. None: where there are many tools.
+    deferred: bool | None = None
+    #: What a person is told before a call is approved, such as "This cannot be undone."
+    notes: tuple[str, ...] = ()
     #: An argument that sets the deadline, within its schema's bounds.
     timeout_argument: str | None = None
     #: An argument that names an earlier call of the conversation, which is run in place of this one.
@@ -55,3 +79,8 @@ class Policy:
     def harmless(self) -> bool:
         """Whether a call leaves the world as it was."""
         return self.effect in HARMLESS
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether a call may be made twice where once was meant."""
+        return self.harmless or self.idempotent

@@ -25,6 +25,8 @@ from ripieno.scheduling import schedule
 Native = Mapping[str, Any]
 Natives = Sequence[Native]
 Capabilities = Mapping[str, Any]
+#: Where a run's memory has the identifiers of calls that are not shown: no later call gets one of them.
+RESERVED = "identifiers of calls that are not shown"
 
 
 class MessagesProcessor(abc.ABC):
@@ -132,12 +134,12 @@ class Identifiers:
             taken.update(one.identifier for one in self._canisters[seen:] if isinstance(one, InvocationCanister))
             self._memory[Identifiers] = (len(self._canisters), taken)
             self._taken = taken
-        own = self._own
+        own, reserved = self._own, self._memory.get(RESERVED, ())
         number, self._count = self._count, self._count + 1
         settled = identifier if isinstance(identifier, str) and identifier.strip() else ""
-        if not settled or settled in taken or settled in own:
+        if not settled or settled in taken or settled in own or settled in reserved:
             settled = f"call_{len(self._canisters)}_{number}"
-            while settled in taken or settled in own:
+            while settled in taken or settled in own or settled in reserved:
                 settled += "_"
         own.add(settled)
         return settled

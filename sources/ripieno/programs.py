@@ -130,9 +130,10 @@ def workspace_of(surroundings: Surroundings) -> str:
     return os.path.realpath(surroundings.workspace)
 
 
-def limits_of(context: Context) -> ProcessLimits:
-    """As much of each stream as the result of a call may have."""
-    return ProcessLimits(output_bytes=max(context.invoker.policy.output - MARK, MARK), grace=GRACE)
+def limits_of(context: Context, *, kept: bool = False) -> ProcessLimits:
+    """As much of each stream as the result of a call may have; or as is ``kept`` of it, where that is more."""
+    output = context.invoker.policy.output
+    return ProcessLimits(output_bytes=max((max(output, context.kept) if kept else output) - MARK, MARK), grace=GRACE)
 
 
 @contextlib.contextmanager

@@ -9,9 +9,9 @@ from frozendict import frozendict
 from ripieno.canisters import Canister, InvocationCanister, ResultCanister
 from ripieno.jsonvalues import freeze
 
-#: What a record tells: a conduct ``began`` or ``ended``; a canister was ``said``; somebody was ``asked`` whether a call
-#: may run, and ``answered``; and what became of the call.
-Stage = Literal["began", "said", "asked", "answered", "started", "finished", "refused", "discarded", "ended"]
+#: What a record tells: a conduct ``began`` or ``ended``; a canister was ``said``; the model's answer was complete, and
+#: what it took (``turned``); somebody was ``asked`` whether a call may run, and ``answered``; and what became of it.
+Stage = Literal["began", "said", "turned", "asked", "answered", "started", "finished", "refused", "discarded", "ended"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

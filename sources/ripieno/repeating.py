@@ -20,6 +20,8 @@ def find_earlier(named: str, history: Sequence[Canister], offer: Offer) -> Invoc
     Errors: ``ValidationFault`` where there is none, or none that can be run again; ``PermissionFault`` for one of which
     nobody knows what it did, unless its tool is idempotent; ``ResourceFault`` for one that is run elsewhere.
     """
+    # A call that stands for that of a deferred tool counts as that.
+    history = [offer.direct(one) if isinstance(one, InvocationCanister) else one for one in history]
     calls = [one for one in history if isinstance(one, InvocationCanister)]
     call = _meant(named, calls, offer)
     if call is None:

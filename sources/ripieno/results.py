@@ -2,8 +2,8 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeGuard
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeGuard
 
 from ripieno.contents import (
     AudioContent,
@@ -20,6 +20,8 @@ from ripieno.faults import Change, Fault
 from ripieno.jsonvalues import encode, freeze
 
 _CONTENTS = (TextualContent, ImageContent, AudioContent, DocumentContent, OpaqueContent)
+#: Keeps a text that is cut after that many bytes; the words that say how to read on, empty where it could not.
+Keep: TypeAlias = Callable[[str, int], str]
 #: Pictures are measured in megabytes: together they have this many times the room of text.
 _DATA_ROOM = 16
 
@@ -103,11 +105,11 @@ def structure_of(value: object) -> object | None:
     return value
 
 
-def bound(contents: tuple[Content, ...], limit: int) -> tuple[tuple[Content, ...], int, bool]:
+def bound(contents: tuple[Content, ...], limit: int, keep: Keep | None = None) -> tuple[tuple[Content, ...], int, bool]:
     """The contents with at most ``limit`` bytes of text, the bytes there were, and whether any were left out.
 
-    Head and tail stay, and a line between them says how much is missing. Images and the like have room of their own;
-    one that does not fit into it is replaced by a text that says so.
+    Head and tail stay, and a line between them says how much is missing, and how to read on where ``keep`` took the
+    text. Images and the like have room of their own; one that does not fit into it is replaced by a text that says so.
     """
     room, data_room, total = limit, limit * _DATA_ROOM, 0
     bounded: list[Content] = []
@@ -118,7 +120,7 @@ def bound(contents: tuple[Content, ...], limit: int) -> tuple[tuple[Content, ...
             text = content.text
             size = len(text) if text.isascii() else len(text.encode())
             if size > room:
-                kept = TextualContent(text=shorten(text, room), mime_type=content.mime_type)
+                kept = TextualContent(text=shorten(text, room, keep), mime_type=content.mime_type)
             room = max(0, room - size)
         else:
             size = _size(content)
@@ -139,7 +141,7 @@ def _size(content: ImageContent | AudioContent | DocumentContent | OpaqueContent
     return 0 if content.data is None else len(content.data)
 
 
-def bound_fault(fault: Fault, limit: int) -> Fault:
+def bound_fault(fault: Fault, limit: int, keep: Keep | None = None) -> Fault:
     """The fault with its texts bounded like any others; details that are too long are left out."""
     details = len(encode(fault.details)) if fault.details else 0
     suggestion = fault.suggestion or ""
@@ -147,20 +149,21 @@ def bound_fault(fault: Fault, limit: int) -> Fault:
         return fault
     return dataclasses.replace(
         fault,
-        message=_short(fault.message, limit),
+        message=_short(fault.message, limit, keep),
         suggestion=_short(suggestion, limit) if suggestion else fault.suggestion,
         details=fault.details if details <= limit else freeze({"left_out": f"{details} bytes"}),
     )
 
 
-def _short(text: str, limit: int) -> str:
-    return shorten(text, limit) if len(text.encode()) > limit else text
+def _short(text: str, limit: int, keep: Keep | None = None) -> str:
+    return shorten(text, limit, keep) if len(text.encode()) > limit else text
 
 
-def shorten(text: str, limit: int) -> str:
+def shorten(text: str, limit: int, keep: Keep | None = None) -> str:
     """Head and tail of a text, together about ``limit`` bytes of UTF-8, with a line that tells what is missing."""
     data = text.encode("utf-8", "backslashreplace")
     head = data[: limit * 2 // 3].decode("utf-8", "ignore")
     tail = data[len(data) - (limit - limit * 2 // 3) :].decode("utf-8", "ignore") if limit > 0 else ""
     missing = len(data) - len(head.encode()) - len(tail.encode())
-    return f"{head}\n[… {missing} bytes left out …]\n{tail}"
+    more = "" if keep is None else keep(text, len(head.encode()))
+    return f"{head}\n[… {missing} bytes left out …{f' {more}' if more else ''}]\n{tail}"

@@ -1,60 +1,30 @@
-"""The calls of one turn: which start early, which wait, which run alone, and the order of their results.
+"""The calls of one turn: which start early, which wait for which, and the order of their results.
 
-A call of effect ``none`` or ``read`` that nobody is asked about starts as soon as it is sealed, while every
-earlier call of the message is such a one. Any other call is a barrier: it waits for the terminal event and for
-everything before it, and runs alone.
+A call starts as soon as no earlier call of the turn that has not ended conflicts with it, by what the two touch. One
+that changes something, or that somebody is asked about, waits for the terminal event as well; people are asked in the
+model's order, one question at a time. What its tool does not declare may touch anything: it runs alone.
 """
 
 import asyncio
-import dataclasses
+import contextvars
 from collections.abc import Sequence
 
-from ripieno.calls import Call, settle
+from ripieno.calls import GRACE, settle
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.controls import Finish
-from ripieno.ensembles import Invoker
-from ripieno.events import ResultReady
+from ripieno.dispatching import Dispatcher
+from ripieno.entries import Entry, Why
 from ripieno.exceptions import InputError
 from ripieno.execution import Circumstances, Execution, Prepared
-from ripieno.faults import Category, Fault
+from ripieno.execution.circumstances import Deferred
 from ripieno.limiting import Budget
 from ripieno.offers import Offer
 
-
-@dataclasses.dataclass(slots=True, eq=False)
-class Entry:
-    """One call of the turn, from the moment it is sealed."""
-
-    invocation: InvocationCanister
-    invoker: Invoker | None = None
-    prepared: Prepared | None = None
-    call: Call | None = None
-    result: ResultCanister | None = None
-
-    @property
-    def here(self) -> bool:
-        """Whether it is ours to give the result; an unknown tool is."""
-        return self.invoker is None or self.invoker.hosted == "here"
-
-    @property
-    def settled(self) -> bool:
-        """Whether nothing more is to be done: it has its result, or its provider has run it."""
-        return self.result is not None or (self.invoker is not None and self.invoker.hosted == "provider")
-
-    @property
-    def accomplished(self) -> bool:
-        """Whether a terminal invoker has done what it is for, which ends the run."""
-        terminal = self.call is not None and self.call.invoker.policy.terminal
-        return terminal and self.result is not None and self.result.error is None
-
-    @property
-    def tool(self) -> str:
-        """The identity of the tool, or the name that the model used."""
-        return self.invocation.name if self.invoker is None else self.invoker.identity
+_UNANSWERED = "Nobody can say now whether it may run, and this call cannot wait for that."
 
 
 class Turn:
-    """Takes calls as they are sealed, and gives one result for each that is hosted here."""
+    """Takes calls as they are sealed, and gives one result for each that is hosted here and not ``open``."""
 
     def __init__(
         self,
@@ -65,6 +35,7 @@ class Turn:
         budget: Budget,
         allowed: tuple[str, ...] | None = None,
         single: bool = False,
+        patient: bool = True,
     ) -> None:
         self._execution = execution
         self._offer = offer
@@ -73,140 +44,240 @@ class Turn:
         self._allowed = allowed
         #: Whether one call is all that the turn may have.
         self._single = single
-        self._barred = False
-        self._dropped = False
+        #: Whether a call may stay open until somebody answers; otherwise it is denied.
+        self._patient = patient
+        #: Whether the terminal event came, and whether nothing begins any more.
+        self._over = False
+        self._stopped = False
+        #: The terminal call that ended the run, and how many calls have begun or need nothing, from the first on.
+        self._ended: str | None = None
+        self._decided = 0
+        self._asking: asyncio.Task[None] | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._context: contextvars.Context | None = None
+        self._woken = False
+        self._failure: BaseException | None = None
+        self._dispatcher = Dispatcher(execution, around, budget, self._wake, self)
         self.entries: list[Entry] = []
+
+    @property
+    def open(self) -> tuple[tuple[InvocationCanister, Why], ...]:
+        """The invocations that have no result yet, each with the reason, once the turn is finished."""
+        return tuple((entry.invocation, entry.why) for entry in self.entries if entry.why is not None)
 
     def seal(self, invocation: InvocationCanister) -> None:
         """Takes a call; starts it if it may start early."""
+        if self._context is None:
+            # What starts later, whoever brings that about, starts on behalf of the one who sealed it.
+            self._context = contextvars.copy_context()
         entry = Entry(invocation=invocation, invoker=self._offer.named(invocation.name))
         self.entries.append(entry)
         if self._allowed is not None and invocation.name not in self._allowed:
             allowed = ", ".join(self._allowed) or "none"
-            self._refuse(entry, "denied", f"{invocation.name!r} may not be called in this turn; allowed: {allowed}.")
-            return
-        if self._single and len(self.entries) > 1:
-            self._refuse(entry, "denied", "One call at a time is allowed here, and another stands before it.")
-            return
-        if self._barred or not entry.here:
-            return
-        prepared = self._prepare(entry)
-        if prepared is None:
-            return
-        if _starts_early(prepared):
-            self._launch(entry, prepared, early=True)
+            self._dispatcher.refuse(
+                entry, "denied", f"{invocation.name!r} may not be called in this turn; allowed: {allowed}."
+            )
+        elif self._single and len(self.entries) > 1:
+            self._dispatcher.refuse(
+                entry, "denied", "One call at a time is allowed here, and another stands before it."
+            )
         else:
-            self._barred = True
+            self._advance()
 
     async def finish(self) -> None:
-        """Runs whatever has not run. Afterwards every entry that is hosted here has its result.
+        """Runs whatever has not run. Afterwards every entry that is hosted here has its result, or is ``open``.
 
         Cancelling this cancels the calls, gives each its result, and is raised then.
         """
         try:
-            ended: str | None = None
-            for entry in self.entries:
-                if entry.settled:
-                    continue
-                if ended is not None and entry.call is None:
-                    self._refuse(entry, "cancelled", f"The call was not run: {ended} came before it and ended the run.")
-                elif entry.here:
-                    await self._run(entry)
-                    if entry.accomplished:
-                        ended = entry.invocation.name
-            await self._gather()
+            self._over = True
+            self._advance()
+            while self._busy and self._failure is None:
+                self._waiter = asyncio.get_running_loop().create_future()
+                await self._waiter
+            if self._failure is not None:
+                raise self._failure
         except BaseException:
             await self.cancel()
             raise
 
-    async def _run(self, entry: Entry) -> None:
-        prepared = entry.prepared or self._prepare(entry)
-        if prepared is None or entry.call is not None:
-            return
-        if _starts_early(prepared):
-            self._launch(entry, prepared)
-            return
-        await self._gather()
-        seconds = self._budget.seconds
-        if self._is_refused(entry, prepared, seconds):
-            return
-        clock = asyncio.timeout(seconds)
-        try:
-            async with clock:
-                confirmed = await self._execution.confirm(prepared, self._around)
-        except TimeoutError:
-            if not clock.expired():
-                raise
-            fault = self._budget.expire("nobody answered in time")
-            confirmed = self._execution.refuse(entry.invocation, fault, self._around, prepared.invoker)
-        if isinstance(confirmed, ResultCanister):
-            self._show(entry, confirmed)
-            return
-        self._launch(entry, confirmed)
-        await self._gather()
+    # What may start now.
 
-    def _prepare(self, entry: Entry) -> Prepared | None:
+    @property
+    def _busy(self) -> bool:
+        return self._woken or any(not entry.settled and entry.here and not entry.open for entry in self.entries)
+
+    def _wake(self) -> None:
+        """Something has changed: what may start now is started, when whoever brought that about has done its part."""
+        if not self._woken and not self._stopped:
+            self._woken = True
+            asyncio.get_running_loop().call_soon(self._awake, context=self._context)
+
+    def _awake(self) -> None:
+        self._woken = False
+        try:
+            self._advance()
+        except BaseException as error:
+            self._failure = error
+        if self._waiter is not None and not self._waiter.done() and (self._failure is not None or not self._busy):
+            self._waiter.set_result(None)
+
+    def _advance(self) -> None:
+        """Starts whatever may start now, in the model's order: all of it is written down at once."""
+        with self._execution.reporter.together():
+            self._start()
+
+    def _start(self) -> None:
+        #: Whether an earlier call has still to be asked about, and how many may still be dispatched.
+        unasked, undecided = False, 0
+        for place in range(self._decided, len(self.entries)):
+            entry = self.entries[place]
+            if self._stopped:
+                return
+            if not entry.settled and (entry.here or self._ended is not None):
+                self._try(entry, unasked=unasked, undecided=undecided)
+            if entry.accomplished:
+                self._ended = entry.invocation.name
+            if entry.settled or not entry.here or (entry.call is not None and not entry.claims.alone):
+                if place == self._decided:
+                    self._decided += 1
+                continue
+            if entry.claims.alone or not (self._over or entry.early or entry.claims.declared):
+                # All that come later wait for it. Those behind an open one stay open, too.
+                if entry.open:
+                    self._hold(entry)
+                return
+            if not entry.open:
+                undecided += 1
+                unasked = unasked or not entry.settled_about
+
+    def _try(self, entry: Entry, *, unasked: bool, undecided: int) -> None:
+        """Makes the best of one call: it is refused, begins, or goes on waiting."""
+        if self._ended is not None:
+            message = f"The call was not run: {self._ended} came before it and ended the run."
+            self._dispatcher.refuse(entry, "cancelled", message)
+        elif (entry.prepared is not None or self._prepare(entry)) and entry.call is None and not entry.open:
+            self._consider(entry, unasked=unasked, undecided=undecided)
+
+    def _hold(self, entry: Entry) -> None:
+        for later in self.entries[self.entries.index(entry) + 1 :]:
+            later.held = later.here and not later.settled and later.call is None
+
+    def _consider(self, entry: Entry, *, unasked: bool, undecided: int) -> None:
+        """Asks about a call, or starts it, if that may be done now. ``undecided`` earlier ones may take a place yet."""
+        if entry.ticket is not None:
+            if entry.ticket.held:
+                self._dispatcher.launch(entry, early=not self._over)
+            return
+        blocked = entry.blocked
+        if any(one.open for one in blocked):
+            entry.held = True
+            return
+        if blocked or not (self._over or entry.early):
+            return
+        if not entry.settled_about and (unasked or self._asking is not None):
+            return
+        budget = self._budget
+        if budget.calls < budget.limits.calls <= budget.calls + undecided:
+            return  # Earlier calls may need what is left.
+        if self._dispatcher.is_refused(entry):
+            return
+        if entry.settled_about:
+            self._dispatcher.dispatch(entry, early=not self._over)
+        else:
+            self._asking = asyncio.get_running_loop().create_task(self._ask(entry))
+
+    def _prepare(self, entry: Entry) -> bool:
         """Makes the entry ready to run, or gives it the result that says why it cannot."""
+        if self._dispatcher.fails(entry, self._budget.break_loop(entry.invocation, entry.invoker)):
+            return False
         prepared = self._execution.prepare(entry.invocation, self._offer, self._around)
         if isinstance(prepared, ResultCanister):
-            self._show(entry, prepared)
-            return None
+            self._budget.note(entry.invocation, prepared)
+            self._dispatcher.show(entry, prepared)
+            return False
         name = prepared.invoker.exposed
         if self._allowed is not None and name not in self._allowed:
-            self._refuse(entry, "denied", f"{name!r} may not be called in this turn, nor called again.")
-            return None
-        entry.prepared = prepared
-        return prepared
+            self._dispatcher.refuse(entry, "denied", f"{name!r} may not be called in this turn, nor called again.")
+            return False
+        entry.prepare(prepared)
+        self._place(entry)
+        return True
 
-    def _is_refused(self, entry: Entry, prepared: Prepared, seconds: float) -> bool:
-        """Whether a limit refuses the call, which has its result then. ``seconds`` are left of the run."""
-        fault = self._budget.refuse(entry.invocation, prepared.invoker, seconds)
-        if fault is not None:
-            self._show(entry, self._execution.refuse(entry.invocation, fault, self._around, prepared.invoker))
-        return fault is not None
+    def _place(self, entry: Entry) -> None:
+        """Finds out which calls it waits for: earlier ones, and whatever runs."""
+        behind: list[Entry] = []
+        earlier = True
+        for other in self.entries:
+            if other is entry:
+                earlier = False
+            elif other.prepared is not None and not other.settled and other.claims.conflicts(entry.claims):
+                if earlier or other.call is not None or other.ticket is not None:
+                    behind.append(other)
+                elif entry not in other.behind:
+                    other.behind = (*other.behind, entry)
+        entry.behind = tuple(behind)
 
-    def _launch(self, entry: Entry, prepared: Prepared, *, early: bool = False) -> None:
-        seconds = self._budget.seconds
-        if self._is_refused(entry, prepared, seconds):
+    # How one call starts.
+
+    async def _ask(self, entry: Entry) -> None:
+        """Asks about a call. Whatever comes of it, the next one may be asked about."""
+        prepared, seconds = entry.prepared, self._budget.seconds
+        assert prepared is not None
+        try:
+            clock = asyncio.timeout(seconds)
+            try:
+                async with clock:
+                    confirmed = await self._execution.confirm(prepared, self._around)
+            except TimeoutError:
+                if not clock.expired():
+                    raise
+                fault = self._budget.expire("nobody answered in time")
+                confirmed = self._execution.refuse(entry.invocation, fault, self._around, prepared.invoker)
+            self._answer(entry, confirmed)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            self._failure = error
+        finally:
+            self._asking = None
+            self._wake()
+
+    def _answer(self, entry: Entry, confirmed: Prepared | ResultCanister | Deferred) -> None:
+        if entry.result is not None:
             return
-        call = self._execution.launch(
-            prepared,
-            self._around,
-            early=early,
-            seconds=seconds,
-            settled=lambda call: self._show(entry, call.result.result()),
-        )
-        if isinstance(call, ResultCanister):
-            self._show(entry, call)
-            return
-        self._budget.calls += 1
-        entry.call = call
+        if isinstance(confirmed, Deferred) and not self._patient:
+            self._dispatcher.refuse(entry, "denied", _UNANSWERED)
+        elif isinstance(confirmed, Deferred):
+            entry.deferred = confirmed
+        elif isinstance(confirmed, ResultCanister):
+            self._budget.note(entry.invocation, confirmed)
+            self._dispatcher.show(entry, confirmed)
+        else:
+            entry.settled_about = True
+            if confirmed is not entry.prepared:
+                entry.prepare(confirmed)
+                self._place(entry)
 
-    def _refuse(self, entry: Entry, category: Category, message: str) -> None:
-        fault = Fault(category=category, message=message, recoverable=False)
-        self._show(entry, self._execution.refuse(entry.invocation, fault, self._around, entry.invoker))
+    # How a turn ends before its time.
 
-    def _show(self, entry: Entry, result: ResultCanister) -> None:
-        entry.result = result
-        call = entry.call
-        if call is not None:
-            self._budget.note(entry.invocation, result)
-        if self._around.notify is not None:
-            self._around.notify(
-                ResultReady(
-                    invocation=entry.invocation,
-                    result=result,
-                    tool=entry.tool,
-                    early=call is not None and call.early,
-                    discarded=self._dropped,
-                )
-            )
-
-    async def _gather(self) -> None:
+    async def _stop(self) -> None:
         """Waits for every call under way. A cancellation is raised when all of them have their results."""
-        await settle([entry.call for entry in self.entries if entry.call is not None and entry.result is None])
+        self._stopped = True
+        for entry in self.entries:
+            if entry.call is None:
+                self._dispatcher.leave(entry)
+        asking = self._asking
+        if asking is not None:
+            asking.cancel()
+        try:
+            await settle([entry.call for entry in self.entries if entry.call is not None and entry.result is None])
+        finally:
+            if asking is not None:
+                await asyncio.wait((asking,), timeout=GRACE)
 
     def _cancel(self) -> None:
+        self._stopped = True
         for entry in self.entries:
             if entry.call is not None:
                 entry.call.cancel()
@@ -216,25 +287,26 @@ class Turn:
         self._cancel()
         for entry in self.entries:
             if entry.here and entry.call is None and not entry.settled:
-                self._refuse(entry, "cancelled", "The call was not run: the run was cancelled.")
-        await self._gather()
+                self._dispatcher.refuse(entry, "cancelled", "The call was not run: the run was cancelled.")
+        await self._stop()
 
     async def cut(self, finish: Finish) -> None:
         """The answer ended in a way that allows no more calls: what runs may end, what has not begun never does.
 
         That goes for calls of the caller, too.
         """
+        self._stopped = True
         for entry in self.entries:
             if entry.call is None and not entry.settled:
-                self._refuse(entry, "cancelled", f"The call was not run: the answer ended with {finish!r}.")
-        await self._gather()
+                self._dispatcher.refuse(entry, "cancelled", f"The call was not run: the answer ended with {finish!r}.")
+        await self._stop()
 
     async def drop(self) -> None:
         """The stream failed: early results are recorded as discarded, and the model never sees them."""
-        self._dropped = True
+        self._dispatcher.dropped = True
         self._cancel()
         try:
-            await self._gather()
+            await self._stop()
         finally:
             for entry in self.entries:
                 if entry.call is not None:
@@ -246,20 +318,17 @@ async def schedule(
 ) -> tuple[ResultCanister, ...]:
     """One result for each of these calls, in their order: as if they were all that a model said.
 
-    Errors: ``InputError`` when one of them is hosted elsewhere; nothing has run then. Cancelling this cancels the
-    calls, and is raised when each has its result.
+    A call about which nobody can answer now is denied. Errors: ``InputError`` when one of them is hosted elsewhere;
+    nothing has run then. Cancelling this cancels the calls, and is raised when each has its result.
     """
     for invocation in invocations:
         invoker = offer.named(invocation.name)
         if invoker is not None and invoker.hosted != "here":
             raise InputError(f"{invoker.identity} is run by the {invoker.hosted}, not here.")
-    turn = Turn(execution=execution, offer=offer, around=Circumstances(), budget=Budget(execution.limits))
+    turn = Turn(
+        execution=execution, offer=offer, around=Circumstances(), budget=Budget(execution.limits), patient=False
+    )
     for invocation in invocations:
         turn.seal(invocation)
     await turn.finish()
     return tuple(entry.result for entry in turn.entries if entry.result is not None)
-
-
-def _starts_early(prepared: Prepared) -> bool:
-    """Whether a call need not wait for anything. One that may end the run waits, whatever its effect."""
-    return prepared.immediate and not prepared.invoker.policy.terminal

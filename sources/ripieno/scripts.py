@@ -5,13 +5,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ripieno.assembly import assemble, connected
+from ripieno.assembly import assemble
 from ripieno.canisters import Canister
 from ripieno.confirmation import Confirmer
 from ripieno.controls import Controls
 from ripieno.conversations import Conversation
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import UsageError
+from ripieno.standalone import connected
 
 
 def run(

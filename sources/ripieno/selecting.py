@@ -1,10 +1,16 @@
 """Which ensembles play: those that a configuration names, or those of a profile, and what was added to them."""
 
+import dataclasses
 from collections.abc import Mapping
+from typing import Any
+
+from frozendict import frozendict
 
 from ripieno.descriptors import ConfigurationDescriptor, EnsembleDescriptor, ProfileDescriptor
+from ripieno.descriptors.retries import retry_values
 from ripieno.exceptions import InputError, NameAbsence, RipienoError
 from ripieno.loading import Catalogue
+from ripieno.policies import Retry
 
 #: What plays when nothing is selected.
 DEFAULT_PROFILE = "starter"
@@ -46,10 +52,26 @@ def choose(
     if narrowed is not None:
         names = [name for name in names if name in narrowed]
     try:
-        return tuple(known[name] for name in names if known.outlines[name].enabled)
+        return tuple(_retrying(known[name], configuration.retry) for name in names if known.outlines[name].enabled)
     except InputError as error:
         failures.append(error)
         return ()
+
+
+def _retrying(ensemble: EnsembleDescriptor, retry: Mapping[str, Any]) -> EnsembleDescriptor:
+    """An ensemble with these keys of retrying beneath those that it and its invokers give."""
+    if not retry:
+        return ensemble
+    whole: frozendict[str, Any] = frozendict({**retry, **retry_values(ensemble.defaults)})
+    others = {name: value for name, value in ensemble.defaults.items() if name != "max_retries"}
+    return dataclasses.replace(
+        ensemble,
+        defaults=frozendict({**others, "retry": whole}),
+        invokers=tuple(
+            dataclasses.replace(one, policy=dataclasses.replace(one.policy, retry=Retry(**{**whole, **one.retry})))
+            for one in ensemble.invokers
+        ),
+    )
 
 
 def _selected(profile: ProfileDescriptor, known: Catalogue) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 import pytest
 from frozendict import frozendict
 
-from ripieno.assembly import assemble, connected, prepare_ensembles
+from ripieno.assembly import assemble
 from ripieno.canisters import InvocationCanister, ResultCanister, SupervisorCanister
 from ripieno.conducting import conduct
 from ripieno.controls import Rules
@@ -23,6 +23,7 @@ from ripieno.exceptions import (
     NameAbsence,
 )
 from ripieno.execution import Execution
+from ripieno.standalone import connected, prepare_ensembles
 from ripieno.testing import call, model_of, turn
 from tests.assembly.conftest import Home
 

@@ -31,7 +31,7 @@ PAGES = ROOT / "documentation" / "reference" / "tools"
 BUNDLED: Mapping[str, EnsembleDescriptor] = load_ensembles([Layer(name="package", folders=(ROOT / "data",))]).ensembles
 TOOLS = [f"{ensemble.name}.{tool.name}" for ensemble in BUNDLED.values() for tool in ensemble.invokers]
 #: Where the examples say that their server and their workspace are, and what handles of processes look like.
-SERVER, WORKSPACE, HANDLE = "127.0.0.1:8080", "/workspace", re.compile("p_[0-9a-f]{32}")
+SERVER, WORKSPACE, HANDLE = "127.0.0.1:8080", "/workspace", re.compile("[op]_[0-9a-f]{32}")
 #: Who made the repositories of examples, and when: their commits have the names that are shown.
 AUTHOR = {
     f"GIT_{who}_{what}": text
@@ -87,7 +87,7 @@ class Conversation:
         self._workspace = os.path.realpath(workspace)
         self._history: list[Canister] = []
         self._namespaces: dict[str, dict[str, object]] = {}
-        self._handle = "p_"
+        self._handle = "_"
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> ResultCanister:
         """The result of a call, with the addresses and handles that there are now."""

@@ -203,8 +203,9 @@ def test_at_a_terminal_somebody_is_asked_after_what_was_said(
 ) -> None:
     with Screen(user, "ask", "Write it.") as screen:
         screen.wait_for("I write.\r\n")
-        screen.wait_for("io.write_file wants to run (its effect is write)")
-        screen.wait_for('{"content":"written","create_directories":true,"mode":"overwrite","path":"b.txt"}')
+        screen.wait_for("io.write_file wants to run.")
+        screen.wait_for("Effect: write. Asked because: its effect is write")
+        screen.wait_for('| {"content":"written","create_directories":true,')
         screen.wait_for("Allow it?")
         screen.type(typed)
         screen.wait_for("The end." if written else "I could not:")

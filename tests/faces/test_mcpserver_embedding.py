@@ -142,6 +142,8 @@ async def test_calls_go_through_the_applications_pipeline(tmp_path: pathlib.Path
         with pytest.raises(MCPError):
             await client.call_tool("g" * 10_000, {})
     assert [(one.stage, one.tool[:20], one.conversation) for one in records.kept] == [
+        ("asked", "house.greet", "mcp"),
+        ("answered", "house.greet", "mcp"),
         ("started", "house.greet", "mcp"),
         ("finished", "house.greet", "mcp"),
         ("refused", "g" * 20, "mcp"),

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from ripieno.assembly import prepare_ensembles
 from ripieno.canisters import UserCanister
 from ripieno.conducting import conduct
 from ripieno.contents import TextualContent
@@ -17,6 +16,7 @@ from ripieno.exceptions import ConfigurationInvalidity, ResourceFault, UsageErro
 from ripieno.gathering import Places
 from ripieno.policies import Policy
 from ripieno.scores import Score
+from ripieno.standalone import prepare_ensembles
 from ripieno.testing import ScoredModel, call, model_of, turn
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from ripieno.canisters import InvocationCanister
+from ripieno.controls import Rules
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import (
     ConnectionFailure,
@@ -19,6 +21,8 @@ from ripieno.exceptions import (
     ToolFault,
     ValidationFault,
 )
+from ripieno.execution import Execution
+from ripieno.jsonvalues import freeze
 from tests.counts import count
 from tests.guests.playing import call, check, make_ensemble, surround
 from tests.mechanism.webs import Web, answer, canaries, redirect, web
@@ -119,6 +123,31 @@ async def test_a_status_that_is_no_success_is_a_failure(surroundings: Surroundin
         with pytest.raises(QuotaFault) as quota:
             await ask(tool(place(one)), surroundings, a="")
     assert quota.value.suggestion == "Wait 7 s before the next call."
+    assert quota.value.details == {"status": 429, "retry_after": 7}
+    for status, details in (("503 Away", {"status": 503, "retry_after": 0}), ("502 Away", {"status": 502})):
+        header = ("Retry-After: 0",) if "retry_after" in details else ()
+        async with web(lambda *_: answer(b"", *header, status=status)) as one:  # noqa: B023
+            with pytest.raises(NetworkFault) as away:
+                await ask(tool(place(one)), surroundings, a="")
+        assert away.value.details == details
+
+
+@pytest.mark.parametrize(("effect", "attempts"), [("read", 2), ("write", 1)])
+async def test_a_server_that_is_away_is_asked_again(surroundings: Surroundings, effect: str, attempts: int) -> None:
+    """Through the whole pipeline: once, where asking changes something."""
+    answers = [answer(b"", "Retry-After: 0.01", status="503 Away"), answer(b"here")]
+    async with web(lambda *_: answers.pop(0)) as one:
+        text = tool(place(one)).replace('description = "Asks"', f'description = "Asks"\neffect = "{effect}"')
+        async with make_ensemble(text, surroundings) as ensemble:
+            execution = Execution(rules=Rules(approve=("it.ask",)))
+            invocation = InvocationCanister(identifier="1", name="ask", arguments=freeze({"a": "x"}))
+            result = await execution.execute(invocation, ensembles=[ensemble])
+    assert (len(one.heads), result.report.attempts) == (attempts, attempts)
+    if effect == "read":
+        assert (result.text, result.report.retried) == ("here", ("network/http_status",))
+    else:
+        assert result.error is not None
+        assert (result.error.category, result.report.retried) == ("network", ())
 
 
 async def test_a_redirect_stays_with_the_host(surroundings: Surroundings) -> None:

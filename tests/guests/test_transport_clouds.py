@@ -156,7 +156,8 @@ async def test_bedrock_signs_and_unframes(stream: bool) -> None:
     assert body["anthropic_version"] == "2026-10-21"
     assert body["anthropic_beta"] == ["b-1", "b-2"]
     assert not {"model", "stream"} & body.keys()
-    assert body["messages"] == [{"role": "user", "content": [{"type": "text", "text": "Hi."}]}]
+    said = {"type": "text", "text": "Hi.", "cache_control": {"type": "ephemeral"}}
+    assert body["messages"] == [{"role": "user", "content": [said]}]
 
 
 async def test_bedrock_takes_a_key_instead_of_a_signature() -> None:

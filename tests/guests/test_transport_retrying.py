@@ -24,9 +24,9 @@ from ripieno.protocols.breaking import Breaker
 from ripieno.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
-from ripieno.protocols.refusals import seconds_after
 from ripieno.protocols.transport import HttpTransport
 from ripieno.retrying import Patience
+from ripieno.waiting import seconds_after
 from tests.guests.loopback import Talker, chunked, serving, talking, until_eof
 from tests.guests.transporting import both, either_way, endpoint, golden
 from tests.guests.wires import PROTOCOLS

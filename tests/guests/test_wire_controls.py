@@ -27,13 +27,16 @@ from tests.guests import wire_strategies
 from tests.guests.sdk_types import GENERATE_CONTENT, model_problems, problems
 from tests.guests.wire_requesting import ENSEMBLE, NO_TOOLS, OFFER, PATH, asked, both, laws, write
 
+MARK = {"type": "ephemeral"}
+
 
 def test_tools_are_what_the_sdk_says() -> None:
     native = json.loads(write(ANTHROPIC, [UserCanister.of("Hi.")], offer=OFFER))["tools"]
     assert problems(native, list[anthropic.types.ToolParam]) == []
     assert native == [
         {"name": "list_rooms", "input_schema": {"type": "object"}},
-        {"name": "read_file", "description": "Reads a file.", "input_schema": PATH},
+        # The last one marks what a provider's cache keeps.
+        {"name": "read_file", "description": "Reads a file.", "input_schema": PATH, "cache_control": MARK},
     ]
     declared = json.loads(write(GEMINI, [UserCanister.of("Hi.")], offer=OFFER))["tools"]
     assert model_problems({"tools": declared}, GENERATE_CONTENT) == []
@@ -77,7 +80,9 @@ def test_tools_are_offered_read_and_offered_again(protocol: Protocol) -> None:
     assert [dict(one) for one in protocol.invocations.prepare_tools(OFFER)] == [
         dict(one) for one in protocol.invocations.prepare_tools([ENSEMBLE])
     ]
-    assert json.loads(encode(list(protocol.invocations.prepare_tools(OFFER)))) == json.loads(body)["tools"]
+    sent = json.loads(body)["tools"]
+    sent[-1].pop("cache_control", None)
+    assert json.loads(encode(list(protocol.invocations.prepare_tools(OFFER)))) == sent
 
 
 @both

@@ -15,7 +15,7 @@ from ripieno.events import Alert, ContentSealed, Event, InvocationSealed, TextDe
 from ripieno.jsonvalues import freeze
 from ripieno.models import Model
 from ripieno.offers import Offer
-from ripieno.policies import Policy
+from ripieno.policies import Policy, Retry
 from ripieno.recording import Record
 from ripieno.schemas import Schema
 from ripieno.testing import model_of, turn
@@ -96,7 +96,7 @@ def invoke(name: str, identifier: str = "", **arguments: Any) -> InvocationCanis
 
 
 def tool(name: str, invocable: Invocable | None = None, *, schema: Any = None, **policy: Any) -> Definition:
-    """A tool of effect ``read`` unless told otherwise. Without an invocable it says its name."""
+    """A tool of effect ``read`` that is tried once, unless told otherwise. Without an invocable it says its name."""
 
     async def say_name(context: Any, arguments: dict[str, Any]) -> str:
         return name
@@ -108,7 +108,7 @@ def tool(name: str, invocable: Invocable | None = None, *, schema: Any = None, *
         schema=Schema.of(schema or {}),
         invocable=None if hosted != "here" else invocable or say_name,
         results=None if results is None else Schema.of_results(results),
-        policy=Policy(**{"effect": "read", **policy}),
+        policy=Policy(**{"effect": "read", "retry": Retry(max_retries=0), **policy}),
         hosted=hosted,
     )
 

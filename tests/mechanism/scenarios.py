@@ -14,7 +14,8 @@ from tests.mechanism.players import Step
 
 #: What mostly goes well comes more often, so that runs get anywhere.
 DOES = st.sampled_from([*DEEDS, *["value"] * 12, *["slowly"] * 4, *["fault"] * 3])
-ANSWERS = ("approve", "deny", "edit", "edit badly", "raise", "cancel", "hang", "say nothing", "hesitate")
+LATER = ("later", "later", "later")
+ANSWERS = ("approve", "deny", "edit", "edit badly", "raise", "cancel", "hang", "say nothing", "hesitate", *LATER)
 TOOLS = ("think", "read", "write", "erase", "careful", "report", "submit", "forbidden", "ask", "unknown")
 OURS = frozenset(TOOLS) - {"ask"}
 

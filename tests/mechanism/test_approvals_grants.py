@@ -2,14 +2,17 @@
 
 import concurrent.futures
 import dataclasses
-import multiprocessing
+import json
 import os
 import pathlib
 import random
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -294,6 +297,16 @@ def attack(state: pathlib.Path, tokens: list[tuple[str, int, float]], now: float
     return redeemed
 
 
+ROOT = pathlib.Path(__file__).parents[2]
+ATTACK = """
+import json, pathlib, sys
+from tests.mechanism.test_approvals_grants import attack
+
+folder, tokens, now, seed = json.load(sys.stdin)
+print(json.dumps(attack(pathlib.Path(folder), [tuple(one) for one in tokens], now, seed)))
+"""
+
+
 def test_swaps_replays_stale_definitions_and_expired_ones_from_several_processes(tmp_path: pathlib.Path) -> None:
     clock = Clock()
     grants = Grants(FileStore(tmp_path), clock=clock)
@@ -303,9 +316,19 @@ def test_swaps_replays_stale_definitions_and_expired_ones_from_several_processes
         grant = grants.issue(binding(number), seconds=10 if number % 5 == 0 else LIFETIME)
         tokens.append((grant.token, number, grant.expires))
     now = clock.now + 60
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(PROCESSES, mp_context=context) as pool:
-        tries = [pool.submit(attack, tmp_path, tokens, now, seed) for seed in range(PROCESSES)]
-        redeemed = [one for done in tries for one in done.result(timeout=540)]
+    tries = [
+        subprocess.Popen([sys.executable, "-c", ATTACK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
+        for _ in range(PROCESSES)
+    ]
+    for seed, one in enumerate(tries):
+        assert one.stdin is not None
+        one.stdin.write(json.dumps([str(tmp_path), tokens, now, seed]).encode())
+        one.stdin.close()
+    redeemed: list[list[Any]] = []
+    for one in tries:
+        assert one.stdout is not None
+        redeemed += json.loads(one.stdout.read())
+        assert one.wait(540) == 0
+        one.stdout.close()
     assert [one for one in redeemed if not one[1]] == []
     assert sorted(number for number, _ in redeemed) == [number for _, number, expires in tokens if expires > now]

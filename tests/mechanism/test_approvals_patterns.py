@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ripieno.approvals import CallRules, Decision, Pattern, PatternInvalidity
 from ripieno.controls import Rules
+from ripieno.exceptions import PatternInvalidity
+from ripieno.patterns import CallRules, Decision, Pattern
 from ripieno.policies import Effect
 from tests.counts import count
 

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from ripieno import calls
+from ripieno.approvals import Binding
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.conducting import Run, conduct
-from ripieno.confirmation import Answer, Approve, ConfirmationRequest, Deny, Edit
+from ripieno.confirmation import Answer, Approve, ConfirmationRequest, Defer, Deny, Edit, Given
 from ripieno.contents import TextualContent
 from ripieno.controls import Controls, Limits, Rules
 from ripieno.conversations import Conversation, assistant_messages
@@ -95,6 +96,7 @@ class Person:
             "deny": Deny("Rather not."),
             "edit": Edit({"does": "value"}),
             "edit badly": Edit({"does": 5}),
+            "later": Defer("Not now."),
             "say nothing": nonsense,
         }
         return answers.get(str(answer), Approve())
@@ -113,6 +115,8 @@ class CallLaw(RuleBasedStateMachine):
         self.tools = Tools()
         self.conversation = Conversation.of("Go.")
         self.number = 0
+        #: Calls that were open at the end of a run.
+        self.waited: set[str] = set()
         self.unhandled: list[Any] = []
         self.loop.set_exception_handler(lambda loop, context: self.unhandled.append(context))
 
@@ -139,6 +143,7 @@ class CallLaw(RuleBasedStateMachine):
             ]
         ),
         unrecorded=st.sampled_from([*[None] * 6, "started", "finished", "refused", "discarded"]),
+        decided=st.lists(st.sampled_from(["approve", "approve", "deny", "edit", "nothing"]), min_size=6, max_size=6),
     )
     def run(
         self,
@@ -151,10 +156,14 @@ class CallLaw(RuleBasedStateMachine):
         speaks: bool,
         controls: Controls,
         unrecorded: str | None,
+        decided: list[str],
     ) -> None:
-        if self.conversation.open:
+        if self.of_caller:
             self.check_that_open_calls_are_waited_for()
             self.answer(reverse=speaks, number=len(self.conversation.open))
+        given = self.decide(decided)
+        # What waits for a person is gone on with first.
+        speaks = speaks and not self.conversation.open
         recording = Recording(lambda record: record.stage == unrecorded)
         before = self.conversation.say("On.") if speaks else self.conversation
         run = conduct(
@@ -166,11 +175,14 @@ class CallLaw(RuleBasedStateMachine):
             ),
             limits=limits,
             controls=controls,
+            answers=given,
         )
         events: list[Event] = []
         self.loop.run_until_complete(self.perform(run, manner, instant, after, events))
         event(f"{manner}: {run.conversation.finish}")
+        event(f"answered later: {len(given)}, waits: {len(run.conversation.waiting)}")
         self.conversation = run.conversation
+        self.waited |= {one.identifier for one in self.conversation.open}
         assert self.conversation.canisters[: len(before.canisters)] == before.canisters
         if unrecorded is None:
             self.check_records(recording, limits)
@@ -179,7 +191,7 @@ class CallLaw(RuleBasedStateMachine):
     @rule(reverse=st.booleans(), number=st.integers(1, 5))
     def answer(self, *, reverse: bool, number: int) -> None:
         """The caller gives some of the results that are waited for."""
-        waiting = self.conversation.open[::-1] if reverse else self.conversation.open
+        waiting = self.of_caller[::-1] if reverse else self.of_caller
         self.conversation = self.conversation.say(
             [
                 ResultCanister(invocation_id=one.identifier, content=(TextualContent(text="answered"),))
@@ -193,7 +205,22 @@ class CallLaw(RuleBasedStateMachine):
         assert loaded == self.conversation
         self.conversation = loaded
 
+    @property
+    def of_caller(self) -> list[InvocationCanister]:
+        """The open calls that the caller runs."""
+        return [one for one in self.conversation.open if one.name == "ask"]
+
     # How it is done.
+
+    def decide(self, decided: list[str]) -> dict[str, Answer | Given]:
+        """What a person says, some time later, to the calls that wait for it."""
+        possible: dict[str, Answer] = {"approve": Approve(), "deny": Deny("No."), "edit": Edit({"does": "value"})}
+        given: dict[str, Answer | Given] = {}
+        for one, answer in zip(self.conversation.waiting, decided, strict=False):
+            if one.why == "approval" and answer in possible:
+                binding = Binding(**{name: str(part) for name, part in one.binding.items()})
+                given[one.invocation] = Given(answer=possible[answer], binding=binding)
+        return given
 
     def steps(self, said: Said) -> list[Step]:
         steps: list[Step] = [TurnBegan()]
@@ -285,13 +312,16 @@ class CallLaw(RuleBasedStateMachine):
         for message in assistant_messages(canisters):
             invocations = [one for one in message if isinstance(one, InvocationCanister)]
             known.update(one.identifier for one in invocations)
-            ours = [one.identifier for one in invocations if one.name in OURS]
+            ours = [one.identifier for one in invocations if one.name in OURS and one not in self.conversation.open]
             assert [results[identifier] for identifier in ours] == [1] * len(ours)
-            found = [places[identifier] for identifier in ours]
+            # Those that waited for a person come behind those that did not.
+            found = [places[identifier] for identifier in ours if identifier not in self.waited]
             assert found == sorted(found)
         unanswered = [one for one in canisters if isinstance(one, InvocationCanister) and not results[one.identifier]]
         assert tuple(unanswered) == self.conversation.open
-        assert all(one.name == "ask" for one in unanswered)
+        assert [one.invocation for one in self.conversation.waiting] == [one.identifier for one in unanswered]
+        why = {one.invocation: one.why for one in self.conversation.waiting}
+        assert all((one.name == "ask") == (why[one.identifier] == "caller") for one in unanswered)
         assert set(results) <= known
         assert set(results.values()) <= {1}
 
@@ -315,6 +345,8 @@ class CallLaw(RuleBasedStateMachine):
     def check_records(self, recording: Recording, limits: Limits) -> None:
         stages: dict[str, list[str]] = {}
         for record in recording.records:
+            if record.invocation is None or record.stage in ("asked", "answered"):
+                continue
             stages.setdefault(record.invocation.identifier, []).append(record.stage)
         assert all(
             one in (["started", "finished"], ["refused"], ["started", "finished", "discarded"])

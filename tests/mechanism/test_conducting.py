@@ -190,7 +190,7 @@ async def test_namespaces_live_as_long_as_the_conversation() -> None:
     found = [ensemble(tool("look", look))]
     first = await conduct(model, "Go.", ensembles=found, auxdata="aux")
     second = await conduct(model, first.say("Again."), ensembles=found, auxdata="aux")
-    assert seen == [(times, first.identifier, turn, "aux") for times, turn in ((1, 1), (2, 2), (3, 1), (4, 2))]
+    assert seen == [(times, first.identifier, turn, "aux") for times, turn in ((1, 1), (2, 2), (3, 4), (4, 5))]
     await conduct(model, "Another.", ensembles=found)
     assert seen[4][0] == 1
     assert second.namespaces == {"mine": {"times": 4}}

@@ -99,7 +99,7 @@ async def test_the_time_is_limited_while_the_model_speaks() -> None:
     conversation = await run
     assert (conversation.finish, conversation.canisters) == ("limit", (UserCanister.of("Go."),))
     assert blocking.running == 0
-    assert recording.stages[-1] == ("discarded", "mine.look")
+    assert recording.stages[-2:] == [("discarded", "mine.look"), ("ended", "")]
 
 
 async def test_the_time_is_limited_while_tools_run() -> None:

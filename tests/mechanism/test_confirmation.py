@@ -22,11 +22,12 @@ from ripieno.confirmation import (
     Question,
     RulesConfirmer,
     TerminalConfirmer,
+    Verdict,
     ask,
-    judge,
-    visible,
 )
+from ripieno.confirmation import judge as judge_call
 from ripieno.controls import Rules
+from ripieno.patterns import CallRules
 from ripieno.policies import Effect, Policy
 from tests.counts import count
 from tests.mechanism.players import settle_down
@@ -36,6 +37,10 @@ def request(tool: str = "mine.erase", **arguments: object) -> ConfirmationReques
     return ConfirmationRequest(
         invocation="a", tool=tool, effect="write", arguments=frozendict(arguments), reason="its effect is write"
     )
+
+
+def judge(identity: str, policy: Policy, rules: Rules, **arguments: object) -> Verdict:
+    return judge_call(identity, policy, CallRules.of(rules), arguments)
 
 
 # Rules.
@@ -224,9 +229,9 @@ async def test_only_a_plain_yes_approves(line: str, answer: Answer) -> None:
         return line
 
     assert await TerminalConfirmer(read).confirm(request(path="a b")) == answer
-    assert prompts == [
-        '\nmine.erase wants to run (its effect is write).\n  {"path":"a b"}\nAllow it? [y/N, or advice for the model] '
-    ]
+    (prompt,) = prompts
+    assert prompt.startswith("\nmine.erase wants to run.\nEffect: write. Asked because: its effect is write\n")
+    assert prompt.endswith('\n| {"path":"a b"}\nAllow it? [y/N, e: edit, or advice for the model] ')
 
 
 @pytest.mark.parametrize("error", [EOFError(), OSError(6, "No such device")])
@@ -284,40 +289,8 @@ async def test_a_tool_cannot_write_on_the_terminal_by_its_name() -> None:
         return ""
 
     await TerminalConfirmer(read).confirm(request("srv.\x1b[2J\u202eevil\r", text="\x1b[1A\u3164"))
-    assert prompts[0].count("\n") == 3
     assert prompts[0].isprintable() or set(prompts[0]) - {"\n"} == {one for one in prompts[0] if one.isprintable()}
-    assert "srv.\\x1b[2J\\u202eevil\\r" in prompts[0]
-
-
-@pytest.mark.parametrize(
-    ("text", "seen"),
-    [
-        ("plain ~", "plain ~"),
-        ("é漢ß", "é漢ß"),
-        ("a\tb\nc", "a\\tb\\nc"),
-        ("\x1b[2J", "\\x1b[2J"),
-        ("\x7f\x9b", "\\x7f\\x9b"),
-        ("\u200b\u200d\ufeff", "\\u200b\\u200d\\ufeff"),
-        ("\u202e\u2066", "\\u202e\\u2066"),
-        ("\u3164\u115f\uffa0", "\\u3164\\u115f\\uffa0"),
-        ("שלום", "\\u05e9\\u05dc\\u05d5\\u05dd"),
-        ("e\u0301", "e\\u0301"),
-        ("\U000e0041", "\\U000e0041"),
-        ("😀", "\\U0001f600"),
-        ("\ud800", "\\ud800"),
-    ],
-)
-def test_nothing_hides(text: str, seen: str) -> None:
-    assert visible(text) == seen
-
-
-@given(st.text())
-@settings(max_examples=count(4000), deadline=None)
-def test_what_is_seen_is_one_printable_line_in_one_direction(text: str) -> None:
-    seen = visible(text)
-    assert seen.isprintable()
-    assert visible(seen) == seen
-    assert len(seen) >= len(text)
+    assert "srv.\\u001b[2J\\u202eevil\\r" in prompts[0]
 
 
 def test_the_arguments_are_shown_whole_and_in_one_order() -> None:

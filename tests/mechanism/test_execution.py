@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from frozendict import frozendict
 
+from ripieno.approvals import present
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.confirmation import Answer, Approve, ConfirmationRequest, Deny, Edit
 from ripieno.controls import Limits, Rules
@@ -143,6 +144,10 @@ async def test_whoever_is_asked_sees_all_and_decides() -> None:
             arguments=frozendict({"left": 1, "right": 10}),
             reason="its effect is write",
             conversation="c",
+            presentation=present(
+                tool="mine.add", effect="write", reason="its effect is write", arguments={"left": 1, "right": 10}
+            ),
+            waivable=True,
         )
     ]
     assert [type(event) for event in events] == [ConfirmationRequested, ExecutionBegan]
@@ -154,7 +159,8 @@ async def test_a_denial_carries_its_advice() -> None:
     result = await execution.execute(invoke("look"), ensembles=[ensemble(tool("look", seeing, effect="write"))])
     assert result.text == "Error: The call of 'look' was denied.\nUse the other one."
     assert not fault_of(result).recoverable
-    assert recording.stages == [("refused", "mine.look")]
+    assert recording.stages == [("asked", "mine.look"), ("answered", "mine.look"), ("refused", "mine.look")]
+    assert recording.records[1].details == {"answer": "deny", "advice": "Use the other one."}
     assert seeing.arguments == []
 
 

@@ -229,7 +229,7 @@ async def test_a_hundred_calls_of_all_kinds_have_one_result_each(monkeypatch: py
     }
     for invocation in invocations:
         stages = [record.stage for record in recording.records if record.invocation is invocation]
-        assert stages in (["started", "finished"], ["refused"])
+        assert stages in (["started", "finished"], ["refused"], ["asked", "answered", "refused"])
     stubborn.go.set()
     go.set()
     await settle_down()

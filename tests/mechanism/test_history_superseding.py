@@ -12,13 +12,13 @@ from ripieno.ensembles import Definition, Ensemble
 from ripieno.exceptions import InputError
 from ripieno.faults import Fault
 from ripieno.history import Superseding, Supersession, chain, drop_oldest, supersede
-from ripieno.history.exchanges import asks
 from ripieno.jsonvalues import freeze
 from ripieno.offers import Offer
 from ripieno.policies import Policy
 from ripieno.schemas import Schema
 from ripieno.tokens import EstimatingTokenizer
 from tests.counts import count
+from tests.mechanism.histories import asks
 
 FILES = Supersession.of({"read": ["read:{path}"], "write": ["read:{path}"], "list": ["list"]})
 LARGE = "line of a file\n" * 100

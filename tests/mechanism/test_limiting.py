@@ -1,20 +1,24 @@
 """Budgets: what a run may still do, and the words for what it may not."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 from frozendict import frozendict
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ripieno.canisters import ResultCanister
 from ripieno.contents import TextualContent
 from ripieno.controls import Limits
 from ripieno.conversations import NO_USAGE, Usage
 from ripieno.ensembles import Invoker
+from ripieno.faults import Fault
 from ripieno.limiting import Budget
 from tests.mechanism.players import ensemble, invoke, tool
 
 
-def invoker(**policy: object) -> Invoker:
+def invoker(**policy: Any) -> Invoker:
     return ensemble(tool("look", **policy)).access_invoker("look")
 
 
@@ -113,3 +117,81 @@ def test_no_limit_raises(limits: Limits) -> None:
     budget = Budget(limits)
     assert not budget.admits_turn()
     assert budget.turns == 0
+
+
+# Loops.
+
+
+def go_round(budget: Budget, calls: list[str], results: list[str]) -> str | None:
+    """Makes these calls over and over, a result each; the first that is refused, as what its fault says."""
+    for number in range(100):
+        call = invoke(calls[number % len(calls)], f"call {number:06}", path="x")
+        fault = budget.refuse(call, invoker(), budget.seconds)
+        if fault is not None:
+            return f"{number}: {fault.message} {fault.suggestion}"
+        budget.note(call, said(results[number % len(results)]))
+    return None
+
+
+@pytest.mark.parametrize("length", [2, 3, 4])
+def test_a_circle_of_calls_with_the_same_results_is_refused(length: int) -> None:
+    # The first call of the circle comes twice where it can, with another result: alone, it never repeats.
+    names = ["look", "look", "find", "find"][:length]
+    results = ["a", "b", "c", "d"][:length]
+    refused = go_round(Budget(Limits(repeats=3)), names, results)
+    assert refused is not None
+    assert int(refused.partition(":")[0]) <= 3 * length
+
+
+def test_a_call_that_goes_to_and_fro_is_refused() -> None:
+    refused = go_round(Budget(Limits(repeats=3)), ["look"], ["on", "off"])
+    assert refused is not None
+    assert refused.startswith(
+        '6: The call was not run: look {"path": "x"}, look {"path": "x"} brought the same 3 times, and would again; '
+        "this run is limited to 3 times the same 2 calls with the same results."
+    )
+    assert "Try another tool or other arguments" in refused
+
+
+def test_a_circle_that_brings_something_new_goes_on() -> None:
+    assert go_round(Budget(Limits(repeats=3)), ["look"], [str(number) for number in range(100)]) is None
+    assert go_round(Budget(Limits(repeats=3)), ["look", "find"], [str(number) for number in range(7)]) is None
+
+
+def test_a_circle_of_a_tool_for_polling_goes_on() -> None:
+    budget, poll = Budget(Limits(repeats=2)), invoker(repeats=50)
+    for number in range(40):
+        call = invoke("look")
+        assert budget.refuse(call, poll, budget.seconds) is None
+        budget.note(call, said("on" if number % 2 else "off"))
+
+
+def failed(identifier: str, **details: object) -> ResultCanister:
+    error = Fault(category="execution", message=f"Call {identifier} failed.", code="x", details=frozendict(details))
+    return ResultCanister(invocation_id=identifier, error=error)
+
+
+def test_the_same_failure_is_known_whatever_it_is_called() -> None:
+    budget, look = Budget(Limits(repeats=3)), invoker()
+    for number in range(3):
+        call = invoke("look", f"toolu_00{number}", path="x")
+        assert budget.refuse(call, look, budget.seconds) is None
+        budget.note(call, failed(call.identifier, at=number))
+    assert budget.refuse(invoke("look", "toolu_004", path="x"), look, budget.seconds) is not None
+    assert budget.break_loop(invoke("look", "toolu_004", path="y"), look) is None
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xyz")), max_size=40), st.integers(1, 4))
+def test_law_only_what_repeats_is_refused(past: list[tuple[str, str]], repeats: int) -> None:
+    """A refused call has come with the same result ``repeats`` times, alone or with what stood between."""
+    budget, look = Budget(Limits(repeats=repeats)), invoker()
+    done: list[tuple[str, str]] = []
+    for name, text in past:
+        if budget.refuse(invoke(name), look, budget.seconds) is not None:
+            own = [result for one, result in done if one == name]
+            alone = len(own) >= repeats and len(set(own[-repeats:])) == 1
+            circles = (done[-length * repeats :] for length in (2, 3, 4) if len(done) >= length * repeats)
+            assert alone or any(one[0][0] == name and one == one[: len(one) // repeats] * repeats for one in circles)
+            return
+        budget.note(invoke(name), said(text))
+        done.append((name, text))

@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from ripieno.descriptors.alternatives import Alternatives, Variables
+from ripieno.descriptors.controlkeys import CallPattern
 from ripieno.descriptors.ensembles import CONNECTION, DEFAULTS, HEADER, OVERRIDE
 from ripieno.descriptors.invokers import HEADER_KEYS
 from ripieno.descriptors.keys import Key, Table
@@ -42,6 +43,8 @@ def value(kind: Any) -> st.SearchStrategy[Any]:  # noqa: PLR0911, PLR0912  one l
             if kind.pattern:
                 return st.from_regex(rf"\A(?:{kind.pattern})\Z", alphabet=st.characters(max_codepoint=126))
             return TEXTS if kind.blank else TEXTS.filter(str.strip)
+        case CallPattern():
+            return st.sampled_from(["io", "git.*", "io.move(path=docs/**)", "io.x( a = 1, b=\\*)", "a.b\\(1\\)"])
         case Pattern():
             return st.sampled_from(["[A-Za-z0-9]{9}", ".*", "a|b"])
         case Flag():
@@ -60,7 +63,8 @@ def value(kind: Any) -> st.SearchStrategy[Any]:  # noqa: PLR0911, PLR0912  one l
         case Rows():
             return st.lists(value(kind.item), max_size=3, unique_by=lambda row: row["match"])
         case Several():
-            return st.lists(value(kind.item), max_size=3, unique=kind.once)
+            several = st.lists(value(kind.item), max_size=3, unique=kind.once)
+            return several | value(kind.item) if kind.bare else several
         case Either():
             return st.one_of(value(one) for one in kind.kinds)
         case Free():
@@ -79,7 +83,27 @@ def table(keys: tuple[Key, ...], without: frozenset[str] = frozenset()) -> st.Se
     return st.fixed_dictionaries(
         {key.name: value(key.kind) for key in chosen if key.required},
         optional={key.name: value(key.kind) for key in chosen if not key.required},
-    )
+    ).map(fitting)
+
+
+def fitting(mapping: dict[str, Any]) -> dict[str, Any]:
+    """The table with what must fit together made so: retrying is said once, and only what is read is cached.
+
+    Resources have no places: nobody knows for which arguments.
+    """
+    for key in mapping.keys() & {"reads", "writes"}:
+        texts = [mapping[key]] if isinstance(mapping[key], str) else mapping[key]
+        kept = [one for one in texts if not {"{", "}"} & set(one)]
+        mapping = {**mapping, key: kept[0] if kept and isinstance(mapping[key], str) else kept}
+    if "cache" in mapping:
+        mapping = {**mapping, "effect": "read"}
+    retry = mapping.get("retry", {})
+    if "max_retries" in mapping:
+        retry = {name: one for name, one in retry.items() if name != "max_retries"}
+    if "initial_backoff" in retry and "max_backoff" in retry:
+        first, longest = sorted((retry["initial_backoff"], retry["max_backoff"]))
+        retry = {**retry, "initial_backoff": first, "max_backoff": longest}
+    return {**mapping, "retry": retry} if "retry" in mapping else mapping
 
 
 PROPERTY = st.fixed_dictionaries(

@@ -8,7 +8,7 @@ import pytest
 from frozendict import frozendict
 
 from ripieno.descriptors import NO_ARGUMENTS, Source, read_ensemble
-from ripieno.policies import Policy
+from ripieno.policies import Policy, Retry
 from tests.values.descriptor_examples import IO, READ_FILE, SEARCH, TIME, WEATHER, files, good, only
 
 
@@ -18,7 +18,7 @@ def test_seed_forms() -> None:
     assert (io.connection, io.prefix, io.scope, io.file) == (None, None, "application", "x.toml")
     invoker = only(io)
     assert (invoker.name, invoker.description, invoker.enabled) == ("read_file", "Reads contents of a file", True)
-    assert invoker.policy == Policy(effect="read", timeout=30, max_retries=3)
+    assert invoker.policy == Policy(effect="read", timeout=30, retry=Retry(max_retries=3))
     assert invoker.arguments["properties"]["path"]["type"] == "string"
     assert invoker.invocable.origin == "python"
     assert invoker.invocable.settings == {"function": "ripieno.toolset.files:read_file"}
@@ -79,6 +79,7 @@ def test_every_policy_key_is_laid_over_key_by_key() -> None:
         name: 1536 if name == "output" else tuple(value) if isinstance(value, list) else value
         for name, value in defaults.items()
     }
+    made = {name: value for name, value in expected.items() if name != "max_retries"} | {"retry": Retry(max_retries=0)}
     header = {"ensemble": {"name": "x", "module": "m"}, "defaults": defaults}
     own: dict[str, Any] = {
         "timeout": 1,
@@ -94,8 +95,8 @@ def test_every_policy_key_is_laid_over_key_by_key() -> None:
     assert problems == ()
     assert descriptor is not None
     first, second = descriptor.invokers
-    assert first.policy == Policy(**expected)
-    assert second.policy == Policy(**(expected | own | {"reads": ()}))
+    assert first.policy == Policy(**made)
+    assert second.policy == Policy(**(made | own | {"reads": ()}))
     assert descriptor.defaults == expected
 
 

@@ -119,10 +119,10 @@ CASES: list[tuple[str, str, str, str, int, str | None]] = [
     (
         SEARCH,
         'output = "2 MiB"',
-        'reads = "file:{path}"',
-        'reads must be a list of resources such as "file:{path}", not the string "file:{path}"',
+        'tags = "slow"',
+        'tags must be a list of words, not the string "slow"',
         9,
-        'Write a list: ["file:{path}"].',
+        'Write a list: ["slow"].',
     ),
     (
         SEARCH,

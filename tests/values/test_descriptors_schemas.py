@@ -115,6 +115,7 @@ def test_reference_names_every_key(kind: str) -> None:
     for line in text.splitlines():
         assert len(line) < 200
         assert line == line.rstrip()
+        assert line.count("``") % 2 == 0, "A literal ends in the line that it begins in."
     lines = text.splitlines()
     for title, rule in itertools.pairwise(lines):
         if rule and set(rule) == {"-"}:

@@ -4,51 +4,64 @@ import sys
 
 import click
 
+from ripieno.cassettes import Replay
 from ripieno.cli import exits
 from ripieno.cli.asking import Wanted, asking, follow
 from ripieno.cli.assembling import gather_layers
+from ripieno.cli.keeping import Keeper, keeping
 from ripieno.cli.running import run_async
 from ripieno.cli.settings import Settings, common, pass_settings
-from ripieno.cli.terminal import ShownConfirmer, Terminal, make_confirmer
+from ripieno.cli.taping import begin
+from ripieno.cli.terminal import ShownConfirmer, Terminal
 from ripieno.conversations import Conversation
 from ripieno.exceptions import InputError
 from ripieno.gathering import Gathered
 
 #: Ends of a run that are answers.
-_ANSWERED = ("stop", "terminal")
+ANSWERED = ("stop", "terminal")
 
 
 @click.command()
-@click.argument("prompt")
+@click.argument("prompt", required=False)
 @asking
 @common
 @pass_settings
-def ask(
-    settings: Settings, *, prompt: str, model: str | None, agent: str | None, tools: tuple[str, ...], quiet: bool
-) -> None:
+def ask(settings: Settings, *, prompt: str | None, wanted: Wanted) -> None:
     """Ask a model, which may call the tools.
 
     The answer goes to standard output, lines about tools to standard error. A PROMPT of - is read from standard
-    input. Calls that change something ask at the terminal first. The exit code is 1 when the run ends without
-    an answer, and 3 when the model's endpoint fails.
+    input. Calls that change something ask at the terminal first; with --defer they wait for somebody, and with
+    --autonomous nobody is asked. The exit code is 1 when the run ends without an answer, and 3 when the model's
+    endpoint fails. What happens is written down: see ripieno journal, and ripieno resume where it was interrupted.
 
     \b
     Example:
       ripieno ask -m PROVIDER/MODEL "What is in README.rst?"
       ripieno ask --tools 'io.read_*' "Which files are there?"
+      ripieno ask --defer "Write a README for this project."
+      ripieno ask --record talk.jsonl "What is in README.rst?"
+      ripieno ask --replay talk.jsonl
     """
-    wanted = Wanted.of(model, agent, tools, quiet)
     text = sys.stdin.read() if prompt == "-" else prompt
-    if not text.strip():
+    if text is None and not isinstance(wanted.cassette, Replay):
+        raise click.UsageError("Missing argument 'PROMPT'.")
+    if text is not None and not text.strip():
         raise InputError("The prompt is empty.")
     gathered = gather_layers(settings)
-    with Terminal() as terminal:
-        conversation = run_async(_ask(gathered, wanted, text, terminal), wake=terminal.interrupt)
-    raise click.exceptions.Exit(exits.GOOD if conversation.finish in _ANSWERED else exits.REFUSED)
+    conversation = Conversation.of(text) if text is not None else begin(wanted.cassette)
+    with Terminal() as terminal, keeping(gathered) as keeper, keeper.conducting(conversation.identifier):
+        ended = run_async(_ask(gathered, wanted, conversation, terminal, keeper), wake=terminal.interrupt)
+    raise click.exceptions.Exit(exits.GOOD if ended.finish in ANSWERED else exits.REFUSED)
 
 
-async def _ask(gathered: Gathered, wanted: Wanted, text: str, terminal: Terminal) -> Conversation:
-    confirmer = ShownConfirmer(make_confirmer(terminal))
+async def _ask(
+    gathered: Gathered, wanted: Wanted, what: Conversation, terminal: Terminal, keeper: Keeper
+) -> Conversation:
+    confirmer = ShownConfirmer(wanted.confirmer(terminal))
     renderer = wanted.renderer()
-    async with wanted.assembly(gathered, confirmer, renderer) as assembly:
-        return await follow(wanted.conduct(assembly, text), assembly, renderer, confirmer)
+    async with wanted.assembly(gathered, confirmer, renderer, keeper) as assembly:
+        run = wanted.conduct(assembly, what)
+        try:
+            return await follow(run, assembly, renderer, confirmer)
+        finally:
+            keeper.keep(run.conversation, run.model.identity, wanted.tools)

@@ -1,54 +1,98 @@
-"""What ``ask`` and ``chat`` share: which model, agent and tools are wanted, and how a run is shown."""
+"""What ``ask``, ``chat`` and ``resume`` share: which model, agent and tools are wanted, and how a run is shown."""
 
 import dataclasses
+import functools
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 import click
 
 from ripieno.assembly import Assembly
-from ripieno.cli.assembling import make_assembly, only
+from ripieno.cassettes import Replay
+from ripieno.cli.assembling import only
+from ripieno.cli.keeping import Keeper
 from ripieno.cli.models import require_model
-from ripieno.cli.terminal import ShownConfirmer, is_attended
-from ripieno.conducting import Run
+from ripieno.cli.observing import logged, observed
+from ripieno.cli.settings import Settings
+from ripieno.cli.taping import NAMES, Cassette, assemble_taped, open_cassette, play_runs, taping
+from ripieno.cli.terminal import ShownConfirmer, Terminal, is_attended, make_confirmer
+from ripieno.conducting import Run, Watcher
+from ripieno.confirmation import AutonomousConfirmer, Confirmer, DeferredConfirmer, Given
 from ripieno.conversations import Conversation
 from ripieno.events import ConfirmationRequested
 from ripieno.gathering import Gathered
 from ripieno.showing import Renderer
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Consent: TypeAlias = Literal["terminal", "deferred", "autonomous"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """What was asked for on the command line. ``tools`` are patterns; None is whatever is offered.
 
-    Errors: ``click.UsageError`` for an agent with other tools than its own.
+    ``consent`` says who is asked for it: the person at the terminal, somebody later, or nobody.
     """
 
     model: str | None
     agent: str | None
     tools: tuple[str, ...] | None
     quiet: bool
+    consent: Consent = "terminal"
+    cassette: Cassette | None = None
+    watchers: tuple[Watcher, ...] = ()
 
     @classmethod
-    def of(cls, model: str | None, agent: str | None, tools: tuple[str, ...], quiet: bool) -> "Wanted":
-        """The options as click gives them."""
+    def of(
+        cls,
+        *,
+        model: str | None,
+        agent: str | None,
+        tools: tuple[str, ...],
+        quiet: bool,
+        autonomous: bool,
+        defer: bool,
+    ) -> "Wanted":
+        """The options as click gives them. Errors: ``click.UsageError`` for those that contradict each other."""
         if agent is not None and tools:
             raise click.UsageError("Give --agent, which has its own tools, or --tools; not both.")
-        return cls(model=model, agent=agent, tools=tools or None, quiet=quiet)
+        if autonomous and defer:
+            raise click.UsageError("Give --autonomous, where nobody is asked, or --defer; not both.")
+        consent: Consent = "autonomous" if autonomous else "deferred" if defer else "terminal"
+        return cls(model=model, agent=agent, tools=tools or None, quiet=quiet, consent=consent)
+
+    def like(self, model: str | None, tools: tuple[str, ...] | None) -> "Wanted":
+        """The same, with what a conversation had before in place of what was not asked for."""
+        if self.agent is not None:
+            return self
+        return dataclasses.replace(self, model=self.model or model, tools=self.tools or tools)
+
+    def confirmer(self, terminal: Terminal, *, patient: bool = False) -> Confirmer:
+        """Who is asked for consent. Where nobody is there a ``patient`` command lets calls wait, and others deny."""
+        if self.consent == "autonomous":
+            return AutonomousConfirmer()
+        if self.consent == "deferred" or (patient and not is_attended()):
+            return DeferredConfirmer()
+        return make_confirmer(terminal)
 
     def patterns(self, gathered: Gathered) -> Sequence[str] | None:
         """The tools that are offered, by patterns; None is all."""
         agents = gathered.configuration.agents
         return agents[self.agent].tools if self.agent is not None and self.agent in agents else self.tools
 
-    def assembly(self, gathered: Gathered, confirmer: ShownConfirmer, renderer: Renderer) -> Assembly:
+    def assembly(self, gathered: Gathered, confirmer: ShownConfirmer, renderer: Renderer, keeper: Keeper) -> Assembly:
         """An assembly of the ensembles that are wanted, whose model is known to be there. Errors: those of both."""
         patterns = self.patterns(gathered)
         chosen = gathered if patterns is None else only(gathered, patterns)
-        assembly = make_assembly(chosen, confirmer=confirmer, alert=renderer.show)
+        assembly = assemble_taped(
+            chosen,
+            self.cassette,
+            confirmer=confirmer,
+            alert=renderer.show,
+            recorder=keeper.journal,
+            grants=keeper.store.grants,
+            watchers=self.watchers,
+        )
         require_model(assembly, self.model, self.agent)
         return assembly
 
@@ -56,22 +100,44 @@ class Wanted:
         """What shows runs: their text on standard output, everything else on standard error."""
         return Renderer(sys.stdout, sys.stderr, quiet=self.quiet)
 
-    def conduct(self, assembly: Assembly, what: str | Conversation) -> Run:
+    def conduct(self, assembly: Assembly, what: Conversation, *, answers: Mapping[str, Given] | None = None) -> Run:
         """A run over what is said. Errors: ``InputError`` for names that fit nothing."""
-        return assembly.conduct(what, model=self.model, agent=self.agent, tools=self.tools)
+        return assembly.conduct(what, model=self.model, agent=self.agent, tools=self.tools, answers=answers)
 
 
-def asking(command: Command) -> Command:
-    """Adds the options of ``Wanted``: model, agent, tools, quiet."""
+def asking(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options of ``Wanted``; the command gets it as ``wanted``."""
     options = (
         click.option("-m", "--model", metavar="PROVIDER/MODEL", help="The model, instead of the configured one."),
         click.option("--agent", metavar="A", help="An agent of the configuration: its model, instructions and tools."),
         click.option("--tools", metavar="PATTERN", multiple=True, help="Only these tools, such as 'io.read_*'."),
         click.option("--quiet", "-q", is_flag=True, help="Only the text; no lines about tools."),
+        click.option(
+            "--autonomous",
+            is_flag=True,
+            help="Ask nobody: what no rule denies may run. What can destroy needs a rule with its name.",
+        ),
+        click.option("--defer", is_flag=True, help="Ask nobody now: calls that need consent wait (ripieno approvals)."),
     )
+
+    @functools.wraps(command)
+    def wrapped(*arguments: Any, **given: Any) -> Any:
+        names = ("model", "agent", "tools", "quiet", "autonomous", "defer")
+        wanted = Wanted.of(**{name: given.pop(name) for name in names})
+        taped = {name: given.pop(name) for name in NAMES}
+        debug = click.get_current_context().ensure_object(Settings).debug
+        with open_cassette(taped) as cassette, observed(given.pop("log"), debug=debug) as watchers:
+            if isinstance(cassette, Replay) and not cassette.forks:
+                prompt = given.get("prompt")
+                return play_runs(cassette, wanted.renderer(), None if prompt == "-" else prompt)
+            return command(
+                *arguments, wanted=dataclasses.replace(wanted, cassette=cassette, watchers=watchers), **given
+            )
+
+    made: Callable[..., Any] = logged(taping(wrapped))
     for option in reversed(options):
-        command = option(command)
-    return command
+        made = option(made)
+    return made
 
 
 async def follow(run: Run, assembly: Assembly, renderer: Renderer, confirmer: ShownConfirmer) -> Conversation:

@@ -111,7 +111,7 @@ def absence(gathered: Gathered, name: str) -> str:
     return f"It was left out: {reasons[0]}." if reasons else ""
 
 
-class _Assembly(Assembly):
+class ToldAssembly(Assembly):
     """Tells whoever waits for it at a terminal what it waits for."""
 
     async def __aenter__(self) -> Assembly:
@@ -123,7 +123,7 @@ def make_assembly(
     gathered: Gathered, *, confirmer: Confirmer | None = None, alert: Callable[[Alert], None] | None = None
 ) -> Assembly:
     """The assembly, to be entered; alerts are said on standard error unless somebody else wants them."""
-    return _Assembly(gathered, confirmer=confirmer, alert=say_alert if alert is None else alert)
+    return ToldAssembly(gathered, confirmer=confirmer, alert=say_alert if alert is None else alert)
 
 
 def say_alert(alert: Alert) -> None:

@@ -11,6 +11,7 @@ from ripieno.exceptions import ConfigurationInvalidity, Problem, nearest
 from ripieno.gathering import Gathered, prefix_of
 from ripieno.loading import load_ensembles, locate, read_toml
 from ripieno.naming import expose, matches
+from ripieno.patterns import Pattern
 
 
 def audit(gathered: Gathered, files: Iterable[str]) -> tuple[Problem, ...]:
@@ -63,10 +64,11 @@ def _idle_rules(gathered: Gathered, files: Iterable[str]) -> Iterator[Problem]:
     rules = gathered.configuration.confirmation
     for key, patterns in (("approve", rules.approve), ("ask", rules.ask), ("deny", rules.deny)):
         for pattern in patterns:
-            half = pattern.partition(".")[0]
-            if any(matches(pattern, one) for one in identities) or any(matches(half, f"{one}.") for one in open_ended):
+            tool = Pattern.parse(pattern).tool
+            half = tool.partition(".")[0]
+            if any(matches(tool, one) for one in identities) or any(matches(half, f"{one}.") for one in open_ended):
                 continue
-            near = nearest(pattern, likely)
+            near = nearest(tool, likely)
             yield _rule_problem(key, pattern, near, tables)
 
 

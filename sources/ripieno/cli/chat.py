@@ -18,11 +18,15 @@ from typing import Any, TypeVar
 import click
 
 from ripieno.assembly import Assembly
+from ripieno.cassettes import Replay
 from ripieno.cli.asking import Wanted, asking, follow
 from ripieno.cli.assembling import gather_layers
+from ripieno.cli.keeping import Keeper, keeping
+from ripieno.cli.recalling import find, recall
 from ripieno.cli.running import Interrupted, judge, say
 from ripieno.cli.settings import Settings, common, pass_settings
-from ripieno.cli.terminal import ShownConfirmer, Terminal, make_confirmer
+from ripieno.cli.taping import begin
+from ripieno.cli.terminal import ShownConfirmer, Terminal
 from ripieno.conducting import Run
 from ripieno.conversations import Conversation
 from ripieno.exceptions import RipienoError
@@ -35,6 +39,7 @@ _HELP = """\
 /help    this
 /tools   the tools that the model is offered
 /new     begin again, with nothing said
+/go      go on with calls that waited for somebody
 /exit    end; so does Ctrl-D
 Ctrl-C stops an answer; what was said stays. Anything else is said to the model."""
 
@@ -79,10 +84,11 @@ class Loop:
 
 
 @click.command()
+@click.option("--resume", "before", metavar="ID", help="Go on with a conversation of the journal; see: journal list.")
 @asking
 @common
 @pass_settings
-def chat(settings: Settings, *, model: str | None, agent: str | None, tools: tuple[str, ...], quiet: bool) -> None:
+def chat(settings: Settings, *, before: str | None, wanted: Wanted) -> None:
     """Talk with a model, which may call the tools.
 
     Lines are read from standard input. /help says what else can be typed.
@@ -90,14 +96,20 @@ def chat(settings: Settings, *, model: str | None, agent: str | None, tools: tup
     \b
     Example:
       ripieno chat -m PROVIDER/MODEL
+      ripieno chat --resume 3f9a
     """
-    wanted = Wanted.of(model, agent, tools, quiet)
     gathered = gather_layers(settings)
-    with _terminated_in_order(), Terminal() as terminal:
-        confirmer = ShownConfirmer(make_confirmer(terminal))
+    with _terminated_in_order(), Terminal() as terminal, keeping(gathered) as keeper:
+        conversation = Conversation()
+        if before is not None:
+            found = find(keeper, before)
+            found.check(gathered)
+            conversation, wanted = recall(keeper, found).conversation, wanted.like(found.model, found.tools)
+        confirmer = ShownConfirmer(wanted.confirmer(terminal))
         renderer = wanted.renderer()
-        assembly = wanted.assembly(gathered, confirmer, renderer)
-        Chat(wanted, assembly, terminal, lambda run: follow(run, assembly, renderer, confirmer)).talk()
+        assembly = wanted.assembly(gathered, confirmer, renderer, keeper)
+        talking = Chat(wanted, assembly, terminal, keeper, lambda run: follow(run, assembly, renderer, confirmer))
+        talking.talk(conversation)
 
 
 class Chat:
@@ -108,21 +120,27 @@ class Chat:
         wanted: Wanted,
         assembly: Assembly,
         terminal: Terminal,
+        keeper: Keeper,
         follow: Callable[[Run], Coroutine[Any, Any, Conversation]],
     ) -> None:
         self._wanted = wanted
         self._assembly = assembly
         self._terminal = terminal
+        self._keeper = keeper
         self._follow = follow
         self._conversation = Conversation()
         self._loop = Loop()
 
-    def talk(self) -> None:
-        """Reads lines until they end. Errors: those of start-up."""
+    def talk(self, conversation: Conversation) -> None:
+        """Reads lines until they end, and goes on with a conversation. Errors: those of start-up."""
+        self._conversation = conversation
         loop, assembly = self._loop, self._assembly
         try:
             loop.call(assembly.__aenter__())
             try:
+                if conversation.open:
+                    self._answer(None)
+                self._begin()
                 while (line := self._read()) is not None:
                     if not self._obey(line):
                         break
@@ -130,6 +148,13 @@ class Chat:
                 loop.call(assembly.__aexit__(None, None, None))
         finally:
             loop.close()
+
+    def _begin(self) -> None:
+        """Says what a cassette has, as far as it is replayed."""
+        cassette = self._wanted.cassette
+        while isinstance(cassette, Replay) and cassette.left:
+            self._conversation = begin(cassette, self._conversation)
+            self._answer(None)
 
     def _read(self) -> str | None:
         """The next line, or None at the end of input. Ctrl-C takes back what was typed."""
@@ -157,6 +182,8 @@ class Chat:
                 say(_HELP)
             case "/new":
                 self._conversation = Conversation()
+            case "/go":
+                self._answer(None)
             case "/tools":
                 patterns = self._wanted.patterns(self._assembly.gathered)
                 for invoker in Offer.of(self._assembly.ensembles, tools=patterns).invokers:
@@ -167,8 +194,8 @@ class Chat:
                 self._answer(line)
         return True
 
-    def _answer(self, line: str) -> None:
-        """Conducts one line. Whatever goes wrong is said, and the conversation goes on from where it stood."""
+    def _answer(self, line: str | None) -> None:
+        """Conducts one line, or what waits. What goes wrong is said, and it goes on from where it stood."""
         self._terminal.resume()
         try:
             run = self._loop.call(self._conduct(line))
@@ -176,6 +203,12 @@ class Chat:
             say(judge(error)[1])
             return
         said = len(run.conversation.canisters)
+        with self._keeper.conducting(run.conversation.identifier):
+            self._attend(run, said)
+        self._keeper.keep(run.conversation, run.model.identity, self._wanted.tools)
+
+    def _attend(self, run: Run, said: int) -> None:
+        """Shows a run until it ends; ``said`` canisters were there before."""
         future = self._loop.start(self._follow(run))
         try:
             self._conversation = future.result()
@@ -194,7 +227,10 @@ class Chat:
                 raise
             say("(stopped)")
 
-    async def _conduct(self, line: str) -> Run:
+    async def _conduct(self, line: str | None) -> Run:
+        if line is None:
+            answers = self._keeper.answers(self._conversation)
+            return self._wanted.conduct(self._assembly, self._conversation, answers=answers)
         return self._wanted.conduct(self._assembly, self._conversation.say(line))
 
 

@@ -1,15 +1,15 @@
 """``ripieno demo``: a scripted model calls real tools over real wires, so that one can watch the whole of it."""
 
 import pathlib
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from typing import Any, TextIO
+from typing import Any
 
 import click
 
 from ripieno.assembly import Assembly, assemble
+from ripieno.cassettes import Recorder, Replay
 from ripieno.cli import exits
 from ripieno.cli.models import bundled_examples
 from ripieno.cli.plays import Findings, Play
@@ -17,16 +17,16 @@ from ripieno.cli.repairing import Repair
 from ripieno.cli.running import run_async
 from ripieno.cli.scores import find_score
 from ripieno.cli.settings import Settings, common, pass_settings
+from ripieno.cli.staging import Stage, encore, since
+from ripieno.cli.taping import open_cassette, taping
 from ripieno.cli.touring import Tour
 from ripieno.conversations import Conversation
-from ripieno.events import Event, ExecutionBegan, ResultReady, TurnBegan
 from ripieno.exceptions import NameAbsence, UsageError
 from ripieno.gathering import Places, gather
 from ripieno.processors import Protocol
 from ripieno.rehearsal.server import base_url, create_application
 from ripieno.scores import Score
 from ripieno.serving import serve
-from ripieno.showing import Renderer
 from ripieno.toolset import DATA
 
 _PLAYS: Mapping[str, type[Tour] | type[Repair]] = {one.score: one for one in (Tour, Repair)}
@@ -49,9 +49,10 @@ _PLAYS: Mapping[str, type[Tour] | type[Repair]] = {one.score: one for one in (To
     type=click.IntRange(1, 2),
     help="Run the programs of tools in this tier, 1 (the kernel's own) or 2 (bubblewrap); the highest by default.",
 )
+@taping
 @common
 @pass_settings
-def demo(settings: Settings, name: str, protocol: str | None, tier: int | None) -> None:
+def demo(settings: Settings, /, *, name: str, protocol: str | None, tier: int | None, **given: Any) -> None:
     """Watch a scripted model call real tools over real wires; no key needed.
 
     The model's words come from a score. Its requests travel over real HTTP in each provider's own format, the
@@ -66,6 +67,8 @@ def demo(settings: Settings, name: str, protocol: str | None, tier: int | None) 
       ripieno demo
       ripieno demo --score repair
       ripieno demo --score repair --sandbox 2
+      ripieno demo --record demo.jsonl
+      ripieno demo --replay demo.jsonl
     """
     if settings.config is not None or settings.workspace is not None:
         raise UsageError(
@@ -73,25 +76,38 @@ def demo(settings: Settings, name: str, protocol: str | None, tier: int | None) 
         )
     if name not in _PLAYS:
         raise NameAbsence("score", name, _PLAYS, hint="Others are served to a client of yours by: ripieno rehearse")
-    play = _PLAYS[name]()
+    with open_cassette(given) as cassette:
+        if isinstance(cassette, Replay) and not cassette.forks:
+            name = str(cassette.note("play"))
+        elif isinstance(cassette, Recorder):
+            cassette.note("play", name)
+        _demonstrate(_PLAYS[name](), Stage(cassette), protocol, tier)
+
+
+def _demonstrate(play: Play, stage: Stage, protocol: str | None, tier: int | None) -> None:
     score = find_score(play.score)
     print("The model in this demo is scripted: it needs no key, and costs nothing. Everything else is real:")
     print(f"the HTTP, the wire formats, {play.real}, and every result it quotes.")
-    with tempfile.TemporaryDirectory(prefix="ripieno-demo-") as temporary:
-        folder = pathlib.Path(temporary)
-        with play.surround(folder):
-            findings = run_async(_Stage(play, score, folder, tier).play(protocol))
+    if stage.replay is not None:
+        findings = run_async(encore(stage, stage.replay))
+    else:
+        with tempfile.TemporaryDirectory(prefix="ripieno-demo-") as temporary:
+            folder = pathlib.Path(temporary)
+            with play.surround(folder):
+                findings = run_async(_Demonstration(play, score, stage, folder, tier).play(protocol))
+        stage.end(findings)
     good = findings is not None and not findings.faults
     if findings is not None:
         _print_end(play, score, findings)
     raise click.exceptions.Exit(exits.GOOD if good else exits.REFUSED)
 
 
-class _Stage:
+class _Demonstration:
     """Where a play is played: a folder of its own, with nothing of what the user has configured."""
 
-    def __init__(self, play: Play, score: Score, folder: pathlib.Path, tier: int | None) -> None:
+    def __init__(self, play: Play, score: Score, stage: Stage, folder: pathlib.Path, tier: int | None) -> None:
         self._play = play
+        self._stage = stage
         self._score = score
         self._tier = tier
         # What the user has configured must not change what is played.
@@ -114,7 +130,8 @@ class _Stage:
             urls = {protocol.name: base_url(url, protocol if protocol.routes else carrier) for protocol in protocols}
             configuration = self._configuration(urls, carrier.name)
             began = time.perf_counter()
-            async with assemble(configuration, workspace=self._workspace, places=self._places) as assembly:
+            make = assemble if self._stage.cassette is None else self._stage.cassette.assemble
+            async with make(configuration, workspace=self._workspace, places=self._places) as assembly:
                 return await self._converse_over(urls, assembly, began) if self._holds(assembly) else None
 
     def _configuration(self, urls: Mapping[str, str], carrier: str) -> dict[str, Any]:
@@ -135,32 +152,37 @@ class _Stage:
         if sandbox is None or not (self._play.confined or self._tier):
             return True
         if sandbox.missing is not None:
-            print(f"Nothing was played, since no sandbox holds here: {sandbox.reason}", file=sys.stderr)
+            self._stage.say(f"Nothing was played, since no sandbox holds here: {sandbox.reason}", error=True)
             return False
-        print(f"The programs of tools run under {sandbox.name}.")
+        self._stage.say(f"The programs of tools run under {sandbox.name}.")
         if sandbox.reason is not None and self._tier is None:
-            print(f"No higher, since: {sandbox.reason}")
+            self._stage.say(f"No higher, since: {sandbox.reason}")
         return True
 
     async def _converse_over(self, urls: Mapping[str, str], assembly: Assembly, began: float) -> Findings:
         count = sum(len(ensemble.invokers) for ensemble in assembly.ensembles)
         names = ", ".join(ensemble.name for ensemble in assembly.ensembles)
-        print(f"{count} tools of {len(assembly.ensembles)} ensembles ({names}) are connected, in {_since(began)}.")
+        self._stage.say(
+            f"{count} tools of {len(assembly.ensembles)} ensembles ({names}) are connected, in {since(began)}."
+        )
         for absence in assembly.absences:
             reason = absence.reason.rpartition("could not be started: ")[2].partition(" (")[0]
-            print(f"Left out, since it is optional: {absence.name}. {reason}.")
+            self._stage.say(f"Left out, since it is optional: {absence.name}. {reason}.")
         findings = Findings()
         for number, (protocol, url) in enumerate(urls.items()):
             if number:
                 # Each conversation begins in the same workspace.
                 self._play.clear(self._workspace)
-            print(f"\n=== {protocol}, at {url}")
+            self._stage.say(f"\n=== {protocol}, at {url}")
             conversation = await self._converse(assembly, f"rehearsed-{protocol}/{self._score.name}")
+            if self._stage.forks:
+                # What was done in the recorded answers was done in another workspace.
+                continue
             findings = await self._play.look(self._workspace, conversation)
             if findings.faults:
-                print(f"The conversation over {protocol} did not end as the score says.", file=sys.stderr)
+                self._stage.say(f"The conversation over {protocol} did not end as the score says.", error=True)
                 for fault in findings.faults:
-                    print(f"  {fault}", file=sys.stderr)
+                    self._stage.say(f"  {fault}", error=True)
                 break
         if self._play.confined or self._tier:
             said = " and ".join(self._sandboxes) or "no sandbox, since none was run"
@@ -170,52 +192,8 @@ class _Stage:
         return findings
 
     async def _converse(self, assembly: Assembly, model: str) -> Conversation:
-        print(f"user: {self._score.prompt}")
-        run = assembly.conduct(self._score.prompt, model=model)
-        progress = Progress(sys.stdout)
-        async for event in run:
-            progress.show(event)
-            if isinstance(event, ResultReady) and event.result.report.sandbox:
-                self._sandboxes[event.result.report.sandbox] = None
-        conversation = await run
-        progress.summarize()
-        return conversation
-
-
-class Progress:
-    """Shows a run with its clock, and counts what started early."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._renderer = Renderer(stream)
-        self._began = time.perf_counter()
-        self._turns = 0
-        self._early: list[str] = []
-        self._calls = 0
-        self._failed = 0
-
-    def show(self, event: Event) -> None:
-        """Shows one event, each turn under the time at which it began."""
-        if isinstance(event, TurnBegan):
-            self._turns += 1
-            self._renderer.note(f"--- turn {self._turns}, at {_since(self._began)}", "bold")
-        elif isinstance(event, ExecutionBegan):
-            self._calls += 1
-            if event.early:
-                self._early.append(event.tool)
-        elif isinstance(event, ResultReady):
-            self._failed += event.result.error is not None
-        self._renderer.show(event)
-
-    def summarize(self) -> None:
-        """Says what it came to."""
-        self._renderer.end_line()
-        print(
-            f"--- {self._turns} turns, {self._calls} calls, {_since(self._began)}; "
-            f"{self._failed} failed, and was mended.\n"
-            f"    Started early, while the model still spoke: {', '.join(self._early) or 'none'}.",
-            file=self._stream,
-        )
+        self._stage.say(f"user: {self._score.prompt}")
+        return await self._stage.follow(assembly.conduct(self._score.prompt, model=model), self._sandboxes)
 
 
 def _print_end(play: Play, score: Score, findings: Findings) -> None:
@@ -226,7 +204,3 @@ def _print_end(play: Play, score: Score, findings: Findings) -> None:
             print(f"  {line}")
     for line in findings.lines:
         print(line)
-
-
-def _since(began: float) -> str:
-    return f"{time.perf_counter() - began:.2f} s"

@@ -7,6 +7,7 @@ import click
 
 from ripieno.cli import exits
 from ripieno.cli.assembling import gather_layers, project_of
+from ripieno.cli.doctorpolicy import policy_facts, print_policy
 from ripieno.cli.facts import collect_facts
 from ripieno.cli.logins import print_sign_ins, sign_in_facts
 from ripieno.cli.pinning import pin_row
@@ -14,7 +15,9 @@ from ripieno.cli.running import run_async
 from ripieno.cli.sandboxing import sandbox_rows
 from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
 from ripieno.cli.tables import print_json, print_table
-from ripieno.cli.trials import try_ensembles
+from ripieno.cli.trials import Trial, try_ensembles
+from ripieno.exceptions import AssemblyFailure
+from ripieno.gathering import Gathered
 from ripieno.protocols.clouds import HOMES
 from ripieno.showing import brief, clean
 
@@ -23,22 +26,27 @@ from ripieno.showing import brief, clean
 @click.option(
     "--connect/--no-connect", default=True, show_default=True, help="Try to connect each ensemble that plays."
 )
+@click.option("--policy", is_flag=True, help="Only what applies to each tool: whether it runs, asks or is denied.")
 @formats
 @common
 @pass_settings
-def doctor(settings: Settings, connect: bool, output: Format) -> None:
+def doctor(settings: Settings, connect: bool, policy: bool, output: Format) -> None:
     """Show what plays, what does not, and why.
 
     Ensembles are connected for it, all at once, and disconnected at the end; no model is asked. The exit code is
-    2 when a start would fail.
+    2 when a start would fail. With --policy, CALLS says "depends" where the arguments of a call decide.
 
     \b
     Example:
       ripieno doctor
+      ripieno doctor --policy
       ripieno doctor --no-connect --format json
     """
     gathered = gather_layers(settings, quiet=True)
     trials = run_async(try_ensembles(gathered)) if connect else {}
+    if policy:
+        _show_policy(gathered, trials, output)
+        return
     project = project_of(settings)
     facts = {**collect_facts(gathered, project, trials), "sign_ins": sign_in_facts(gathered, trials)}
     if output == "json":
@@ -47,6 +55,17 @@ def doctor(settings: Settings, connect: bool, output: Format) -> None:
         _print(facts)
     if facts["failures"]:
         raise click.exceptions.Exit(exits.INPUT)
+
+
+def _show_policy(gathered: Gathered, trials: Mapping[str, Trial], output: Format) -> None:
+    if gathered.failures:
+        # Rules that cannot be read say nothing of any tool.
+        raise AssemblyFailure("Start-up would fail:", gathered.failures)
+    facts = policy_facts(gathered, trials)
+    if output == "json":
+        print_json(facts)
+    else:
+        print_policy(facts)
 
 
 def _print(facts: Mapping[str, Any]) -> None:

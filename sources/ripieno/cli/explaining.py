@@ -3,6 +3,7 @@
 import dataclasses
 import shlex
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ripieno.canisters import ResultCanister
 from ripieno.cli.auditing import exposed_names
@@ -10,12 +11,13 @@ from ripieno.cli.blaming import place_of_error
 from ripieno.cli.resolving import resolve_functions
 from ripieno.confirmation import Confirmer, RulesConfirmer, Verdict, judge
 from ripieno.controls import Rules
-from ripieno.descriptors.tables import is_table
+from ripieno.descriptors.tables import EMPTY, is_table
 from ripieno.ensembles import Invoker
 from ripieno.exceptions import InputError, nearest
 from ripieno.gathering import Gathered, Places, prefix_of
 from ripieno.naming import unprefixed
 from ripieno.owning import reason
+from ripieno.patterns import CallRules
 
 #: Keywords under which a schema may name arguments beside its properties.
 _PARTS = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "patternProperties"})
@@ -23,10 +25,14 @@ _PARTS = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dep
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Called:
-    """What became of a call. ``bug`` is what the tool raised and did not mean to say; ``remarks`` are for people."""
+    """What became of a call. ``arguments`` are those that were judged; ``remarks`` are for people.
+
+    ``bug`` is what the tool raised and did not mean to say.
+    """
 
     result: ResultCanister
     invoker: Invoker
+    arguments: Mapping[str, Any] = EMPTY
     bug: BaseException | None = None
     remarks: tuple[str, ...] = ()
 
@@ -39,7 +45,7 @@ def explain(called: Called, gathered: Gathered, confirmer: Confirmer, *, debug: 
     if called.bug is not None:
         return _explain_bug(called.bug, called.invoker, gathered, debug=debug)
     if fault.category == "denied":
-        return _explain_denial(called.invoker, gathered.configuration.confirmation, confirmer)
+        return _explain_denial(called, gathered.configuration.confirmation, confirmer)
     return fault.text()
 
 
@@ -81,9 +87,9 @@ def _explain_bug(bug: BaseException, invoker: Invoker, gathered: Gathered, *, de
     return "\n".join(lines) if debug else f"{lines[0]}\n{lines[1]} Run it again with --debug for the traceback."
 
 
-def _explain_denial(invoker: Invoker, rules: Rules, confirmer: Confirmer) -> str:
-    identity = invoker.identity
-    verdict = judge(identity, invoker.policy, rules)
+def _explain_denial(called: Called, rules: Rules, confirmer: Confirmer) -> str:
+    identity = called.invoker.identity
+    verdict = _judge(called, rules)
     if verdict.action == "deny":
         return (
             f"Error: {identity} was denied, and not run: {verdict.reason}.\n"
@@ -95,16 +101,18 @@ def _explain_denial(invoker: Invoker, rules: Rules, confirmer: Confirmer) -> str
         f"Error: {identity} was denied, and not run: a call of it asks first ({verdict.reason}), and nobody is there.",
         "Add --yes to approve this one call.",
     ]
-    if _can_be_approved(identity, invoker, rules):
+    # What asks always is asked all the same.
+    if _judge(called, dataclasses.replace(rules, approve=(identity,))).action == "run":
         file = Places.of_user().configuration / "config.toml"
         lines.append(f'To approve every call of it: approve = ["{identity}"] under [confirmation], in {file}.')
     return "\n".join(lines)
 
 
-def _can_be_approved(identity: str, invoker: Invoker, rules: Rules) -> bool:
-    """Whether approving it by name would be enough; what asks always is asked all the same."""
-    approving: Verdict = judge(identity, invoker.policy, dataclasses.replace(rules, approve=(identity,)))
-    return approving.action == "run"
+def _judge(called: Called, rules: Rules) -> Verdict:
+    """What rules say of the call that was made."""
+    invoker = called.invoker
+    arguments = {**called.arguments, **invoker.presets}
+    return judge(invoker.identity, invoker.policy, CallRules.of(rules), arguments)
 
 
 def suggest_tool(text: str, pairs: Sequence[str], gathered: Gathered, *, command: str = "invoke") -> InputError:

@@ -36,6 +36,13 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "ask": ("ask:ask", "Ask a model, which may call the tools."),
     "chat": ("chat:chat", "Talk with a model, which may call the tools."),
+    "journal": (
+        "journal:journal",
+        "Find, show, check, fork and delete what was said and done in conversations.",
+    ),
+    "stats": ("stats:stats", "Show what conversations took: tokens, calls, errors and time by tool."),
+    "resume": ("resume:resume", "Go on with a CONVERSATION that waits for a person, or that was interrupted."),
+    "approvals": ("approvals:approvals", "Answer calls that wait for a person."),
     "rehearse": ("rehearse:rehearse", "Serve a score as a model, over real wire formats."),
     "serve": ("serve:serve", "Serve ensembles to other programs."),
 }

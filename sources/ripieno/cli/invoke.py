@@ -5,7 +5,8 @@ import dataclasses
 import pathlib
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
 
@@ -155,13 +156,15 @@ async def _call(
 ) -> Called:
     """One call by the stages of the pipeline, because its result alone does not have what a tool raised."""
     prepared = execution.prepare(invocation, Offer.of((invoker.ensemble,)), around)
+    judged: Mapping[str, Any] = invoker.schema.complete(invocation.arguments)
     if isinstance(prepared, Prepared):
-        prepared = await execution.confirm(prepared, around)
+        judged = prepared.arguments
+        prepared = execution.insist(await execution.confirm(prepared, around), around)
     call = execution.launch(prepared, around) if isinstance(prepared, Prepared) else prepared
     if isinstance(call, ResultCanister):
-        return Called(result=call, invoker=invoker)
+        return Called(result=call, invoker=invoker, arguments=judged)
     await settle((call,))
-    return Called(result=call.result.result(), invoker=invoker, bug=call.bug)
+    return Called(result=call.result.result(), invoker=invoker, arguments=judged, bug=call.bug)
 
 
 def _mapping(result: ResultCanister) -> dict[str, object]:

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
+from ripieno.withholding import SECRET_NAME
+
 #: Names that a process always has, so that nobody needs to set them.
 HOME, WORKSPACE = "HOME", "PWD"
 _PREDEFINED = {"userHome": HOME, "workspaceFolder": WORKSPACE, "workspaceRoot": WORKSPACE, "cwd": WORKSPACE}
@@ -18,10 +20,6 @@ _PLACE = re.compile(r"\$\{((?:[^{}]|\{[^{}]*\})*)\}")
 _BARE = re.compile(r"(?<!\S)\$([A-Z_][A-Z0-9_]*)(?!\S)")
 _SEED_FORM = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)\Z")
 
-_SECRET_NAME = re.compile(
-    r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|AUTH(?!OR(?:S?_|S?\Z))|CREDENTIAL|COOKIE|BEARER|SIGNATURE"
-    r"|(?:\A|_)(?:PASS|PWD|PAT|PIN|JWT|DSN)(?:_|\Z)"
-)
 _FILE_NAME = re.compile(r"(?:\A|_)(?:FILE|PATH|DIR|DIRECTORY|FOLDER|SOCK|SOCKET|CREDENTIALS)\Z")
 _PATH = re.compile(r"(?:/|~|\.{1,2}/|[A-Za-z]:\\)[^\s=]*\Z")
 _SWITCHES = frozenset({"true", "false", "yes", "no", "on", "off"})
@@ -154,7 +152,7 @@ def variable_name(text: str) -> str:
 
 def is_secret_name(name: str) -> bool:
     """Whether what has this name is likely to be a secret."""
-    return _SECRET_NAME.search(_normal(name)) is not None
+    return SECRET_NAME.search(_normal(name)) is not None
 
 
 def looks_secret(value: str) -> bool:

@@ -19,6 +19,7 @@ from ripieno.confirmation import Answer, ConfirmationRequest, Deny
 from ripieno.exceptions import InputError
 from ripieno.gathering import Gathered
 from ripieno.offers import Offer
+from ripieno.patterns import Pattern
 
 HOST = "127.0.0.1"
 PORT = 8765
@@ -183,7 +184,7 @@ async def _serve_http(gathered: Gathered, approve: Sequence[str], address: _Addr
 def _check(assembly: Assembly, approve: Sequence[str]) -> None:
     """Errors: ``NameAbsence`` for a pattern that fits no tool: a misspelt one approves nothing."""
     if approve:
-        Offer.of(assembly.ensembles, tools=approve)
+        Offer.of(assembly.ensembles, tools=[Pattern.parse(one).tool for one in approve])
 
 
 class Nobody:

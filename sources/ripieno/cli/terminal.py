@@ -6,7 +6,10 @@ import os
 import select
 import sys
 import termios
+from collections.abc import Callable
 from typing import Self
+
+import click
 
 from ripieno.confirmation import Answer, Approve, ConfirmationRequest, Confirmer, RulesConfirmer, TerminalConfirmer
 
@@ -101,4 +104,18 @@ def make_confirmer(terminal: Terminal, *, yes: bool = False) -> Confirmer:
     """Who answers for this command: the command line itself, the person at the terminal, or only the rules."""
     if yes:
         return YesConfirmer()
-    return TerminalConfirmer(terminal.read) if is_attended() else RulesConfirmer()
+    return TerminalConfirmer(terminal.read, edit=editor()) if is_attended() else RulesConfirmer()
+
+
+def editor() -> Callable[[str], str | None] | None:
+    """What edits a text in the user's own editor, if VISUAL or EDITOR names one. The text is in a file meanwhile."""
+    if not (os.environ.get("VISUAL") or os.environ.get("EDITOR")):
+        return None
+
+    def edit(text: str) -> str | None:
+        try:
+            return click.edit(text, extension=".json")
+        except click.ClickException as error:
+            raise OSError(error.message) from error
+
+    return edit

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
+from frozendict import frozendict
 
 from ripieno.assembly import Assembly
 from ripieno.cli.assembling import (
@@ -19,7 +20,7 @@ from ripieno.cli.assembling import (
 from ripieno.cli.running import run_async, say
 from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
 from ripieno.cli.tables import described, print_json, print_table
-from ripieno.confirmation import judge
+from ripieno.confirmation import Outlook, expect
 from ripieno.controls import Rules
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.ensembles import Invoker
@@ -27,7 +28,11 @@ from ripieno.exceptions import AssemblyFailure
 from ripieno.gathering import Gathered
 from ripieno.jsonvalues import encode
 from ripieno.offers import Offer
+from ripieno.patterns import CallRules
 from ripieno.processors import Protocol
+
+#: Whether a call asks first, in a word.
+ASKS = {"run": "no", "ask": "yes", "deny": "denied", "depends": "depends"}
 
 
 @click.command()
@@ -43,8 +48,9 @@ def tools(
 ) -> None:
     """List the tools that a model is offered.
 
-    NAME is what a model sees, TOOL what you and your configuration call it. ASKS says whether a call runs,
-    asks first, or is denied. STRICT says whether the schema of a tool can be said so that a provider holds to it.
+    NAME is what a model sees, TOOL what you and your configuration call it. ASKS says whether a call runs, asks first,
+    is denied, or whether that depends on its arguments. STRICT says whether the schema of a tool can be said so that a
+    provider holds to it.
 
     \b
     Example:
@@ -99,12 +105,15 @@ def _print_offer(offer: Offer, rules: Rules) -> None:
             invoker.exposed,
             invoker.identity,
             invoker.policy.effect,
-            {"run": "no", "ask": "yes", "deny": "denied"}[judge(invoker.identity, invoker.policy, rules).action],
+            ASKS[outlook(invoker, rules).action],
             described(invoker.description),
         )
         for invoker in offer.invokers
     ]
     print_table(("NAME", "TOOL", "EFFECT", "ASKS", "DESCRIPTION"), rows)
+    if offer.helpers is not None:
+        names = ", ".join(invoker.identity for invoker in offer.deferred)
+        say(f"Deferred: {len(offer.deferred)} more, which a model finds by {offer.helpers.search.exposed}: {names}")
 
 
 def _left_out(assembly: Assembly) -> dict[str, str]:
@@ -126,20 +135,22 @@ def _everything(assembly: Assembly, offer: Offer) -> dict[str, Any]:
     rules = assembly.configuration.confirmation
     return {
         "tools": [_tool(invoker, rules) for invoker in offer.invokers],
+        "deferred": [_tool(invoker, rules) for invoker in offer.deferred],
         "left_out": left_out_mappings(assembly.gathered),
         "absences": [dataclasses.asdict(one) for one in assembly.absences if one.file is None],
         "tools_left_out": _left_out(assembly),
     }
 
 
+def outlook(invoker: Invoker, rules: Rules) -> Outlook:
+    """What rules say of the calls of a tool."""
+    return expect(invoker.identity, invoker.policy, CallRules.of(rules))
+
+
 def _tool(invoker: Invoker, rules: Rules) -> dict[str, Any]:
-    verdict = judge(invoker.identity, invoker.policy, rules)
-    policy = {
-        field.name: getattr(invoker.policy, field.name)
-        for field in dataclasses.fields(invoker.policy)
-        # What is fixed and hidden from the model may be a secret.
-        if field.name != "presets"
-    }
+    verdict = outlook(invoker, rules)
+    # What is fixed and hidden from the model may be a secret.
+    policy = dataclasses.asdict(dataclasses.replace(invoker.policy, presets=frozendict()))
     return {
         "name": invoker.exposed,
         "identity": invoker.identity,

@@ -11,16 +11,19 @@ from ripieno.descriptors.tables import EMPTY
 from ripieno.events import Alert
 from ripieno.exceptions import AssemblyFailure, RipienoError, explain_absence
 from ripieno.gathering import Gathered
+from ripieno.policies import Policy
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """What became of one ensemble. ``reason`` says why it does not play; ``fatal``: nothing starts because of it.
 
-    ``names`` are the identities of its tools by the names that a model would see, ``left_out`` the reasons by tool.
+    ``names`` are the identities of its tools by the names that a model would see, ``policies`` what applies to them by
+    identity, ``left_out`` the reasons by tool.
     """
 
     names: Mapping[str, str] = EMPTY
+    policies: Mapping[str, Policy] = EMPTY
     left_out: Mapping[str, str] = EMPTY
     reason: str | None = None
     fatal: bool = False
@@ -60,11 +63,18 @@ async def _try(gathered: Gathered, descriptor: EnsembleDescriptor) -> Trial:
             seconds = time.perf_counter() - began
             left_out = {name: why for ensemble in assembly.ensembles for name, why in ensemble.left_out.items()}
             facts = [one.connection.facts() for one in assembly.ensembles if hasattr(one.connection, "facts")]
-            names = {one.exposed: one.identity for ensemble in assembly.ensembles for one in ensemble.invokers.values()}
+            invokers = [one for ensemble in assembly.ensembles for one in ensemble.invokers.values()]
     except AssemblyFailure as failure:
         reasons = [explain_absence(descriptor.name, reason) for reason in failure.exceptions]
         return Trial(reason="; ".join(reasons), fatal=descriptor.required)
     except RipienoError as error:
         return Trial(reason=str(error), fatal=descriptor.required)
     told = tuple(f"{alert.tool}: {alert.message}" if alert.tool else alert.message for alert in alerts)
-    return Trial(names=names, left_out=left_out, alerts=told, seconds=seconds, facts=facts[0] if facts else EMPTY)
+    return Trial(
+        names={one.exposed: one.identity for one in invokers},
+        policies={one.identity: one.policy for one in invokers},
+        left_out=left_out,
+        alerts=told,
+        seconds=seconds,
+        facts=facts[0] if facts else EMPTY,
+    )

@@ -22,14 +22,17 @@ from ripieno.descriptors.controlkeys import (
     make_rules,
 )
 from ripieno.descriptors.ensembles import ENSEMBLE, ENSEMBLE_NAME, FLAT, EnsembleDescriptor, read_into
+from ripieno.descriptors.histories import HISTORY, HistoryDescriptor, check_history, make_history
+from ripieno.descriptors.journals import JOURNAL
 from ripieno.descriptors.keys import Key, Table
-from ripieno.descriptors.kinds import Free, Named, Several, Text, refuse
+from ripieno.descriptors.kinds import Free, Named, Number, Several, Text, refuse
 from ripieno.descriptors.modelrows import lay_tables
 from ripieno.descriptors.patience import BREAKER, Caution
 from ripieno.descriptors.positions import Path
 from ripieno.descriptors.problems import Problems, Source
 from ripieno.descriptors.providers import OVERRIDE, PROVIDER_NAME
 from ripieno.descriptors.references import Reader
+from ripieno.descriptors.retries import RETRY, check_backoffs
 from ripieno.descriptors.sandboxes import SANDBOX, SandboxDescriptor, make_sandbox
 from ripieno.descriptors.tables import EMPTY, is_list, is_table, merge
 from ripieno.exceptions import Problem
@@ -48,6 +51,7 @@ class AgentDescriptor:
     instructions: str = ""
     controls: Controls = Controls()  # noqa: RUF009
     limits: Limits = Limits()  # noqa: RUF009
+    history: HistoryDescriptor = HistoryDescriptor()  # noqa: RUF009
     tools: tuple[str, ...] | None = None
 
 
@@ -57,7 +61,8 @@ class ConfigurationDescriptor:
 
     ``paths`` and ``workspace`` are absolute where they came from a file. ``inline`` are ensembles that stand in
     it. ``providers`` has the read keys that are laid over providers of these names, ``settings`` the
-    free keys that are laid over the ``[configuration]`` of ensembles of these names.
+    free keys that are laid over the ``[configuration]`` of ensembles of these names. ``retry`` has the read keys that
+    are laid beneath those of ensembles and their invokers.
     """
 
     paths: tuple[str, ...] = ()
@@ -73,11 +78,16 @@ class ConfigurationDescriptor:
     controls: Controls = Controls()  # noqa: RUF009
     agents: frozendict[str, AgentDescriptor] = EMPTY
     limits: Limits = Limits()  # noqa: RUF009
+    history: HistoryDescriptor = HistoryDescriptor()  # noqa: RUF009
+    retry: frozendict[str, Any] = EMPTY
     confirmation: Rules = Rules()  # noqa: RUF009
     environment: tuple[str, ...] | None = None
     workspace: str | None = None
     settings: frozendict[str, frozendict[str, Any]] = EMPTY
     sandbox: SandboxDescriptor = SandboxDescriptor()  # noqa: RUF009
+    defer_over: int | None = None
+    #: Whether a journal is written; None leaves it to the face.
+    journal: bool | None = None
 
 
 _MODEL = Text(pattern=r"[a-z][a-z0-9_.-]*/\S+", shape='a provider and a model such as "house/small-1"')
@@ -184,6 +194,7 @@ AGENT = Table(
         ),
         Key(name="controls", kind=CONTROLS, documentation="Controls that replace those of [model], key by key."),
         Key(name="limits", kind=LIMITS, documentation="Limits that replace those of [limits], key by key."),
+        Key(name="history", kind=HISTORY, documentation="Keys that replace those of [history], one by one."),
         Key(
             name="tools",
             kind=Several(
@@ -216,6 +227,19 @@ WORKSPACE = Table(
     documentation="Where tools work.",
     keys=(Key(name="root", kind=Text(), documentation="The folder, from this file's folder.", example="."),),
 )
+TOOLS = Table(
+    title="[tools]",
+    documentation="How tools are offered to a model.",
+    keys=(
+        Key(
+            name="defer_over",
+            kind=Number(whole=True, minimum=0),
+            documentation="Where more tools than this would be sent, each is deferred that does not say deferred = "
+            "false; left out, only those that say deferred = true.",
+            example=64,
+        ),
+    ),
+)
 CONFIGURATION = Table(
     title="the configuration",
     documentation="What one application, user or project wants of ripieno.",
@@ -228,7 +252,11 @@ CONFIGURATION = Table(
                 ("model", MODEL),
                 ("breaker", BREAKER),
                 ("limits", LIMITS),
+                ("history", HISTORY),
+                ("retry", RETRY),
                 ("confirmation", RULES),
+                ("tools", TOOLS),
+                ("journal", JOURNAL),
             )
         ),
         Key(
@@ -279,6 +307,10 @@ def read_parts(
         _check_doubles(parts["ensembles"]["inline"], problems)
     elif ensembles is not None and "paths" in ensembles:
         parts["ensembles"] = ensembles | {"paths": tuple(_beside(folder, path) for path in ensembles["paths"])}
+    check_backoffs(parts.get("retry", EMPTY), ("retry",), problems)
+    check_history(parts.get("history", EMPTY), ("history",), problems)
+    for name, agent in parts.get("agents", EMPTY).items():
+        check_history(agent.get("history", EMPTY), ("agents", name, "history"), problems)
     if "root" in parts.get("workspace", {}):
         parts["workspace"] = {"root": _beside(folder, parts["workspace"]["root"])}
     for key in ("readable", "writable"):
@@ -300,6 +332,7 @@ def combine(parts: Sequence[Mapping[str, Any]]) -> ConfigurationDescriptor:
             name=name,
             controls=make_controls(model, agent.get("controls", {})),
             limits=make_limits(limits, agent.get("limits", {})),
+            history=make_history(whole.get("history", EMPTY), agent.get("history", EMPTY)),
             **{key: agent[key] for key in ("model", "fallback", "instructions", "tools") if key in agent},
         )
         for name, agent in whole.get("agents", {}).items()
@@ -314,11 +347,15 @@ def combine(parts: Sequence[Mapping[str, Any]]) -> ConfigurationDescriptor:
         controls=make_controls(model),
         agents=frozendict(agents),
         limits=make_limits(limits),
+        history=make_history(whole.get("history", EMPTY)),
+        retry=whole.get("retry", EMPTY),
         confirmation=make_rules(whole.get("confirmation", {})),
         environment=whole.get("environment", {}).get("allow"),
         workspace=whole.get("workspace", {}).get("root"),
         settings=whole.get("configuration", frozendict()),
         sandbox=make_sandbox(whole.get("sandbox", {})),
+        defer_over=whole.get("tools", {}).get("defer_over"),
+        journal=whole.get("journal", {}).get("enabled"),
     )
 
 

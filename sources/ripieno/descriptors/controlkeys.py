@@ -1,14 +1,42 @@
 """The keys of model controls, limits and confirmation rules."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, get_args
 
 from ripieno.controls import Controls, Limits, Reasoning, Rules
 from ripieno.descriptors.keys import UNSET, Key, Table
-from ripieno.descriptors.kinds import Flag, Kind, Number, Several, Size, Text
+from ripieno.descriptors.kinds import INVALID, Flag, Kind, Number, Several, Size, Text, refuse
+from ripieno.descriptors.positions import Path
+from ripieno.descriptors.problems import Problems, subject
+from ripieno.exceptions import PatternInvalidity
+from ripieno.patterns import FORM, Pattern
 
-_PATTERN = Text(pattern=r"\S+", shape='a pattern such as "io.read_file" or "git.*"')
-_PATTERNS = Several(item=_PATTERN, items='patterns such as "io.read_file" or "git.*"')
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CallPattern:
+    """A pattern over tools and the arguments of their calls, as it was written."""
+
+    expected: str = 'a pattern such as "io.read_file", "git.*" or "io.write_file(path=docs/**)"'
+
+    def read(self, value: Any, path: Path, problems: Problems) -> Any:
+        if not isinstance(value, str):
+            return refuse(self, value, path, problems)
+        try:
+            pattern = Pattern.parse(value)
+        except PatternInvalidity as invalidity:
+            problems.add(path, f"{subject(path)}: {invalidity.reason}", invalidity.hint)
+            return INVALID
+        if any(character.isspace() for character in pattern.tool):
+            # It would fit no tool, and so deny nothing.
+            return refuse(self, value, path, problems)
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string", "pattern": FORM}
+
+
+_PATTERNS = Several(item=CallPattern(), items='patterns such as "io.read_file", "git.*" or "io.move(path=docs/**)"')
 
 
 def _key(of: object, name: str, kind: Kind, documentation: str, example: Any) -> Key:
@@ -49,9 +77,10 @@ LIMIT_KEYS: tuple[Key, ...] = (
     _key(_LIMITS, "repeats", Number(whole=True, minimum=1), "Same calls with the same result in one run.", 5),
     _key(_LIMITS, "output", Size(), "How much of any result is kept; left out, each invoker's own.", "32 KiB"),
     _key(_LIMITS, "tokens", Number(whole=True, minimum=1), "Tokens of one run, input and output.", 1_000_000),
+    _key(_LIMITS, "spill", Size(), "How much of a result that is too long is kept to be read on.", "64 MiB"),
 )
 RULE_KEYS: tuple[Key, ...] = (
-    _key(_RULES, "approve", _PATTERNS, "What runs unasked.", ["git.commit"]),
+    _key(_RULES, "approve", _PATTERNS, "What runs unasked.", ["git.commit", "io.write_file(path=docs/**)"]),
     _key(_RULES, "ask", _PATTERNS, "What is always asked.", ["web.*"]),
     _key(_RULES, "deny", _PATTERNS, "What never runs.", ["shell.*"]),
 )

@@ -15,8 +15,8 @@ from ripieno.descriptors.invokers import (
     read_item,
 )
 from ripieno.descriptors.keys import Key, Table, description_key
-from ripieno.descriptors.kinds import Elements, Flag, Free, Named, Several, Text, plain
-from ripieno.descriptors.policy import CALL_KEYS, ENABLED, POLICY_KEYS, REQUIREMENT, make_policy
+from ripieno.descriptors.kinds import Elements, Flag, Free, Named, Number, Several, Text, plain
+from ripieno.descriptors.policy import CALL_KEYS, ENABLED, POLICY_KEYS, REQUIREMENT, check_policies, make_policy
 from ripieno.descriptors.positions import Path
 from ripieno.descriptors.problems import Problems, Source
 from ripieno.descriptors.references import Reader
@@ -55,7 +55,9 @@ class EnsembleDescriptor:
     scope: Scope = "application"
     pin: Literal["required", "warn", "off"] = "warn"
     category: str | None = None
+    tokens: int | None = None
     requires: tuple[str, ...] = ()
+    max_parallel: int | None = None
     connection: ConnectionDescriptor | None = None
     defaults: frozendict[str, Any] = EMPTY
     overrides: frozendict[str, frozendict[str, Any]] = EMPTY
@@ -139,7 +141,20 @@ class EnsembleDescriptor:
 _HEADER_DEFAULTS: dict[str, Any] = {
     field.name: field.default
     for field in dataclasses.fields(EnsembleDescriptor)
-    if field.name in {"description", "enabled", "required", "module", "prefix", "scope", "pin", "category", "requires"}
+    if field.name
+    in {
+        "description",
+        "enabled",
+        "required",
+        "module",
+        "prefix",
+        "scope",
+        "pin",
+        "category",
+        "tokens",
+        "requires",
+        "max_parallel",
+    }
 }
 
 HEADER_KEYS = (
@@ -190,6 +205,13 @@ HEADER_KEYS = (
         example="files",
     ),
     Key(
+        name="tokens",
+        kind=Number(whole=True, minimum=1),
+        documentation="Tokens that results of its tools may take together of what a model is shown; notes stand for "
+        "older ones. Left out, as many as there are.",
+        example=20_000,
+    ),
+    Key(
         name="requires",
         kind=Several(item=REQUIREMENT, items="names"),
         documentation="What must be there for it to play: programs, other ensembles, a sandbox, the network. Where it "
@@ -197,8 +219,15 @@ HEADER_KEYS = (
         default=(),
         example=["command:docker"],
     ),
+    Key(
+        name="max_parallel",
+        kind=Number(whole=True, minimum=1),
+        documentation="Calls of all its invokers together that may run at the same time.",
+        example=4,
+    ),
 )
-_ELSEWHERE = dict.fromkeys((key.name for key in POLICY_KEYS if key.name != "requires"), "[defaults]") | dict.fromkeys(
+_OWN = frozenset(key.name for key in HEADER_KEYS)
+_ELSEWHERE = dict.fromkeys((key.name for key in POLICY_KEYS if key.name not in _OWN), "[defaults]") | dict.fromkeys(
     ("origin", "transport", "command", "url"), "[connection]"
 )
 HEADER = Table(title="[ensemble]", documentation="What it is.", keys=HEADER_KEYS, elsewhere=frozendict(_ELSEWHERE))
@@ -312,6 +341,7 @@ def read_into(
         for index, item in enumerate(() if outline else parts.get("invokers", ()))
     ]
     _check_names(items, parts, path, problems)
+    check_policies(parts, path, problems)
     if clean and "connection" not in parts and "invokers" not in parts:
         hint = "Add [connection], or [[invokers]]; invokers = [] says that it has none."
         problems.add(path if flat else (*path, "ensemble"), "it has neither [connection] nor [[invokers]]", hint)

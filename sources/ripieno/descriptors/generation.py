@@ -11,7 +11,7 @@ from ripieno.descriptors.kinds import Elements, Named, Several
 from ripieno.descriptors.profiles import PROFILE
 from ripieno.descriptors.providers import PROVIDER
 from ripieno.descriptors.references import OrReference
-from ripieno.descriptors.tables import is_table
+from ripieno.descriptors.tables import is_list, is_table
 from ripieno.exceptions import NameAbsence
 
 FILES: Mapping[str, Table] = {
@@ -88,4 +88,11 @@ def _expectation(key: Key) -> str:
         return f"{text}. Required."
     if key.default is UNSET or is_table(key.default):
         return f"{text}."
-    return f"{text}. Default: ``{toml_line('', key.default).partition('= ')[2]}``."
+    return f"{text}. Default: ``{_in_one_line(key.default)}``."
+
+
+def _in_one_line(value: Any) -> str:
+    """A value as TOML; a list in one line, since a literal cannot go on in the next."""
+    if is_list(value):
+        return f"[{', '.join(map(_in_one_line, value))}]"
+    return toml_line("", value).partition("= ")[2]

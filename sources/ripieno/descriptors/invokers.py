@@ -9,10 +9,12 @@ from frozendict import frozendict
 from ripieno.descriptors.argumentschemas import KEYWORDS, ArgumentSchema
 from ripieno.descriptors.keys import Key, Table
 from ripieno.descriptors.kinds import INVALID, Free, Text, plain
-from ripieno.descriptors.policy import CALL_KEYS, ENABLED, POLICY_KEYS, make_policy, policy_values
+from ripieno.descriptors.policy import CALL_KEYS, ENABLED, POLICY_KEYS, check_policy, make_policy, policy_values
 from ripieno.descriptors.positions import Path
 from ripieno.descriptors.problems import Problems, spelling
 from ripieno.descriptors.references import OrReference, Reader, Reference, follow, reference_table
+from ripieno.descriptors.resources import check_resources
+from ripieno.descriptors.retries import retry_mapping, retry_values
 from ripieno.descriptors.tables import EMPTY, is_table, merge
 from ripieno.jsonvalues import thaw
 from ripieno.policies import Policy
@@ -34,6 +36,7 @@ class InvokerDescriptor:
     """One invoker. ``arguments`` and ``results`` are JSON Schemas as written; ``file`` is where it stands.
 
     ``offered`` is the definition of a discovered one before the operator's overrides; None for a declared one.
+    ``retry`` are the keys of retrying that it gives itself.
     """
 
     name: str
@@ -45,11 +48,15 @@ class InvokerDescriptor:
     configuration: frozendict[str, Any] = EMPTY
     invocable: InvocableDescriptor = InvocableDescriptor()
     offered: frozendict[str, Any] | None = dataclasses.field(default=None, compare=False)
+    retry: frozendict[str, Any] = dataclasses.field(default=EMPTY, compare=False)
     file: str | None = dataclasses.field(default=None, compare=False)
 
     def mapping(self, base: Policy = Policy(), enabled: bool = True) -> dict[str, Any]:  # noqa: B008  frozen
         """The inline form, for an ensemble whose defaults are ``base`` and ``enabled``."""
-        policy = policy_values(self.policy, base)
+        policy = {
+            **policy_values(self.policy, base),
+            **retry_mapping(self.policy.retry, base.retry, self.retry),
+        }
         calling = {key.name: policy.pop(key.name) for key in CALL_KEYS if key.name in policy}
         tables = {
             "arguments": self.arguments,
@@ -182,17 +189,21 @@ def _assemble(
         return None
     invocable = _invocable(header["name"], calling, settings, place)
     _check_calling(calling, arguments, (*place.body, "invocable"), problems)
+    check_resources(header, place.header, problems, arguments)
+    policy = make_policy(surround.defaults, header, calling)
+    check_policy(header, policy, place.header, problems)
     if len(problems) > before:
         return None
     return InvokerDescriptor(
         name=header["name"],
         description=header["description"],
         enabled=header.get("enabled", surround.defaults.get("enabled", True)),
-        policy=make_policy(surround.defaults, header, calling),
+        policy=policy,
         arguments=arguments,
         results=results,
         configuration=merge(surround.configuration, body.get("configuration", {})),
         invocable=invocable,
+        retry=retry_values(header),
         file=problems.source.file,
     )
 
@@ -216,7 +227,7 @@ def _invocable(
 ) -> InvocableDescriptor:
     """How it runs: left out, the function of its name in the ensemble's module."""
     origin = calling.get("origin", "python")
-    if "origin" not in calling and settings.keys() - {"function"}:
+    if "origin" not in calling and settings.keys() - {"function", "preview"}:
         hint = 'For instance: origin = "command".'
         place.problems.add((*place.body, "invocable"), "[invocable] lacks origin", hint)
     elif origin == "python" and "function" not in settings:

@@ -223,17 +223,21 @@ class Size:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Several:
-    """A list of one kind, kept as a tuple. ``once`` refuses an element that comes twice."""
+    """A list of one kind, kept as a tuple. ``once`` refuses one that comes twice; ``bare`` takes a text as one."""
 
     item: Kind
     items: str
     once: bool = False
+    bare: bool = False
 
     @property
     def expected(self) -> str:
         return f"a list of {self.items}"
 
     def read(self, value: Any, path: Path, problems: Problems) -> Any:
+        if self.bare and isinstance(value, str):
+            read = self.item.read(value, path, problems)
+            return INVALID if read is INVALID else (read,)
         if not is_list(value):
             hint = f'Write a list: ["{printable(value, 40)}"].' if isinstance(value, str) else None
             return refuse(self, value, path, problems, hint)
@@ -248,7 +252,8 @@ class Several:
         return read
 
     def schema(self) -> dict[str, Any]:
-        return {"type": "array", "items": self.item.schema(), **({"uniqueItems": True} if self.once else {})}
+        several = {"type": "array", "items": self.item.schema(), **({"uniqueItems": True} if self.once else {})}
+        return {"anyOf": [several, self.item.schema()]} if self.bare else several
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,6 +65,13 @@ CAPABILITY_KEYS: tuple[Key, ...] = (
         "none-was-made",
     ),
     _capability("allowed_tools", Flag(), "Whether the wire has a word for the tools that may be called.", False, True),
+    _capability(
+        "tool_search",
+        Flag(),
+        "Whether the provider finds deferred tools itself, on wires that have a word for it.",
+        False,
+        True,
+    ),
     _capability("stream_usage", Flag(), "Whether it can be asked to count tokens in a stream.", True, False),
     _capability(
         "output_tokens_parameter",
@@ -94,6 +101,20 @@ CAPABILITY_KEYS: tuple[Key, ...] = (
         "Tokens of an answer, where the wire wants a number.",
         4096,
         8192,
+    ),
+    _capability(
+        "context",
+        Number(whole=True, minimum=1),
+        "Tokens of its context: all that it is shown, the tools, and its answer; left out, nobody knows.",
+        UNSET,
+        128_000,
+    ),
+    _capability(
+        "cache_breakpoints",
+        Flag(),
+        "Whether requests mark what it should keep in its cache; left out, as its wire does.",
+        UNSET,
+        False,
     ),
 )
 #: What holds where nobody says anything else; the others are left to the protocol.

@@ -8,10 +8,16 @@ from typing import Any, Protocol
 from frozendict import frozendict
 
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
-from ripieno.ensembles.playing import Invocable
+from ripieno.ensembles.playing import Foresight, Invocable
 from ripieno.ensembles.surroundings import Surroundings
 from ripieno.exceptions import Problem
 from ripieno.policies import Hosted
+
+
+def _nothing(descriptor: InvokerDescriptor) -> Foresight | None:
+    """Nothing can tell what calls would change."""
+    del descriptor
+    return None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +26,7 @@ class Connected:
 
     ``definitions`` are those that it discovered; ``bind`` makes the invocable of a declared or discovered one.
     ``subscribe`` takes a function that is told all definitions whenever they have changed, as long as it is open.
+    ``foresee`` gives what says of its calls what they would change, where there is something that can.
     ``left_out`` has what it found and does not give: names, and why. It may change together with the definitions.
     """
 
@@ -28,6 +35,7 @@ class Connected:
     bind: Callable[[InvokerDescriptor], Invocable | None]
     subscribe: Callable[[Callable[[tuple[InvokerDescriptor, ...]], None]], None] | None = None
     hosted: Hosted = "here"
+    foresee: Callable[[InvokerDescriptor], Foresight | None] = _nothing
     left_out: Mapping[str, str] = dataclasses.field(default_factory=frozendict[str, str])
 
 

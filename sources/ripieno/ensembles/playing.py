@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from frozendict import frozendict
 
+from ripieno.approvals.presenting import Claim
 from ripieno.differences import difference
 from ripieno.ensembles.surroundings import Surroundings
 from ripieno.ensembles.watching import Watchers
@@ -26,6 +27,9 @@ from ripieno.schemas import Schema
 from ripieno.threads import run_in_thread
 
 Invocable: TypeAlias = Callable[["Context", dict[str, Any]], Awaitable[Any] | Any]
+#: Says what a call with these arguments would change, as text (a unified diff, by custom), and changes nothing. None
+#: where it cannot tell. It runs in a thread.
+Foresight: TypeAlias = Callable[["Context", Mapping[str, Any]], str | None]
 #: ``reconnecting``: it was lost, and is tried again; ``failed``: it never connected, or is lost for good.
 State = Literal["new", "connecting", "connected", "reconnecting", "disconnected", "failed"]
 
@@ -38,10 +42,12 @@ async def _nobody(text: str, schema: Mapping[str, Any]) -> None:
 class Context:
     """What an invocable learns of the call that it serves.
 
-    ``namespace`` belongs to one conversation and one ensemble: whatever a tool keeps between calls. ``deadline``
+    ``turn`` is the number of the answer in the conversation that asked for it, from 1. ``namespace`` belongs to one
+    conversation and one ensemble: whatever a tool keeps between calls. ``deadline``
     is in the event loop's time. ``progress(done, total, message)`` may be called from any thread. ``inquire(text,
     schema)`` asks the person behind the call for an object of values; None when there is no answer that fits. Whoever
     runs a program for the call sets ``sandbox`` to the name of what it runs in: the report has it, however it ends.
+    ``kept`` is how many bytes of a text the model can read on in where it is too long to be shown; 0 where it cannot.
     """
 
     invoker: "Invoker"
@@ -57,13 +63,16 @@ class Context:
     progress: Callable[..., None]
     inquire: Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]] = _nobody
     sandbox: str | None = None
+    kept: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
     """What makes an invoker, before it has an ensemble. Without an invocable somebody else runs it.
 
-    ``exposed`` fixes the name that a model sees; None derives it from ``name`` and the ensemble's prefix.
+    ``exposed`` fixes the name that a model sees; None derives it from ``name`` and the ensemble's prefix. ``origin``
+    tells one place that it comes from, and one way to run it, from others: an approval counts for it alone. ``preview``
+    says what a call would change; ``claim`` is what a server says of its tool, which nobody has checked.
     """
 
     name: str
@@ -75,12 +84,16 @@ class Definition:
     hosted: Hosted = "here"
     configuration: Mapping[str, Any] = dataclasses.field(default_factory=frozendict[str, Any])
     exposed: str | None = None
+    origin: str = ""
+    preview: Foresight | None = None
+    claim: Claim | None = None
 
 
 class Invoker:
     """An invocable with its name, description, argument schema and policy. Immutable."""
 
     __slots__ = (
+        "claim",
         "configuration",
         "description",
         "encodings",
@@ -90,8 +103,10 @@ class Invoker:
         "identity",
         "invocable",
         "name",
+        "origin",
         "policy",
         "presets",
+        "preview",
         "results",
         "schema",
         "threaded",
@@ -109,6 +124,9 @@ class Invoker:
         self.results = definition.results
         self.hosted: Hosted = definition.hosted
         self.configuration = definition.configuration
+        self.origin = definition.origin
+        self.preview = definition.preview
+        self.claim = definition.claim
         self.ensemble = ensemble
         self.threaded = not is_asynchronous(definition.invocable)
         #: Each protocol keeps its own form of the definition here, under its own key.
@@ -186,15 +204,21 @@ class Ensemble:
         prefix: str = "",
         required: bool = True,
         description: str = "",
+        tokens: int | None = None,
         surroundings: Surroundings | None = None,
         recovery: Recovery | None = Recovery(),  # noqa: B008  a frozen value
+        max_parallel: int | None = None,
     ) -> None:
         self.name = name
         self.prefix = prefix
         self.required = required
         self.description = description
+        #: How many tokens its results together may take of what a model is shown; None is no limit.
+        self.tokens = tokens
         self.configuration: Mapping[str, Any] = frozendict(configuration or {})
         self.surroundings = surroundings
+        #: How many of its calls may run at the same time, whichever conversations they belong to.
+        self.max_parallel = max_parallel
         self.connection: Any = None
         self.state: State = "new"
         self.revision = 0

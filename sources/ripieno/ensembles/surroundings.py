@@ -4,14 +4,19 @@ import dataclasses
 import fnmatch
 import pathlib
 from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from frozendict import frozendict
 
 from ripieno.events import Alert
+from ripieno.outputs import Outputs
 from ripieno.pins import Pins
 from ripieno.processes import Spawner
 from ripieno.sandbox import Sandbox
 from ripieno.undo import Journal
+
+#: Is told the name of an ensemble and ``{"direction": "sent" or "received", "message": {…}}``. It never raises.
+Tap: TypeAlias = Callable[[str, Mapping[str, Any]], None]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +28,9 @@ class Surroundings:
     ``journal`` what lets changes of files be undone, ``sandbox`` where programs are confined. ``allow`` has the
     patterns of names that variables were chosen by, which say why one may be missing; None where all were taken.
     ``protected`` are true paths beneath the workspace that tools do not change, beside what is guarded by its name.
-    ``absent`` says of each ensemble why it does not play; None of those that do.
+    ``absent`` says of each ensemble why it does not play; None of those that do. ``defer_over`` is the number of tools
+    beyond which their definitions are not sent, and ``outputs`` where results are kept that are too long to be shown.
+    ``tap`` is told each message to and from a server of the Model Context Protocol, as JSON.
     """
 
     workspace: pathlib.Path
@@ -36,6 +43,9 @@ class Surroundings:
     allow: tuple[str, ...] | None = None
     protected: tuple[str, ...] = ()
     absent: frozendict[str, str | None] = frozendict()  # noqa: RUF009
+    defer_over: int | None = None
+    outputs: Outputs | None = None
+    tap: Tap | None = None
 
     def allows(self, name: str) -> bool:
         """Whether a variable of that name is among the ``secrets`` when it is set."""

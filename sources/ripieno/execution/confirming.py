@@ -1,60 +1,255 @@
-"""Asks about a call that the rules do not settle: the call as it was approved or edited, or the result of a denial."""
+"""Asks about a call that the rules do not settle: the call as it was approved or edited, or what else became of it."""
 
+import asyncio
 import dataclasses
+import functools
+from typing import Any
 
+from frozendict import frozendict
+
+from ripieno.approvals import Binding, Grants, Presentation, present
+from ripieno.approvals.grants import digest
 from ripieno.canisters import ResultCanister
-from ripieno.confirmation import Approve, ConfirmationRequest, Confirmer, Edit, ask
-from ripieno.events import ConfirmationRequested
-from ripieno.execution.circumstances import Circumstances, Prepared
-from ripieno.execution.refusals import denied, unfit
+from ripieno.confirmation import (
+    Answer,
+    Approve,
+    ConfirmationRequest,
+    Confirmer,
+    Defer,
+    Deny,
+    Edit,
+    Given,
+    ask,
+)
+from ripieno.confirmation.asking import checked
+from ripieno.ensembles import Context
+from ripieno.events import Alert, ConfirmationRequested
+from ripieno.exceptions import InputError, JsonInvalidity, PermissionFault
+from ripieno.execution.circumstances import Circumstances, Deferred, Prepared
+from ripieno.execution.judging import Judge
+from ripieno.execution.refusals import UNRECORDED, denied, unfit
 from ripieno.execution.reporting import Reporter
+from ripieno.faults import Fault
 from ripieno.jsonvalues import freeze, thaw
+from ripieno.recording import Record, Stage
+from ripieno.threads import run_in_thread
+
+#: Seconds in which a preview says what a call would change.
+_FORESIGHT = 10.0
+
+#: What becomes of a call that was asked about.
+Outcome = Prepared | ResultCanister | Deferred
 
 
 class Approver:
-    """Asks one confirmer."""
+    """Asks one confirmer, and gives each call that it approved a grant, which is good for just that call, once."""
 
-    def __init__(self, confirmer: Confirmer, reporter: Reporter) -> None:
+    def __init__(self, confirmer: Confirmer, reporter: Reporter, judge: Judge, grants: Grants) -> None:
         self._confirmer = confirmer
         self._reporter = reporter
+        self._judge = judge
+        self._grants = grants
 
-    async def confirm(self, prepared: Prepared, around: Circumstances) -> Prepared | ResultCanister:
-        """The call as it was approved or edited, or the result that says it was denied."""
+    async def confirm(self, prepared: Prepared, around: Circumstances) -> Outcome:
+        """The call as it was approved or edited, with its grant; the result of a denial; or that it has to wait."""
         if prepared.verdict.action == "run":
             return prepared
-        invoker = prepared.invoker
-        request = ConfirmationRequest(
-            invocation=prepared.invocation.identifier,
-            tool=invoker.identity,
-            effect=invoker.policy.effect,
-            arguments=freeze(prepared.arguments),
-            reason=prepared.verdict.reason,
-            conversation=around.conversation,
-        )
+        try:
+            presentation = await self._present(prepared, around)
+            prepared = dataclasses.replace(prepared, change=presentation.change)
+            binding = self._judge.bind(prepared, around)
+        except JsonInvalidity as invalidity:
+            return self._refuse(prepared, denied(prepared.invoker, f"It cannot be shown: {invalidity}"), around)
+        given = _given(prepared, binding, around)
+        if given is not None:
+            return self._settle(prepared, given, binding, around)
+        if prepared.invocation.identifier in around.answers:
+            message = (
+                f"An answer to {prepared.invocation.identifier} does not count any more: the call, what it would "
+                "change, its tool or the rules are not what they were when it was shown. It is asked about again."
+            )
+            self._reporter.alert(around, Alert(message=message, tool=prepared.invoker.identity))
+        return await self._ask(prepared, presentation, binding, around)
+
+    async def _ask(
+        self, prepared: Prepared, presentation: Presentation, binding: Binding, around: Circumstances
+    ) -> Outcome:
+        """Asks the confirmer; nobody is asked what cannot be recorded."""
+        request = self._request(prepared, presentation, around)
+        asked = {"reason": request.reason, "effect": request.effect, "arguments_digest": presentation.digest}
+        if not self._record("asked", prepared, around, asked):
+            return self._refuse(prepared, UNRECORDED, around)
         if around.notify is not None:
             around.notify(
                 ConfirmationRequested(
-                    invocation=prepared.invocation,
-                    tool=invoker.identity,
-                    effect=invoker.policy.effect,
-                    reason=prepared.verdict.reason,
+                    invocation=prepared.invocation, tool=request.tool, effect=request.effect, reason=request.reason
                 )
             )
         answer = await ask(self._confirmer, request)
-        if isinstance(answer, Approve):
-            return prepared
-        if isinstance(answer, Edit):
-            return self._edited(prepared, answer, around)
-        return self._reporter.refuse(prepared.invocation, denied(invoker, answer.advice), around, invoker)
+        if isinstance(answer, Defer):
+            if not self._record("answered", prepared, around, _said(answer)):
+                return self._refuse(prepared, UNRECORDED, around)
+            return Deferred(prepared=prepared, request=request, binding=binding)
+        return self._settle(prepared, Given(answer=answer, binding=binding), binding, around)
 
-    def _edited(self, prepared: Prepared, edit: Edit, around: Circumstances) -> Prepared | ResultCanister:
-        invocation, invoker = prepared.invocation, prepared.invoker
+    def _request(self, prepared: Prepared, presentation: Presentation, around: Circumstances) -> ConfirmationRequest:
+        invoker = prepared.invoker
+        return ConfirmationRequest(
+            invocation=prepared.invocation.identifier,
+            tool=invoker.identity,
+            effect=invoker.policy.effect,
+            arguments=freeze(prepared.whole),
+            reason=prepared.verdict.reason,
+            conversation=around.conversation,
+            presentation=presentation,
+            waivable=prepared.verdict.waivable,
+        )
+
+    async def _present(self, prepared: Prepared, around: Circumstances) -> Presentation:
+        """What is shown of a call. A preview reads files, so it runs in a thread; one that hangs is not waited for."""
+        invoker = prepared.invoker
+        show = functools.partial(
+            present,
+            tool=invoker.identity,
+            effect=invoker.policy.effect,
+            reason=prepared.verdict.reason,
+            arguments=freeze(prepared.whole),
+            notes=invoker.policy.notes,
+            claim=invoker.claim,
+        )
+        if invoker.preview is None:
+            return show()
+        preview = functools.partial(invoker.preview, self._context(prepared, around))
+        look = functools.partial(show, preview=preview)
         try:
-            arguments = invoker.schema.complete(freeze(dict(edit.arguments)))
+            async with asyncio.timeout(_FORESIGHT):
+                return await run_in_thread(look, name=f"preview of {invoker.identity}", patient=False)
+        except TimeoutError:
+            return show(preview=lambda _: "What would change is not known: the preview takes too long.")
+
+    def _context(self, prepared: Prepared, around: Circumstances) -> Context:
+        """The context of a preview, in which nothing is told and nobody is asked."""
+        invoker, ensemble = prepared.invoker, prepared.invoker.ensemble
+
+        def progress(done: float, total: float | None = None, message: str = "") -> None:
+            """Nobody follows a preview."""
+
+        return Context(
+            invoker=invoker,
+            invocation=prepared.invocation.identifier,
+            conversation=around.conversation,
+            turn=around.turn,
+            auxdata=around.auxdata,
+            namespace=around.namespaces.setdefault(ensemble.name, {}),
+            connection=ensemble.connection,
+            configuration=invoker.configuration or ensemble.configuration,
+            surroundings=ensemble.surroundings or self._reporter.surroundings,
+            deadline=None,
+            progress=progress,
+        )
+
+    def _settle(self, prepared: Prepared, given: Given, binding: Binding, around: Circumstances) -> Outcome:
+        """What an answer makes of a call: nothing of it counts before it is recorded."""
+        invoker, answer = prepared.invoker, given.answer
+        if not self._record("answered", prepared, around, _said(answer)):
+            return self._refuse(prepared, UNRECORDED, around)
+        if isinstance(answer, Deny):
+            return self._refuse(prepared, denied(invoker, answer.advice), around)
+        if isinstance(answer, Edit):
+            return self._edited(prepared, given, answer, binding, around)
+        if isinstance(answer, Approve) and answer.always and prepared.verdict.waivable:
+            self._judge.allowances.add(invoker.identity, invoker.policy.effect, prepared.whole, exact=answer.exact)
+        return self._granted(prepared, binding, around, given.token)
+
+    def _edited(self, prepared: Prepared, given: Given, edit: Edit, binding: Binding, around: Circumstances) -> Outcome:
+        """The call with other arguments, which are validated, judged and bound like those of any call."""
+        invoker = prepared.invoker
+        try:
+            if given.token:
+                # It was for the call as it was asked about, and is used up by what it became.
+                self._grants.redeem(given.token, binding)
+            arguments = invoker.schema.complete(_without_presets(prepared, edit))
+            problems = invoker.schema.validate(arguments)
+            if problems:
+                return self._refuse(prepared, unfit(invoker, problems), around)
+            changed = dataclasses.replace(
+                prepared,
+                arguments=thaw(arguments),
+                change=None,
+                # What was sent stays in the conversation; what is recorded and run is this.
+                invocation=dataclasses.replace(prepared.invocation, arguments=freeze(arguments)),
+            )
+            rebound = self._judge.bind(changed, around)
+        except PermissionFault as fault:
+            return self._refuse(prepared, Fault.raised(fault), around)
         except (TypeError, ValueError) as error:
             advice = f"The confirmation gave arguments that are none: {error}"
-            return self._reporter.refuse(invocation, denied(invoker, advice), around, invoker)
-        problems = invoker.schema.validate(arguments)
-        if problems:
-            return self._reporter.refuse(invocation, unfit(invoker, problems), around, invoker)
-        return dataclasses.replace(prepared, arguments=thaw(arguments))
+            return self._refuse(prepared, denied(invoker, advice), around)
+        verdict = self._judge.judge(invoker, changed.arguments)
+        if verdict.action == "deny":
+            return self._refuse(changed, denied(invoker, f"It is not allowed here ({verdict.reason})."), around)
+        return self._granted(changed, rebound, around)
+
+    def _granted(self, prepared: Prepared, binding: Binding, around: Circumstances, token: str = "") -> Outcome:
+        try:
+            return dataclasses.replace(prepared, token=token or self._grants.issue(binding).token)
+        except InputError as error:
+            return self._refuse(prepared, denied(prepared.invoker, f"The approval cannot be kept: {error}"), around)
+
+    def _refuse(self, prepared: Prepared, fault: Fault, around: Circumstances) -> ResultCanister:
+        return self._reporter.refuse(prepared.invocation, fault, around, prepared.invoker)
+
+    def _record(self, stage: Stage, prepared: Prepared, around: Circumstances, details: dict[str, Any]) -> bool:
+        if self._reporter.recorder is None:
+            return True
+        record = Record(
+            stage=stage,
+            conversation=around.conversation,
+            turn=around.turn,
+            tool=prepared.invoker.identity,
+            invocation=prepared.invocation,
+            details=details,
+        )
+        return self._reporter.record((record,), around)
+
+
+def _given(prepared: Prepared, binding: Binding, around: Circumstances) -> Given | None:
+    """The answer that was given ahead, if it still counts: a denial does always, all else for just this call."""
+    found = around.answers.get(prepared.invocation.identifier)
+    if found is None:
+        return None
+    given = found if isinstance(found, Given) else Given(answer=found)
+    answer = checked(given.answer)
+    if isinstance(answer, Defer) or not (isinstance(answer, Deny) or given.binding == binding):
+        return None
+    return dataclasses.replace(given, answer=answer)
+
+
+def _said(answer: Answer) -> dict[str, Any]:
+    """What is recorded of an answer."""
+    match answer:
+        case Approve():
+            lasting = {"always": True, "exact": answer.exact} if answer.always else {}
+            return {"answer": "approve", **lasting}
+        case Deny():
+            return {"answer": "deny", **({"advice": answer.advice} if answer.advice else {})}
+        case Edit():
+            return {"answer": "edit", **_digest_of(answer)}
+        case Defer():
+            return {"answer": "defer", **({"advice": answer.reason} if answer.reason else {})}
+
+
+def _digest_of(edit: Edit) -> dict[str, str]:
+    try:
+        return {"arguments_digest": digest(dict(edit.arguments))}
+    except (TypeError, ValueError):
+        return {}
+
+
+def _without_presets(prepared: Prepared, edit: Edit) -> frozendict[str, object]:
+    """Edited arguments without those that are fixed. Errors: ``ValueError`` when one of these is another."""
+    arguments = freeze(dict(edit.arguments))
+    for name, value in prepared.invoker.presets.items():
+        if name in arguments and digest(arguments[name]) != digest(value):
+            raise ValueError(f"{name} is fixed, and cannot be edited.")
+    return frozendict({name: value for name, value in arguments.items() if name not in prepared.invoker.presets})

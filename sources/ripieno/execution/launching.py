@@ -1,7 +1,11 @@
 """Starts a call: recorded before it runs and when it has its result, and told of meanwhile."""
 
+import functools
+import random
 from collections.abc import Callable
 
+from ripieno.attempting import Attempts
+from ripieno.caching import Recalled, ResultCache
 from ripieno.calls import Call
 from ripieno.canisters import ResultCanister
 from ripieno.confirmation import Confirmer
@@ -10,20 +14,32 @@ from ripieno.ensembles import Context, Invoker
 from ripieno.events import Alert, ExecutionBegan, ExecutionProgress
 from ripieno.execution.circumstances import Circumstances, Prepared
 from ripieno.execution.refusals import NOT_RUN, UNRECORDED
-from ripieno.execution.reporting import Reporter
+from ripieno.execution.reporting import Reporter, record_of
 from ripieno.inquiring import Inquirer
+from ripieno.outputs import READER, Keeper
+from ripieno.results import Keep
 
 #: Seconds; no argument of a call can ask for more.
 _LONGEST = 86_400.0
 
 
 class Launcher:
-    """Starts calls under one set of limits."""
+    """Starts calls under one set of limits. ``chance`` gives numbers from 0 to 1, for the backoff of retries."""
 
-    def __init__(self, limits: Limits, confirmer: Confirmer, reporter: Reporter) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        confirmer: Confirmer,
+        reporter: Reporter,
+        *,
+        cache: ResultCache | None = None,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
         self._limits = limits
         self._confirmer = confirmer
         self._reporter = reporter
+        self._cache = ResultCache() if cache is None else cache
+        self._chance = chance
 
     def launch(
         self,
@@ -34,21 +50,47 @@ class Launcher:
         seconds: float | None = None,
         settled: Callable[[Call], None] | None = None,
     ) -> Call | ResultCanister:
-        """Starts a call, as ``Execution.launch`` says."""
+        """Starts a call, as ``Execution.launch`` says; or one that has an earlier call's result, where that may be."""
         invoker, invocation = prepared.invoker, prepared.invocation
+        room = self._room(invoker, around)
+        asked = self._cache.ask(
+            invoker,
+            prepared.arguments,
+            conversation=around.conversation,
+            namespaces=around.namespaces,
+            auxdata=around.auxdata,
+            output=room,
+        )
+        found = None if asked is None else self._cache.find(asked, invocation.identifier)
+
+        def finished(call: Call) -> None:
+            result = call.outcome
+            assert result is not None
+            if kept is not None:
+                kept.end(result)
+            if call.withdrawn:
+                show(call)
+                return
+            record = record_of("finished", around, invoker.identity, invocation, result)
+            self._reporter.end(record, around, functools.partial(show, call))
+
+        def show(call: Call) -> None:
+            call.deliver()
+            if settled is not None:
+                settled(call)
+
+        kept = None
+        if found is not None:
+            return Recalled(invocation=invocation, invoker=invoker, result=found, early=early, settled=finished)
         timeout = _timeout(prepared)
         if seconds is not None:
             timeout = min(timeout, max(seconds, 0.001))
-        if not self._reporter.note("started", around, invoker.identity, invocation):
+        started = record_of("started", around, invoker.identity, invocation)
+        if not self._reporter.start(started, around, lambda: call.withdraw(UNRECORDED)):
             return ResultCanister(invocation_id=invocation.identifier, error=UNRECORDED, report=NOT_RUN)
         notify = around.notify
         if notify is not None:
             notify(ExecutionBegan(invocation=invocation, tool=invoker.identity, early=early))
-
-        def finished(call: Call) -> None:
-            self._reporter.note("finished", around, invoker.identity, invocation, call.result.result())
-            if settled is not None:
-                settled(call)
 
         def progress(done: float, total: float | None = None, message: str = "") -> None:
             if notify is not None:
@@ -58,6 +100,7 @@ class Launcher:
                 call.tell(notify, event)
 
         inquirer = Inquirer(self._confirmer, invocation, invoker, around.conversation, notify, inquire=around.inquire)
+        kept = self._cache.begin(invoker, prepared.arguments, asked)
         call = Call(
             invocation=invocation,
             invoker=invoker,
@@ -65,8 +108,11 @@ class Launcher:
             arguments=prepared.arguments,
             timeout=timeout,
             latest=seconds,
-            limit=self._room(invoker, around),
+            limit=room,
+            keep=self._keep(prepared, around),
             early=early,
+            attempts=Attempts(invoker.policy, self._chance),
+            progress=progress,
             settled=finished,
             alert=lambda message: self._reporter.alert(around, Alert(message=message, tool=invoker.identity)),
         )
@@ -79,6 +125,16 @@ class Launcher:
             if limit is not None and limit < room:
                 room = limit
         return room
+
+    def _keep(self, prepared: Prepared, around: Circumstances) -> Keep | None:
+        """What keeps texts that are too long to be shown; None where the model could not read on in them."""
+        surroundings = prepared.invoker.ensemble.surroundings or self._reporter.surroundings
+        outputs = None if surroundings is None else surroundings.outputs
+        if outputs is None or prepared.reader is None or prepared.invoker.identity == READER:
+            return None
+        return Keeper(
+            outputs=outputs, conversation=around.conversation, limit=self._limits.spill, reader=prepared.reader
+        ).keep
 
     def _context(
         self, prepared: Prepared, around: Circumstances, progress: Callable[..., None], inquirer: Inquirer
@@ -96,6 +152,7 @@ class Launcher:
             configuration=invoker.configuration or ensemble.configuration,
             surroundings=ensemble.surroundings or self._reporter.surroundings,
             deadline=None,
+            kept=0 if self._keep(prepared, around) is None else self._limits.spill,
             progress=progress,
             inquire=inquirer,
         )

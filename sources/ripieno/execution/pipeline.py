@@ -6,16 +6,19 @@ A bare ``Execution()`` is the strict one: effects ``none`` and ``read`` only.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ripieno.approvals import Grants
 from ripieno.calls import Call, settle
 from ripieno.canisters import InvocationCanister, ResultCanister
-from ripieno.confirmation import Confirmer, RulesConfirmer
+from ripieno.confirmation import Allowances, Confirmer, RulesConfirmer
 from ripieno.controls import Limits, Rules
 from ripieno.ensembles import Context, Ensemble, Invoker, Surroundings
-from ripieno.exceptions import ToolExecutionFailure
-from ripieno.execution.circumstances import Circumstances, Prepared
+from ripieno.exceptions import JsonInvalidity, PermissionFault, ToolExecutionFailure
+from ripieno.execution.circumstances import Circumstances, Deferred, Prepared
 from ripieno.execution.confirming import Approver
+from ripieno.execution.judging import Judge
 from ripieno.execution.launching import Launcher
 from ripieno.execution.preparing import Preparer
+from ripieno.execution.refusals import denied
 from ripieno.execution.reporting import Reporter
 from ripieno.faults import Fault
 from ripieno.jsonvalues import freeze
@@ -25,7 +28,11 @@ from ripieno.recording import Recorder
 
 
 class Execution:
-    """Runs calls under one set of limits, rules, confirmer and recorder."""
+    """Runs calls under one set of limits, rules, confirmer and recorder.
+
+    ``allowances`` are what a person allowed for as long as it lives; ``grants`` are the approvals that were not used
+    yet, in memory unless a store is given. Errors: ``PatternInvalidity`` for a rule that cannot be read.
+    """
 
     def __init__(
         self,
@@ -35,14 +42,18 @@ class Execution:
         confirmer: Confirmer | None = None,
         recorder: Recorder | None = None,
         surroundings: Surroundings | None = None,
+        grants: Grants | None = None,
     ) -> None:
         self.limits = limits or Limits()
         self.rules = rules or Rules()
         self.confirmer: Confirmer = confirmer or RulesConfirmer()
         self.surroundings = surroundings
         self.reporter = Reporter(recorder, surroundings)
-        self._preparer = Preparer(self.rules, self.reporter)
-        self._approver = Approver(self.confirmer, self.reporter)
+        self.allowances = Allowances()
+        self.grants = grants or Grants()
+        self._judge = Judge(self.rules, self.allowances)
+        self._preparer = Preparer(self._judge, self.reporter)
+        self._approver = Approver(self.confirmer, self.reporter, self._judge, self.grants)
         self._launcher = Launcher(self.limits, self.confirmer, self.reporter)
 
     async def execute(
@@ -54,13 +65,14 @@ class Execution:
     ) -> ResultCanister:
         """The one result of a call; never raises for what the tool does.
 
-        Errors: ``InputError`` when the invoker is not hosted here. Cancelling this cancels the call, and is raised
+        There is no later here: a call that its confirmer defers is denied. Errors: ``InputError`` when the invoker is
+        not hosted here. Cancelling this cancels the call, and is raised
         when the call has ended, at the latest two seconds later.
         """
         around = circumstances or Circumstances()
         prepared = self.prepare(invocation, Offer.of(ensembles), around)
         if isinstance(prepared, Prepared):
-            prepared = await self.confirm(prepared, around)
+            prepared = self.insist(await self.confirm(prepared, around), around)
         if isinstance(prepared, ResultCanister):
             return prepared
         call = self.launch(prepared, around, seconds=around.seconds)
@@ -73,9 +85,22 @@ class Execution:
         """Resolves and validates a call, or gives the result that says why it cannot run."""
         return self._preparer.prepare(invocation, offer, around)
 
-    async def confirm(self, prepared: Prepared, around: Circumstances) -> Prepared | ResultCanister:
-        """The call as it was approved or edited, or the result that says it was denied."""
+    async def confirm(self, prepared: Prepared, around: Circumstances) -> Prepared | ResultCanister | Deferred:
+        """The call as it was approved or edited, the result that says it was denied, or that it has to wait.
+
+        What is approved is approved once, as it is now: ``launch`` refuses anything else.
+        """
         return await self._approver.confirm(prepared, around)
+
+    def insist(
+        self, confirmed: Prepared | ResultCanister | Deferred, around: Circumstances
+    ) -> Prepared | ResultCanister:
+        """The same, where a call cannot stay open: one that would have to is denied."""
+        if not isinstance(confirmed, Deferred):
+            return confirmed
+        prepared = confirmed.prepared
+        fault = denied(prepared.invoker, f"Nobody can answer now ({confirmed.request.reason}).")
+        return self.refuse(prepared.invocation, fault, around, prepared.invoker)
 
     def launch(
         self,
@@ -89,9 +114,28 @@ class Execution:
         """Starts a call; it counts as begun from here on, and will have its result. ``seconds`` is what is left for it.
 
         ``settled`` is told of the result as soon as it is recorded, and must not raise. A call that the recorder
-        cannot take is not run: it has its result at once.
+        cannot take is not run: it has its result at once, and so has one that is not what was judged and approved.
         """
+        fault = self._forbid(prepared, around)
+        if fault is not None:
+            return self.refuse(prepared.invocation, fault, around, prepared.invoker)
         return self._launcher.launch(prepared, around, early=early, seconds=seconds, settled=settled)
+
+    def _forbid(self, prepared: Prepared, around: Circumstances) -> Fault | None:
+        """Why a call may not start as it is now; nothing if it may, and its approval is used up then."""
+        invoker = prepared.invoker
+        verdict = self._judge.judge(invoker, prepared.arguments)
+        if verdict.action == "deny":
+            return denied(invoker, f"It is not allowed here ({verdict.reason}).")
+        if verdict.action == "run" and prepared.verdict.action == "run":
+            return None
+        try:
+            self.grants.redeem(prepared.token, self._judge.bind(prepared, around, now=True))
+        except PermissionFault as fault:
+            return Fault.raised(fault)
+        except JsonInvalidity as invalidity:
+            return denied(invoker, f"Its arguments are no JSON: {invalidity}")
+        return None
 
     def refuse(
         self, invocation: InvocationCanister, fault: Fault, around: Circumstances, invoker: Invoker | None = None
@@ -121,7 +165,7 @@ async def execute_invoker(invoker: Invoker, arguments: Mapping[str, Any], contex
     )
     prepared = execution.prepare(invocation, Offer((invoker,)), around)
     if isinstance(prepared, Prepared):
-        prepared = await execution.confirm(prepared, around)
+        prepared = execution.insist(await execution.confirm(prepared, around), around)
     if isinstance(prepared, ResultCanister):
         return prepared
     call = execution.launch(prepared, around)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ripieno.canisters import InvocationCanister, ResultCanister
-from ripieno.confirmation import judge
-from ripieno.controls import Rules
+from ripieno.deferring import meant
 from ripieno.exceptions import InputError, ToolFault
 from ripieno.execution.circumstances import Circumstances, Prepared
+from ripieno.execution.judging import Judge
 from ripieno.execution.refusals import denied, unfit
 from ripieno.execution.reporting import Reporter
 from ripieno.faults import Fault
@@ -23,8 +23,8 @@ _logger = logging.getLogger(__name__)
 class Preparer:
     """Makes calls ready, under one set of rules."""
 
-    def __init__(self, rules: Rules, reporter: Reporter) -> None:
-        self._rules = rules
+    def __init__(self, judge: Judge, reporter: Reporter) -> None:
+        self._judge = judge
         self._reporter = reporter
 
     def prepare(self, invocation: InvocationCanister, offer: Offer, around: Circumstances) -> Prepared | ResultCanister:
@@ -48,20 +48,29 @@ class Preparer:
             _logger.debug("Arguments of %s were coerced to its schema: %s", invoker.identity, ", ".join(changed))
             # What was sent stays in the conversation; what is recorded, shown and run is this.
             arguments, invocation = coerced, dataclasses.replace(invocation, arguments=freeze(coerced))
-        verdict = judge(invoker.identity, invoker.policy, self._rules)
+        plain = thaw(arguments)
+        verdict = self._judge.judge(invoker, plain)
         if verdict.action == "deny":
             return refuse(invocation, denied(invoker, f"It is not allowed here ({verdict.reason})."), around, invoker)
-        prepared = Prepared(invocation=invocation, invoker=invoker, arguments=thaw(arguments), verdict=verdict)
-        return prepared if invoker.policy.again_argument is None else self._again(prepared, offer, around)
+        prepared = Prepared(
+            invocation=invocation, invoker=invoker, arguments=plain, verdict=verdict, reader=offer.reader
+        )
+        stands = invoker.policy.again_argument is not None
+        stands = stands or (offer.helpers is not None and invoker is offer.helpers.call)
+        return self._meant(prepared, offer, around) if stands else prepared
 
-    def _again(self, named: Prepared, offer: Offer, around: Circumstances) -> Prepared | ResultCanister:
-        """The earlier call that an argument names, as if it were made now."""
+    def _meant(self, named: Prepared, offer: Offer, around: Circumstances) -> Prepared | ResultCanister:
+        """The call that another one stands for, as if it were made now: an earlier one, or one of a deferred tool."""
         invoker, identifier = named.invoker, named.invocation.identifier
         try:
-            earlier = find_earlier(str(named.arguments.get(str(invoker.policy.again_argument))), around.history, offer)
+            if offer.helpers is not None and invoker is offer.helpers.call:
+                call = meant(named.invocation, named.arguments, offer.helpers)
+            else:
+                wanted = str(named.arguments.get(str(invoker.policy.again_argument)))
+                call = find_earlier(wanted, around.history, offer)
         except ToolFault as fault:
             return self._reporter.refuse(named.invocation, Fault.raised(fault), around, invoker)
-        prepared = self.prepare(dataclasses.replace(earlier, identifier=identifier), offer, around)
+        prepared = self.prepare(dataclasses.replace(call, identifier=identifier), offer, around)
         if isinstance(prepared, Prepared) and named.verdict.action == "ask":
-            prepared.verdict = named.verdict
+            prepared.verdict = dataclasses.replace(named.verdict, waivable=False)
         return prepared

@@ -1,7 +1,13 @@
-"""What is written down of calls, and who is told: a recorder that fails is no reason to lose a result."""
+"""What is written down of calls, and who is told: a recorder that fails is no reason to lose a result.
+
+Calls that start together are one commit, before any of them runs; and so are those that end in the same step of the
+event loop, before their results are shown.
+"""
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+import dataclasses
+from collections.abc import Callable, Generator, Sequence
 
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.ensembles import Invoker, Surroundings
@@ -13,12 +19,46 @@ from ripieno.owning import reason
 from ripieno.recording import Record, Recorder, Stage
 
 
+def record_of(
+    stage: Stage,
+    around: Circumstances,
+    tool: str,
+    invocation: InvocationCanister,
+    result: ResultCanister | None = None,
+) -> Record:
+    """The record of one stage of a call."""
+    return Record(
+        stage=stage,
+        conversation=around.conversation,
+        turn=around.turn,
+        tool=tool,
+        invocation=invocation,
+        result=result,
+    )
+
+
+def _nothing() -> None:
+    """There is nothing to take back."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Held:
+    """A record that waits for others, and what to do then: where it was kept, or where it was not."""
+
+    record: Record
+    around: Circumstances
+    then: Callable[[bool], None]
+
+
 class Reporter:
     """Writes records, and tells alerts, on behalf of one execution."""
 
     def __init__(self, recorder: Recorder | None, surroundings: Surroundings | None) -> None:
         self.recorder = recorder
         self.surroundings = surroundings
+        #: By event loop, since threads may share an execution: calls that start, and calls that have ended.
+        self._starting: dict[asyncio.AbstractEventLoop, list[_Held]] = {}
+        self._ended: dict[asyncio.AbstractEventLoop, list[_Held]] = {}
 
     def record(self, records: Sequence[Record], around: Circumstances) -> bool:
         """Whether the recorder took them, all in one commit."""
@@ -31,6 +71,50 @@ class Reporter:
             return False
         return True
 
+    @contextlib.contextmanager
+    def together(self) -> Generator[None, None, None]:
+        """Calls that start meanwhile are one commit at the end. Nothing may be waited for: none runs before that."""
+        loop = asyncio.get_running_loop()
+        if self.recorder is None or loop in self._starting:
+            yield
+            return
+        held = self._starting[loop] = []
+        try:
+            yield
+        finally:
+            del self._starting[loop]
+            self._keep(held)
+
+    def start(self, record: Record, around: Circumstances, lost: Callable[[], None]) -> bool:
+        """Whether a call that starts is written down, or will be at the end of ``together``; or else it is ``lost``."""
+        held = self._starting.get(asyncio.get_running_loop()) if self._starting else None
+        if held is None:
+            return self.record((record,), around)
+        held.append(_Held(record=record, around=around, then=lambda kept: None if kept else lost()))
+        return True
+
+    def end(self, record: Record, around: Circumstances, then: Callable[[], None]) -> None:
+        """A call has ended. ``then`` is called when that is written down, or cannot be; it must not raise."""
+        if self.recorder is None:
+            then()
+            return
+        loop = asyncio.get_running_loop()
+        if loop not in self._ended:
+            self._ended[loop] = []
+            loop.call_soon(self._finish, loop)
+        self._ended[loop].append(_Held(record=record, around=around, then=lambda _: then()))
+
+    def _finish(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._keep(self._ended.pop(loop))
+
+    def _keep(self, held: Sequence[_Held]) -> None:
+        """One commit, whosever the calls are."""
+        if not held:
+            return
+        kept = self.record([one.record for one in held], held[0].around)
+        for one in held:
+            one.then(kept)
+
     def note(
         self,
         stage: Stage,
@@ -39,18 +123,10 @@ class Reporter:
         invocation: InvocationCanister,
         result: ResultCanister | None = None,
     ) -> bool:
-        """Whether the recorder took the record of one call."""
+        """Whether the recorder took the record of one call, or will, with those that start together."""
         if self.recorder is None:
             return True
-        record = Record(
-            stage=stage,
-            conversation=around.conversation,
-            turn=around.turn,
-            tool=tool,
-            invocation=invocation,
-            result=result,
-        )
-        return self.record((record,), around)
+        return self.start(record_of(stage, around, tool, invocation, result), around, _nothing)
 
     def refuse(
         self, invocation: InvocationCanister, fault: Fault, around: Circumstances, invoker: Invoker | None = None

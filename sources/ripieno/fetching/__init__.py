@@ -2,7 +2,8 @@
 
 ``urls`` has the one parser that checks and connects alike, ``addresses`` the table of addresses, ``reaching`` who may
 be reached, ``connecting`` one resolution and one pinned connection, ``sending`` the rules of methods and headers,
-``decoding`` bounded bodies, ``following`` redirects, ``wording`` what is said of an answer, ``muting`` what is logged.
+``decoding`` bounded bodies, ``following`` redirects, ``wording`` what is said of an answer, ``waiting`` when to
+ask again, ``muting`` what is logged.
 """
 
 from ripieno.fetching.connecting import Resolver
@@ -12,6 +13,7 @@ from ripieno.fetching.reaching import HostPattern, Limits, Reach
 from ripieno.fetching.sending import METHODS, SAFE, check_header
 from ripieno.fetching.urls import Host, Url, parse_host, parse_url
 from ripieno.fetching.wording import Wording
+from ripieno.waiting import explain_status
 
 __all__ = [
     "METHODS",
@@ -28,6 +30,7 @@ __all__ = [
     "Url",
     "Wording",
     "check_header",
+    "explain_status",
     "forms",
     "parse_host",
     "parse_url",

@@ -6,12 +6,14 @@ import contextvars
 import json
 import logging
 import urllib.parse
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 
 from ripieno.hiding import hide
 
 #: A filter holds for the records of one logger, and not for those below it: each is named.
 _LOGGERS = ("httpx2", "httpcore2.connection", "httpcore2.http11")
+#: Characters of the shortest part of a secret that is looked for.
+_SHORTEST = 10
 _SECRETS: contextvars.ContextVar[tuple[str, ...]] = contextvars.ContextVar("secrets of a request", default=())
 
 
@@ -32,7 +34,7 @@ _MUTING = _Muting()
 
 
 def forms(secrets: Iterable[str]) -> tuple[str, ...]:
-    """The secrets as they are, and as URLs, JSON, Basic credentials and logs write them: servers may say any."""
+    """The secrets as they are, and as URLs, JSON, credentials and logs write them; base64 also of texts around them."""
     written: dict[str, None] = {}
     for secret in secrets:
         encoded = secret.encode("utf-8", "surrogatepass")
@@ -43,10 +45,21 @@ def forms(secrets: Iterable[str]) -> tuple[str, ...]:
             json.dumps(secret)[1:-1],
             json.dumps(secret, ensure_ascii=False)[1:-1],
             base64.b64encode(encoded).decode(),
+            *_cores(encoded),
             repr(encoded)[2:-1],
         ):
             written[form] = None
     return tuple(written)
+
+
+def _cores(secret: bytes) -> Iterator[str]:
+    """What base64 makes of a secret within a longer text: by where it begins, what its neighbours do not change."""
+    for offset, first in ((0, 0), (1, 2), (2, 3)):
+        last = (offset + len(secret)) * 8 // 6
+        core = base64.b64encode(bytes(offset) + secret).decode()[first:last]
+        if len(core) >= _SHORTEST:
+            yield core
+            yield core.replace("+", "-").replace("/", "_")
 
 
 @contextlib.contextmanager

@@ -2,23 +2,23 @@
 
 Whoever cut one exchange each turn would lose the provider's cached prefix each turn. So nothing is cut until the
 budget is passed, and then so much that a part of it is free again (hysteresis). Which cuts were made follows from the
-canisters alone: they are gone through again, and a cut falls where it fell when the model was asked then.
+canisters alone: a cut falls where it fell when the model was asked then, and stays.
 """
 
 import bisect
 import dataclasses
-import itertools
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import Any, TypeAlias
 
 from ripieno.canisters import Canister, DocumentCanister, InvocationCanister, SupervisorCanister, UserCanister
 from ripieno.exceptions import InputError
-from ripieno.history.exchanges import asks, exchanges
+from ripieno.history.exchanges import Exchanges
+from ripieno.history.following import Follower, follow
+from ripieno.history.shortening import Shortener
 from ripieno.history.shown import LEFT_OUT, Shown, is_marker, marker
-from ripieno.tokens import ConversationTokenizer
 
-#: Where a run's memory has the tokens of each canister, by its address; the canister is kept with it.
-_COUNTED = "tokens of canisters"
+#: What a canister takes of a budget, if it begins an exchange and if it does not; and when it stays behind a cut.
+Weigh: TypeAlias = Callable[[Canister, bool], tuple[int, int]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,113 +37,169 @@ class Budget:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Weights:
-    """What each canister takes of a budget; ``staying`` is what it takes when it stays behind a cut."""
+class Cut:
+    """A cut: where what remains begins, what stays before it, and what it left out, as that was shown until then."""
 
-    shown: Sequence[int]
-    staying: Sequence[int]
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """Where a conversation was cut, one position a cut; what stays before the last of them; what the rest is over."""
-
-    cuts: tuple[int, ...]
+    start: int
     staying: tuple[Canister, ...]
-    excess: int
-
-    def shown(self, canisters: Sequence[Canister], memory: dict[object, Any], text: str = LEFT_OUT) -> Shown:
-        """What is shown, with ``text`` for what is left out."""
-        if not self.cuts:
-            return Shown(canisters=tuple(canisters), excess=self.excess)
-        start = self.cuts[-1]
-        return Shown(
-            canisters=(*self.staying, marker(text, canisters[start], memory), *canisters[start:]),
-            left_out=start - len(self.staying) - sum(map(is_marker, canisters[:start])),
-            cuts=len(self.cuts),
-            excess=self.excess,
-        )
+    left_out: int
+    part: tuple[Canister, ...]
 
 
-def counts(canisters: Sequence[Canister], tokenizer: ConversationTokenizer, memory: dict[object, Any]) -> list[int]:
-    """The tokens of each canister by itself. Together they are at least the tokens of all."""
-    known: dict[int, tuple[Canister, int]] = memory.setdefault((_COUNTED, tokenizer), {})
-    for canister in canisters:
-        if id(canister) not in known:
-            known[id(canister)] = (canister, tokenizer.count((canister,)).tokens)
-    return [known[id(canister)][1] for canister in canisters]
-
-
-def always_stays(canister: Canister) -> bool:
-    """Whether a canister is shown whatever is cut."""
-    return isinstance(canister, SupervisorCanister | DocumentCanister)
-
-
-def plan(canisters: Sequence[Canister], budget: Budget, weights: Weights, open: Collection[str] = ()) -> Plan:
+class Cutter(Follower):
     """The cuts of a conversation.
 
     Each is made as its model is asked with more than the budget, and leaves ``keep`` of what is free: of the budget
     without what always stays. At least one exchange remains, which may be too large; so does everything from the first
     open invocation on. Supervisors and documents stay, and so do the user's words that the first exchange answers.
     """
-    begins = exchanges(canisters)
-    words = _words(canisters, begins)
-    shown = [0, *itertools.accumulate(weights.shown)]
-    stays = [0, *itertools.accumulate(_staying(canisters, weights))]
-    spoken = [sum(weights.staying[position] for position in positions) for positions in words]
-    furthest = _furthest(canisters, begins, open)
 
-    def fixed(exchange: int) -> int:
-        return stays[begins[exchange]] + spoken[exchange] + budget.marker if exchange else 0
+    def __init__(
+        self,
+        budget: Budget,
+        weigh: Weigh,
+        canisters: tuple[Canister, ...],
+        shortener: Shortener | None = None,
+        open: Collection[str] = (),
+    ) -> None:
+        super().__init__()
+        self.cuts: list[Cut] = []
+        self._budget, self._weigh, self._open = budget, weigh, open
+        self._shortener, self._heeded = shortener, 0
+        self._exchanges = Exchanges(canisters)
+        self._current: list[Canister] = []
+        # What is before each position: of everything, and of what always stays.
+        self._shown, self._stays = [0], [0]
+        self._staying: list[int] = []
+        self._markers: list[int] = []
+        #: For each exchange, what the user says in it; and where stands what he has said before.
+        self._said: list[list[int]] = []
+        self._before: list[list[int]] = []
+        self._first = 0
+        self._waiting: int | None = None
 
-    def cost(exchange: int, end: int) -> int:
-        return fixed(exchange) + shown[end] - shown[begins[exchange]]
+    @property
+    def excess(self) -> int:
+        """By how much what remains is over the budget."""
+        return max(0, self._cost(self._first, len(self._current)) - self._budget.amount) if self._current else 0
 
-    first = 0
-    cuts: list[int] = []
-    for end in asks(canisters):
-        if cost(first, end) <= budget.amount:
-            continue
-        last = min(bisect.bisect_left(begins, end) - 1, furthest)
-        chosen = next(
-            (
-                exchange
-                for exchange in range(first + 1, last + 1)
-                if cost(exchange, end) <= fixed(exchange) + (budget.amount - fixed(exchange)) * budget.keep
-            ),
-            last,
+    def shown(self, memory: dict[object, Any], text: str = LEFT_OUT) -> Shown:
+        """What is shown, with ``text`` for what is left out."""
+        changed = self._shortener is not None and self._heeded > 0
+        if not self.cuts:
+            canisters = tuple(self._current) if changed else self.canisters
+            return Shown(canisters=canisters, excess=self.excess)
+        cut = self.cuts[-1]
+        rest = tuple(self._current[cut.start :]) if changed else self.canisters[cut.start :]
+        return Shown(
+            canisters=(*cut.staying, marker(text, self.canisters[cut.start], memory), *rest),
+            left_out=cut.left_out,
+            cuts=len(self.cuts),
+            excess=self.excess,
         )
-        if chosen > first and cost(chosen, end) < cost(first, end):
-            first = chosen
-            cuts.append(begins[first])
-    staying = [canister for canister in canisters[: begins[first]] if always_stays(canister)] if cuts else []
-    staying += [canisters[position] for position in words[first]] if cuts else []
-    excess = max(0, cost(first, len(canisters)) - budget.amount) if canisters else 0
-    return Plan(cuts=tuple(cuts), staying=tuple(staying), excess=excess)
+
+    def heeds(self, shortener: Shortener | None) -> bool:
+        """Whether it is this one whose notes are heeded."""
+        return self._shortener is shortener
+
+    def _add(self, position: int, canister: Canister) -> bool:
+        known = len(self._exchanges.begins)
+        if not self._exchanges.add(canister):
+            return False
+        begins = len(self._exchanges.begins) > known
+        if begins:
+            self._before.append((self._said[-1] or self._before[-1]) if self._said else [])
+            self._said.append([])
+        if isinstance(canister, UserCanister):
+            (self._markers if is_marker(canister) else self._said[-1]).append(position)
+        elif isinstance(canister, InvocationCanister) and self._waiting is None and canister.identifier in self._open:
+            self._waiting = len(self._exchanges.begins) - 1
+        shown, staying = self._weigh(canister, begins)
+        if always_stays(canister):
+            self._staying.append(position)
+        self._current.append(canister)
+        self._shown.append(self._shown[-1] + shown)
+        self._stays.append(self._stays[-1] + (staying if always_stays(canister) else 0))
+        return True
+
+    def _request(self, end: int) -> None:
+        self._heed(end)
+        if self._cost(self._first, end) <= self._budget.amount:
+            return
+        last = len(self._exchanges.begins) - 1
+        if self._waiting is not None:
+            last = min(last, self._waiting)
+        chosen = next((one for one in range(self._first + 1, last + 1) if self._leaves_enough(one, end)), last)
+        if chosen > self._first and self._cost(chosen, end) < self._cost(self._first, end):
+            self._cut(chosen)
+
+    def _heed(self, end: int) -> None:
+        """Takes the notes that stand in place of results since this request."""
+        notes = () if self._shortener is None else self._shortener.notes
+        while self._heeded < len(notes) and notes[self._heeded].end <= end:
+            note = notes[self._heeded]
+            self._heeded += 1
+            position = note.position
+            less = self._weigh(self._current[position], False)[0] - self._weigh(note.canister, False)[0]
+            self._current[position] = note.canister
+            for place in range(position + 1, len(self._shown)) if less else ():
+                self._shown[place] -= less
+
+    def _leaves_enough(self, exchange: int, end: int) -> bool:
+        fixed = self._fixed(exchange)
+        return self._cost(exchange, end) <= fixed + (self._budget.amount - fixed) * self._budget.keep
+
+    def _cut(self, exchange: int) -> None:
+        start, before = self._exchanges.begins[exchange], self._exchanges.begins[self._first]
+        positions = [*self._staying[: bisect.bisect_left(self._staying, start)], *self._words(exchange)]
+        self.cuts.append(
+            Cut(
+                start=start,
+                staying=tuple(self._current[position] for position in positions),
+                left_out=start - len(positions) - bisect.bisect_left(self._markers, start),
+                part=tuple(self._current[before:start]),
+            )
+        )
+        self._first = exchange
+
+    def _words(self, exchange: int) -> list[int]:
+        """Where the words stand that an exchange answers, if it is not itself that has them."""
+        return [] if self._said[exchange] else self._before[exchange]
+
+    def _fixed(self, exchange: int) -> int:
+        """What stands before an exchange when it is the first one."""
+        if not exchange:
+            return 0
+        spoken = sum(self._weigh(self._current[position], False)[1] for position in self._words(exchange))
+        return self._stays[self._exchanges.begins[exchange]] + spoken + self._budget.marker
+
+    def _cost(self, exchange: int, end: int) -> int:
+        return self._fixed(exchange) + self._shown[end] - self._shown[self._exchanges.begins[exchange]]
 
 
-def _staying(canisters: Sequence[Canister], weights: Weights) -> list[int]:
-    return [
-        weight if always_stays(canister) else 0 for canister, weight in zip(canisters, weights.staying, strict=True)
-    ]
+def cutter(
+    canisters: tuple[Canister, ...],
+    budget: Budget,
+    weigh: Weigh,
+    *,
+    key: object,
+    memory: dict[object, Any],
+    shortener: Shortener | None = None,
+    open: Collection[str] = (),
+) -> Cutter:
+    """The cuts of these canisters, with the notes of a shortener that has gone through them already."""
+
+    def make() -> Cutter:
+        return Cutter(budget, weigh, canisters, shortener, open)
+
+    if open:
+        return follow(canisters, make)
+    kept: Cutter | None = memory.get(key)
+    if kept is not None and not kept.heeds(shortener):
+        del memory[key]
+    return follow(canisters, make, memory, key)
 
 
-def _words(canisters: Sequence[Canister], begins: Sequence[int]) -> list[tuple[int, ...]]:
-    """For each exchange, where the words stand that it answers, if it is not itself that has them."""
-    found: list[tuple[int, ...]] = []
-    latest: tuple[int, ...] = ()
-    for begin, end in itertools.pairwise([*begins, len(canisters)]):
-        said = tuple(position for position in range(begin, end) if isinstance(canisters[position], UserCanister))
-        own = any(not is_marker(canisters[position]) for position in said)
-        found.append(() if own else latest)
-        if own:
-            latest = tuple(position for position in said if not is_marker(canisters[position]))
-    return found
-
-
-def _furthest(canisters: Sequence[Canister], begins: Sequence[int], open: Collection[str]) -> int:
-    """The last exchange that a cut may leave as the first one."""
-    for position, canister in enumerate(canisters) if open else ():
-        if isinstance(canister, InvocationCanister) and canister.identifier in open:
-            return bisect.bisect_right(begins, position) - 1
-    return len(begins) - 1
+def always_stays(canister: Canister) -> bool:
+    """Whether a canister is shown whatever is cut."""
+    return isinstance(canister, SupervisorCanister | DocumentCanister)

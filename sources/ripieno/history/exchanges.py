@@ -1,4 +1,4 @@
-"""Where a conversation may be parted: between exchanges, and when its model was asked.
+"""Where a conversation may be parted: between exchanges.
 
 An exchange is what was said to the model, its answer (one assistant message), and the results of that answer's calls.
 In a chain of calls, an answer follows results: then nothing is said before it, and it begins an exchange all the same.
@@ -11,26 +11,35 @@ from ripieno.canisters import Canister, InvocationCanister, ResultCanister
 from ripieno.history.shown import is_of_assistant
 
 
-def exchanges(canisters: Sequence[Canister]) -> list[int]:
-    """The position at which each exchange begins. No call is in another one than its result, wherever that stands."""
-    ends = _ends(canisters)
-    begins: list[int] = []
-    reach = -1
-    for position, canister in enumerate(canisters):
-        if not position or (reach < position and _may_begin(canisters[position - 1], canister)):
-            begins.append(position)
-        reach = max(reach, ends.get(position, -1))
-    return begins
+class Exchanges:
+    """The exchanges of a conversation that grows. No call is in another one than its result, wherever that stands."""
 
+    def __init__(self, canisters: Sequence[Canister] = ()) -> None:
+        """Knows beforehand which calls and results belong together in ``canisters``, of which none is added yet."""
+        #: The position at which each exchange begins.
+        self.begins: list[int] = []
+        self._reach = -1
+        self._before: Canister | None = None
+        self._length = 0
+        self._pairs = _Pairs()
+        pairs = _Pairs()
+        self._ends = dict(
+            pair for place, canister in enumerate(canisters) if (pair := pairs.add(place, canister)) is not None
+        )
 
-def asks(canisters: Sequence[Canister]) -> list[int]:
-    """How many canisters the model had before it, each time that it was asked, and what it has now."""
-    positions = [
-        position
-        for position in range(1, len(canisters))
-        if is_of_assistant(canisters[position]) and not is_of_assistant(canisters[position - 1])
-    ]
-    return [*positions, len(canisters)] if canisters else positions
+    def add(self, canister: Canister) -> bool:
+        """One more canister. False when an exchange that was found turns out to be a part of the one before it."""
+        position, self._length = self._length, self._length + 1
+        pair = self._pairs.add(position, canister)
+        if pair is not None:
+            if self.begins and self.begins[-1] > pair[0]:
+                return False
+            self._reach = max(self._reach, position)
+        before, self._before = self._before, canister
+        if before is None or (self._reach < position and _may_begin(before, canister)):
+            self.begins.append(position)
+        self._reach = max(self._reach, self._ends.get(position, -1))
+        return True
 
 
 def _may_begin(before: Canister, canister: Canister) -> bool:
@@ -41,20 +50,23 @@ def _may_begin(before: Canister, canister: Canister) -> bool:
     return is_of_assistant(before) or isinstance(before, ResultCanister)
 
 
-def _ends(canisters: Sequence[Canister]) -> dict[int, int]:
-    """For the first of each call and its result, where the second stands.
+class _Pairs:
+    """Which call and which result belong together.
 
     The results of an identifier that was taken twice belong to its calls in their order, as mending has it.
     """
-    calls: dict[str, list[int]] = collections.defaultdict(list)
-    results: dict[str, list[int]] = collections.defaultdict(list)
-    for position, canister in enumerate(canisters):
+
+    def __init__(self) -> None:
+        self._calls: dict[str, list[int]] = collections.defaultdict(list)
+        self._results: dict[str, list[int]] = collections.defaultdict(list)
+
+    def add(self, position: int, canister: Canister) -> tuple[int, int] | None:
+        """Where the first of both stands, and this one, which is the second; None where it is the first."""
         if isinstance(canister, InvocationCanister):
-            calls[canister.identifier].append(position)
+            own, others = self._calls[canister.identifier], self._results[canister.identifier]
         elif isinstance(canister, ResultCanister):
-            results[canister.invocation_id].append(position)
-    return {
-        min(pair): max(pair)
-        for identifier, positions in calls.items()
-        for pair in zip(positions, results.get(identifier, ()), strict=False)
-    }
+            own, others = self._results[canister.invocation_id], self._calls[canister.invocation_id]
+        else:
+            return None
+        own.append(position)
+        return (others[len(own) - 1], position) if len(others) >= len(own) else None

@@ -14,6 +14,8 @@ C = TypeVar("C", bound=Canister)
 _MADE = "canisters made for a history"
 #: What stands where something was left out. It never changes: whatever did would break a provider's cache.
 LEFT_OUT = "(Earlier parts of this conversation were left out here.)"
+#: Which part of its budget a cut leaves, where nothing else is said.
+KEEP = 0.5
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,13 +27,15 @@ class Shown:
 
     ``excess`` is by how much this is over the budget, in the strategy's unit; 0 where it fits. It is no error: the
     budget is an estimate, so a provider may take what is a little over it, and only whoever asks
-    knows whether to try, to tell somebody, or to end the run. ``usage`` is what asking a model took, this time.
+    knows whether to try, to tell somebody, or to end the run. ``shortened`` results are notes; those that were left out
+    are counted as well. ``usage`` is what asking a model took, this time.
     """
 
     canisters: tuple[Canister, ...]
     left_out: int = 0
     cuts: int = 0
     excess: int = 0
+    shortened: int = 0
     usage: Usage = NO_USAGE
 
 

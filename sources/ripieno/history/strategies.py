@@ -1,75 +1,132 @@
 """Strategies that need nobody: dropping the oldest, a window, and one after the other."""
 
+import abc
 import dataclasses
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from ripieno.canisters import Canister, UserCanister
 from ripieno.exceptions import InputError
-from ripieno.history.cutting import Budget, Weights, always_stays, counts, plan
-from ripieno.history.exchanges import exchanges
-from ripieno.history.shown import LEFT_OUT, HistoryStrategy, Shown
+from ripieno.history.counting import counting
+from ripieno.history.cutting import Budget, Cutter, Weigh, always_stays, cutter
+from ripieno.history.shortening import Shortener
+from ripieno.history.shown import KEEP, LEFT_OUT, HistoryStrategy, Shown
+from ripieno.history.superseding import Superseding
 from ripieno.tokens import ConversationTokenizer, EstimatingTokenizer
 
-#: Which part of its budget a cut leaves, where nothing else is said.
-KEEP = 0.5
+
+class CuttingStrategy(abc.ABC):
+    """A strategy that cuts. Notes that stand for results count from the request on that they were made for."""
+
+    async def show(
+        self, canisters: Sequence[Canister], *, open: Collection[str] = (), memory: dict[object, Any] | None = None
+    ) -> Shown:
+        """As ``HistoryStrategy`` says."""
+        return await self.shorten(tuple(canisters), None, open=open, memory={} if memory is None else memory)
+
+    async def shorten(
+        self,
+        canisters: tuple[Canister, ...],
+        shortener: Shortener | None,
+        *,
+        open: Collection[str],
+        memory: dict[object, Any],
+    ) -> Shown:
+        """The same, with the notes of a shortener that has gone through these canisters."""
+        return self.cut(canisters, shortener, open, memory).shown(memory)
+
+    def cut(
+        self,
+        canisters: tuple[Canister, ...],
+        shortener: Shortener | None,
+        open: Collection[str],
+        memory: dict[object, Any],
+    ) -> Cutter:
+        """Where the conversation was cut."""
+        weigh = self._weigh(memory)
+        return cutter(canisters, self._budget, weigh, key=("cuts", self), memory=memory, shortener=shortener, open=open)
+
+    @property
+    @abc.abstractmethod
+    def _budget(self) -> Budget: ...
+
+    @abc.abstractmethod
+    def _weigh(self, memory: dict[object, Any]) -> Weigh:
+        """What a canister takes of the budget."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Cutting:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tokens(CuttingStrategy):
     """A budget in tokens. ``everything``: what always stays is a part of it."""
 
     budget: Budget
     tokenizer: ConversationTokenizer
-    everything: bool
+    everything: bool = True
 
-    async def show(
-        self, canisters: Sequence[Canister], *, open: Collection[str] = (), memory: dict[object, Any] | None = None
-    ) -> Shown:
-        """As ``HistoryStrategy`` says."""
-        kept: dict[object, Any] = {} if memory is None else memory
-        weights = counts(canisters, self.tokenizer, kept)
-        if not self.everything:
-            weights = [
-                0 if always_stays(canister) else weight for canister, weight in zip(canisters, weights, strict=True)
-            ]
-        planned = plan(canisters, self.budget, Weights(shown=weights, staying=weights), open)
-        return planned.shown(canisters, kept)
+    @property
+    def _budget(self) -> Budget:
+        return self.budget
+
+    def _weigh(self, memory: dict[object, Any]) -> Weigh:
+        count, everything = counting(self.tokenizer, memory), self.everything
+
+        def weigh(canister: Canister, _: bool) -> tuple[int, int]:
+            tokens = count(canister) if everything or not always_stays(canister) else 0
+            return tokens, tokens
+
+        return weigh
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Window:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Window(CuttingStrategy):
     """A budget in exchanges."""
 
     budget: Budget
 
-    async def show(
-        self, canisters: Sequence[Canister], *, open: Collection[str] = (), memory: dict[object, Any] | None = None
-    ) -> Shown:
-        """As ``HistoryStrategy`` says."""
-        weights = [0] * len(canisters)
-        for position in exchanges(canisters):
-            weights[position] = 1
-        planned = plan(canisters, self.budget, Weights(shown=weights, staying=[0] * len(weights)), open)
-        return planned.shown(canisters, {} if memory is None else memory)
+    @property
+    def _budget(self) -> Budget:
+        return self.budget
+
+    def _weigh(self, memory: dict[object, Any]) -> Weigh:  # noqa: ARG002  nothing is counted twice
+        return _exchange
+
+
+def _exchange(_: Canister, begins: bool) -> tuple[int, int]:
+    return int(begins), 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Chain:
+class Chain:
+    """One strategy after the other."""
+
     strategies: tuple[HistoryStrategy, ...]
 
     async def show(
         self, canisters: Sequence[Canister], *, open: Collection[str] = (), memory: dict[object, Any] | None = None
     ) -> Shown:
         """As ``HistoryStrategy`` says."""
-        shown = Shown(canisters=tuple(canisters))
-        for strategy in self.strategies:
-            further = await strategy.show(shown.canisters, open=open, memory=memory)
+        kept: dict[object, Any] = {} if memory is None else memory
+        whole = tuple(canisters)
+        shown = Shown(canisters=whole)
+        shortener: Shortener | None = None
+        plain = True
+        for place, strategy in enumerate(self.strategies):
+            if not place and isinstance(strategy, Superseding):
+                shortener = strategy.shorten(whole, kept)
+                further = shortener.shown()
+            elif plain and isinstance(strategy, CuttingStrategy):
+                # As long as nothing was cut, whoever cuts has everything, and knows since when it has notes.
+                further = await strategy.shorten(whole, shortener, open=open, memory=kept)
+                plain = not further.cuts
+            else:
+                further = await strategy.show(shown.canisters, open=open, memory=kept)
+                plain = False
             shown = Shown(
                 canisters=further.canisters,
                 left_out=shown.left_out + further.left_out,
                 cuts=shown.cuts + further.cuts,
                 excess=max(shown.excess, further.excess),
+                shortened=shown.shortened + further.shortened,
                 usage=shown.usage + further.usage,
             )
         return shown
@@ -107,10 +164,10 @@ def chain(*strategies: HistoryStrategy) -> HistoryStrategy:
 
     ``excess`` is the largest of theirs: what shortens contents goes before what cuts.
     """
-    return _Chain(strategies=strategies)
+    return Chain(strategies=strategies)
 
 
 def _tokens(tokens: int, keep: float, tokenizer: ConversationTokenizer | None, *, everything: bool) -> HistoryStrategy:
     counting = tokenizer or EstimatingTokenizer()
     said = counting.count((UserCanister.of(LEFT_OUT),)).tokens
-    return _Cutting(budget=Budget(amount=tokens, keep=keep, marker=said), tokenizer=counting, everything=everything)
+    return Tokens(budget=Budget(amount=tokens, keep=keep, marker=said), tokenizer=counting, everything=everything)

@@ -1,14 +1,20 @@
 """Finds the first line of a journal that is not as it was written."""
 
 import sqlite3
+from collections.abc import Callable
 
 from ripieno.exceptions import JsonInvalidity
 from ripieno.journal.lines import DELETED, GENESIS, Anchor, Break, Row, chain, digest_body
 
 COLUMNS = "number, conversation, turn, stage, tool, invocation, at, body, salt, body_digest, previous, digest"
 
+#: Lines after which whoever waits is told how many were read.
+_STEP = 1000
 
-def find_break(connection: sqlite3.Connection, anchor: Anchor) -> Break | None:
+
+def find_break(
+    connection: sqlite3.Connection, anchor: Anchor, progress: Callable[[int], None] | None = None
+) -> Break | None:
     """The first break, or None. Takes time in proportion to the file."""
     last = 0
     try:
@@ -21,6 +27,8 @@ def find_break(connection: sqlite3.Connection, anchor: Anchor) -> Break | None:
             if reason is not None:
                 return Break(number=last + 1, reason=reason)
             last, previous = last + 1, row[11]
+            if progress is not None and last % _STEP == 0:
+                progress(last)
             if last == anchor.number and previous != anchor.digest:
                 return Break(number=last, reason="It is another line than the one that the anchor names.")
         if last < anchor.number:

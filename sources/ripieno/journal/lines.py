@@ -148,16 +148,17 @@ def written(text: str) -> tuple[str, ...]:
         return (in_ascii,)
 
 
-def says(line: Line, text: str) -> bool:
-    """Whether a text stands in a value of the line's body."""
+def says(line: Line, text: str) -> str | None:
+    """A value of the line's body in which a text stands, if there is one."""
     if line.body is None:
-        return False
+        return None
     level: list[Any] = [json.loads(line.body)]
     while level:
-        if any(isinstance(item, str) and text in item for item in level):
-            return True
+        for item in level:
+            if isinstance(item, str) and text in item:
+                return item
         level = [part for item in level for part in _parts(item)]
-    return False
+    return None
 
 
 def _parts(item: object) -> Iterable[Any]:

@@ -1,6 +1,7 @@
 """What became of each call of a conversation, as its lines tell it: what resuming needs."""
 
 import dataclasses
+import datetime
 from collections.abc import Iterable
 from typing import Literal
 
@@ -32,14 +33,32 @@ class InvocationState:
 def fold(lines: Iterable[Line]) -> tuple[InvocationState, ...]:
     """The state of each call, in the order in which they are first told of.
 
-    A call is known by its turn and its identifier, since models give identifiers again in later turns.
+    A call is known by its turn and its identifier, since models give identifiers again in later turns. Runs that go on
+    with a conversation may count turns anew: a call that is said again, and not as it was, is another one.
     """
     states: dict[tuple[int, str], InvocationState] = {}
+    said: dict[tuple[int, str], datetime.datetime] = {}
     for line in lines:
-        if line.invocation is not None:
-            key = (line.turn, line.invocation)
-            states[key] = _after(states.get(key), line, line.invocation)
+        if line.invocation is None:
+            continue
+        key = (line.turn, line.invocation)
+        before = states.get(key)
+        stated = _stated(line)
+        if stated is not None:
+            if key in said and said[key] != stated.timestamp:
+                before = None
+            said[key] = stated.timestamp
+        elif line.stage == "started" and before is not None and before.status == "finished":
+            # It is another one, which runs while the model still speaks of it.
+            said.pop(key, None)
+        states[key] = _after(before, line, line.invocation)
     return tuple(states.values())
+
+
+def _stated(line: Line) -> InvocationCanister | None:
+    """The call that a line says the model asked for."""
+    record = line.record if line.stage == "said" else None
+    return record.canister if record is not None and isinstance(record.canister, InvocationCanister) else None
 
 
 def _after(before: InvocationState | None, line: Line, identifier: str) -> InvocationState:

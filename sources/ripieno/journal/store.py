@@ -5,9 +5,10 @@ import os
 import pathlib
 import sqlite3
 import threading
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any
 
+from ripieno.conversations import Conversation
 from ripieno.exceptions import NameAbsence
 from ripieno.journal.checking import COLUMNS, find_break
 from ripieno.journal.database import connect, said
@@ -25,9 +26,14 @@ from ripieno.journal.lines import (
     says,
     written,
 )
+from ripieno.journal.restoring import Restored, restore
 from ripieno.journal.states import InvocationState, fold
+from ripieno.journal.statistics import Statistics, compute
+from ripieno.journal.summaries import Summary, identify, order, summarize
 from ripieno.recording import Record
 
+#: What the journal of a user is called, in the folder of their state.
+NAME = "journal.sqlite3"
 #: Lines that are read at once, so that nobody who reads keeps others from writing.
 _BATCH = 256
 #: Connections of processes that this one was forked from. SQLite forbids to use them here, even to close them.
@@ -84,8 +90,8 @@ class Journal:
         with self._using("read") as connection:
             return _end(connection)
 
-    def verify(self, anchor: Anchor | None = None) -> Break | None:
-        """The first line that is not as it was written, or None.
+    def verify(self, anchor: Anchor | None = None, *, progress: Callable[[int], None] | None = None) -> Break | None:
+        """The first line that is not as it was written, or None. ``progress`` is told how many were read by now.
 
         Found are lines that were changed, dropped, put in or moved. That the last lines were cut off is found with an
         anchor from after they were written; and so is a journal that somebody wrote anew from some line on, which
@@ -93,7 +99,7 @@ class Journal:
         """
         with said(self.path, "verified"), contextlib.closing(connect(self.path)) as connection:
             # A connection of its own has nothing in memory that the file no longer has.
-            return find_break(connection, anchor or Anchor())
+            return find_break(connection, anchor or Anchor(), progress)
 
     def lines(
         self,
@@ -125,7 +131,7 @@ class Journal:
                 rows = connection.execute(query, (last, *asked.values(), *forms)).fetchall()
             for row in rows:
                 line = _line(row)
-                if sought is None or says(line, sought):
+                if sought is None or says(line, sought) is not None:
                     yield line
                     given += 1
                     if given == limit:
@@ -145,6 +151,46 @@ class Journal:
     def state_of(self, conversation: str) -> tuple[InvocationState, ...]:
         """What became of each call of a conversation, in the order in which the lines first tell of them."""
         return fold(self.lines(conversation))
+
+    def conversations(self, *, limit: int | None = None) -> Generator[Summary, None, None]:
+        """The conversations in short, the one that was written to last first; at most ``limit``."""
+        with self._using("read") as connection:
+            names = order(connection)
+        for name in names[:limit]:
+            with self._using("read") as connection:
+                summary = summarize(connection, name)
+            yield summary
+
+    def find(self, beginning: str) -> Summary:
+        """The conversation whose identifier is, or begins with, a text.
+
+        Errors: ``NameAbsence`` for none, ``InputError`` for several.
+        """
+        with self._using("read") as connection:
+            return summarize(connection, identify(connection, self._fingerprints.text(beginning)))
+
+    def restore(self, conversation: str, *, until: int | None = None) -> Restored:
+        """A conversation, or its first ``until`` canisters, and what became of the calls of its last message.
+
+        Errors: ``NameAbsence``; ``InputError`` when it was deleted, or cannot be cut there.
+        """
+        name = self.find(conversation).identifier
+        return restore(name, self.lines(name), until=until)
+
+    def fork(self, conversation: str, *, until: int | None = None) -> Conversation:
+        """A conversation, or its first ``until`` canisters, under a new identifier, which is written down here.
+
+        Errors: those of ``restore``.
+        """
+        forked, records = self.restore(conversation, until=until).fork()
+        self.record(records)
+        return forked
+
+    def statistics(self, *, since: str = "", conversation: str | None = None) -> Statistics:
+        """What the lines from a time on (ISO 8601, UTC), or of one conversation, add up to."""
+        # A connection of its own keeps nobody from writing meanwhile.
+        with said(self.path, "read"), contextlib.closing(connect(self.path)) as connection:
+            return compute(connection, since=since, conversation=conversation)
 
     def delete(self, conversation: str) -> int:
         """Deletes the bodies of a conversation from the file, and gives their number.

@@ -82,7 +82,11 @@ def models_of(configuration: ConfigurationDescriptor) -> Iterator[tuple[Path, st
     if configuration.model is not None:
         yield ("model", "default"), configuration.model
     yield from ((("model", "fallback", index), model) for index, model in enumerate(configuration.fallback))
+    if configuration.history.model is not None:
+        yield ("history", "model"), configuration.history.model
     for name, agent in configuration.agents.items():
+        if agent.history.model not in (None, configuration.history.model):
+            yield ("agents", name, "history", "model"), str(agent.history.model)
         if agent.model is not None:
             yield ("agents", name, "model"), agent.model
         yield from ((("agents", name, "fallback", index), model) for index, model in enumerate(agent.fallback or ()))

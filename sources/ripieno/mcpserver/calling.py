@@ -43,7 +43,9 @@ class Performance:
         self._progress = _Progress(client)
         client.waits = self._progress.wake
         around = Circumstances(conversation="mcp", turn=1, notify=self._progress.take, inquire=_inquire_of(client))
-        self._turn = Turn(execution=execution, offer=offer, around=around, budget=Budget(execution.limits))
+        self._turn = Turn(
+            execution=execution, offer=offer, around=around, budget=Budget(execution.limits), patient=False
+        )
         context = in_name_of(client)
         context.run(self._turn.seal, _invocation(invoker.exposed, arguments))
         # A task of its own: the SDK's cancel scopes cancel what they hold again and again until it ends.

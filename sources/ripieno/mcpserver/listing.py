@@ -65,4 +65,5 @@ class Listing:
 
 
 def _hosted_here(offer: Offer) -> Offer:
-    return Offer(invoker for invoker in offer.invokers if invoker.hosted == "here")
+    # A client has its own ways with many tools: nothing is deferred.
+    return Offer(invoker for invoker in offer.everything if invoker.hosted == "here")

@@ -38,7 +38,7 @@ from ripieno.origins.settings import (
 )
 from ripieno.policies import Policy
 from ripieno.processes import ProcessLimits
-from ripieno.programs import GRACE, resolve, run, surroundings_of, workspace_of
+from ripieno.programs import GRACE, limits_of, resolve, run, surroundings_of, workspace_of
 from ripieno.requirements import find_own_program, own_path
 from ripieno.templates import ArgvTemplate, Template
 
@@ -179,6 +179,7 @@ class Runner:
         self._write = not policy.harmless
         self._output = policy.output
         self._limits = ProcessLimits(output_bytes=max(policy.output - _MARK, _MARK), grace=GRACE)
+        self._limits = ProcessLimits(output_bytes=max(policy.output - _MARK, _MARK), grace=GRACE)
 
     async def __call__(self, context: Context, arguments: dict[str, Any]) -> Outcome:
         program = self._program
@@ -195,10 +196,10 @@ class Runner:
             network=program.network,
             readable=() if program.folder is None else (program.folder,),
             confined=program.confined,
-            limits=self._limits,
+            limits=self._limits if context.kept <= self._output else limits_of(context, kept=True),
         )
         if completed.flooded or completed.exit_code not in program.success:
-            raise failure(program.argv.program, completed, self._output)
+            raise failure(program.argv.program, completed, max(self._output, context.kept))
         text = completed.stdout.text
         if not text.strip():
             # Some programs say what they did where others only complain.

@@ -19,8 +19,8 @@ from ripieno.descriptors.keys import Key, Table
 from ripieno.descriptors.kinds import INVALID, Flag, Named, Text
 from ripieno.descriptors.policy import CALL_KEYS
 from ripieno.ensembles import Connected, Context, Surroundings
-from ripieno.exceptions import ConnectionFailure, ExecutionFault, InputError, Problem, QuotaFault, ValidationFault
-from ripieno.fetching import METHODS, Fetched, Fetcher, HostPattern, Reach, Request, Wording, check_header
+from ripieno.exceptions import ConnectionFailure, InputError, Problem, ValidationFault
+from ripieno.fetching import METHODS, Fetcher, HostPattern, Reach, Request, Wording, check_header, explain_status
 from ripieno.fetching.addresses import is_local
 from ripieno.origins.addressing import AnyJson, JsonTemplate, UrlTemplate, UrlText
 from ripieno.origins.settings import (
@@ -200,7 +200,8 @@ class Caller:
         fetched = await self._fetcher.fetch(self._request(arguments))
         wording = Wording(fetched=fetched, secrets=self._secrets)
         if not 200 <= fetched.status < 300:
-            raise _fault(fetched, wording)
+            message = f"The server answered {wording.status}.\n{wording.content if fetched.body else ''}".rstrip()
+            raise explain_status(message, fetched.status, fetched.headers)
         return wording.content
 
     def _request(self, arguments: Mapping[str, Any]) -> Request:
@@ -250,19 +251,6 @@ def _present(templates: Mapping[str, Template], arguments: Mapping[str, Any]) ->
     for name, template in templates.items():
         if all(arguments.get(one) is not None for one in template.placeholders):
             yield name, template
-
-
-def _fault(fetched: Fetched, wording: Wording) -> ExecutionFault | QuotaFault:
-    """What a model reads of an answer that is no success."""
-    message = f"The server answered {wording.status}.\n{wording.content if fetched.body else ''}".rstrip()
-    details = {"status": fetched.status}
-    if fetched.status == 429:
-        after = fetched.headers.get("retry-after", "")
-        suggestion = (
-            f"Wait {after} s before the next call." if after.isdecimal() and len(after) < 6 else "Wait a while."
-        )
-        return QuotaFault(message, code="http_status", details=details, suggestion=suggestion)
-    return ExecutionFault(message, code="http_status", details=details)
 
 
 ORIGIN = HttpOrigin()

@@ -2,8 +2,10 @@
 
 ``function = "package.module:name"``, or ``"./tools.py:name"``: a file beneath the descriptor's folder, which is
 imported under a name of its own and shared by all that refer to it. Left out, it is the function of the invoker's
-name in the ensemble's ``module``. A connection's ``factory = "package.module:open"`` is called with the ensemble's
-configuration and the surroundings, and gives an asynchronous context manager whose value is the connection.
+name in the ensemble's ``module``. ``preview``, written in the same way, or the bare name of another function of the
+ensemble's module, says what a call would change, with the same context and arguments. A connection's
+``factory = "package.module:open"`` is called with the ensemble's configuration and the surroundings, and gives an
+asynchronous context manager whose value is the connection.
 """
 
 import contextlib
@@ -15,7 +17,7 @@ import inspect
 import pathlib
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -23,7 +25,7 @@ from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor, Path, Pro
 from ripieno.descriptors.keys import Key, Table
 from ripieno.descriptors.kinds import INVALID, Text
 from ripieno.descriptors.policy import CALL_KEYS
-from ripieno.ensembles import Connected, Context, Invocable, Surroundings, is_asynchronous
+from ripieno.ensembles import Connected, Context, Foresight, Invocable, Surroundings, is_asynchronous
 from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, InputError, Problem, nearest
 from ripieno.origins.settings import check_connection, check_invocables, read_invocable
 from ripieno.threads import run_in_thread
@@ -42,6 +44,12 @@ FUNCTION = Table(
             kind=_OBJECT,
             documentation="Where the function is; left out, it has the invoker's name in the ensemble's module.",
             example="package.module:name",
+        ),
+        Key(
+            name="preview",
+            kind=Text(pattern=rf"{_OBJECT.pattern}|{_NAME}", shape=f"{_OBJECT.shape}, or a name in the module"),
+            documentation="A function that says what a call would change, and changes nothing; people are shown it.",
+            example="package.module:foresee",
         ),
         *CALL_KEYS,
     ),
@@ -144,8 +152,31 @@ def read_function(
         hint = 'Add function = "package.module:name", or module = "package.module" to [ensemble].'
         problems.add(path, f"nothing says where the function of {invoker.name!r} is", hint)
         return None
+    _refer_preview(settings, descriptor, path, problems)
     function = settings.get("function", f"{descriptor.module}:{invoker.name}")
     return _refer(function, descriptor, (*path, "function"), problems)
+
+
+def _refer_preview(
+    settings: Mapping[str, Any], descriptor: EnsembleDescriptor, path: Path, problems: Problems
+) -> Reference | None:
+    """Where the preview of an invoker is, if it has one; None also after what is wrong was added."""
+    preview = settings.get("preview")
+    if preview is None:
+        return None
+    if ":" not in preview and descriptor.module is None:
+        hint = 'Write preview = "package.module:name".'
+        problems.add((*path, "preview"), f"nothing says in which module {preview!r} is", hint)
+        return None
+    place = preview if ":" in preview else f"{descriptor.module}:{preview}"
+    return _refer(place, descriptor, (*path, "preview"), problems)
+
+
+def _foresight(descriptor: EnsembleDescriptor, invoker: InvokerDescriptor) -> Foresight | None:
+    problems = Problems(Source(file=descriptor.file))
+    settings = FUNCTION.read(invoker.invocable.settings, ("invocable",), problems)
+    reference = None if settings is INVALID else _refer_preview(settings, descriptor, ("invocable",), problems)
+    return None if reference is None else make_foresight(reference)
 
 
 def _read_factory(descriptor: EnsembleDescriptor, problems: Problems) -> Reference | None:
@@ -173,6 +204,16 @@ def make_invocable(reference: Reference) -> Invocable:
     return invoke
 
 
+def make_foresight(reference: Reference) -> Foresight:
+    """The function as a preview. Its module is imported by whichever thread asks first."""
+
+    def foresee(context: Context, arguments: Mapping[str, Any]) -> str | None:
+        said: str | None = reference.load()(context, arguments)
+        return said
+
+    return foresee
+
+
 class PythonOrigin:
     """``origin = "python"``, the origin of whatever names none."""
 
@@ -193,6 +234,7 @@ class PythonOrigin:
             yield Connected(
                 connection=connection,
                 bind=lambda invoker: make_invocable(read_invocable(descriptor, invoker, read_function)),
+                foresee=lambda invoker: _foresight(descriptor, invoker),
             )
 
 

@@ -52,7 +52,7 @@ def choice_of(controls: Controls, offer: Offer, capabilities: Capabilities) -> s
             f"This model cannot be made to call a tool (tool_choice = {choice!r}): leave tool_choice out, or set "
             "tool_choice = true in the provider's capabilities."
         )
-    if choice != "required" and offer.named(choice) is None:
+    if choice != "required" and choice not in offer.names:
         raise NameAbsence("offered tool", choice, offer.names)
     return choice
 

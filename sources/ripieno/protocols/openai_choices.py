@@ -43,7 +43,8 @@ def choice_keys(
         native["parallel_tool_calls"] = controls.parallel
     choice = choice_of(controls, offer, capabilities)
     if controls.allowed_tools and choice in (None, "auto", "required") and capabilities.get(_ALLOWED, False):
-        allowed = {"mode": choice or "auto", "tools": [naming(name) for name in controls.allowed_tools]}
+        sent = [naming(name) for name in offer.sent(controls.allowed_tools)]
+        allowed = {"mode": choice or "auto", "tools": sent}
         native["tool_choice"] = {"type": _ALLOWED, **({_ALLOWED: allowed} if nested else allowed)}
     elif choice is not None:
         native["tool_choice"] = choice if choice in _CHOICES else naming(choice)

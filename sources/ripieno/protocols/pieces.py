@@ -4,6 +4,7 @@ The trick lives in this room alone. A key names the protocol and the capabilitie
 encodes anew. Immutability pays for it: a canister that was encoded never changes.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -70,6 +71,26 @@ def by_turns(heard: Callable[[], Group], spoken: Callable[[], Group]) -> Groups:
     }
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Breakpoints:
+    """How a wire marks what its provider should keep in its cache: the last ``most`` messages that begin like this.
+
+    The ``mark`` is put before the last ``closing`` bytes of a message. What is kept for the next request has none, so
+    that its beginning stays the same while the marks move.
+    """
+
+    begins: bytes
+    mark: bytes
+    closing: bytes
+    most: int
+
+    def place(self, message: bytes) -> int | None:
+        """Where the mark of a message belongs; None where it has none."""
+        if message.startswith(self.begins) and message.endswith(self.closing):
+            return len(message) - len(self.closing)
+        return None
+
+
 def gather(
     canisters: Sequence[Canister],
     *,
@@ -77,6 +98,7 @@ def gather(
     said: Callable[[Canister, int], bytes],
     key: object,
     memory: dict[object, Any] | None,
+    breakpoints: Breakpoints | None = None,
 ) -> bytes:
     """The messages of a conversation as a JSON array.
 
@@ -84,7 +106,7 @@ def gather(
     ``said`` gives the piece of the canister at a place; where it is empty nothing is said, and nothing is parted.
     ``key`` tells what else the messages depend on.
     """
-    start, array = _recall(memory, key, canisters)
+    start, array, places = _recall(memory, key, canisters)
     messages: list[bytes] = []
     group: Group | None = None
     gathered: object = None
@@ -100,32 +122,59 @@ def gather(
             start, gathered, group = place, make, make()
         group.add(canister, data)
     for message in messages:
+        if breakpoints is not None and (at := breakpoints.place(message)) is not None:
+            places = [*places[1 - breakpoints.most :], len(array) + at]
         array += message
         array += b","
     # Whatever comes next may still join the last of them.
     if memory is not None:
-        memory[_SAID] = (key, tuple(canisters[:start]), array)
+        memory[_SAID] = (key, tuple(canisters[:start]), array, places)
     messages.clear()
     if group is not None:
         group.close(messages)
+    if breakpoints is not None:
+        return _marked(array, places, messages, breakpoints)
     if messages:
         return b"".join((array, b",".join(messages), b"]"))
     return bytes(array[:-1]) + b"]" if len(array) > 1 else b"[]"
 
 
-def _recall(memory: Mapping[object, Any] | None, key: object, canisters: Sequence[Canister]) -> tuple[int, bytearray]:
-    """How many of the canisters the last request of the same run has said already, and the array as far as that.
+def _marked(array: bytearray, places: Sequence[int], messages: Sequence[bytes], breakpoints: Breakpoints) -> bytes:
+    """The messages so far and the last ones as a JSON array, with the marks that are due."""
+    rest: list[bytes] = []
+    due = breakpoints.most
+    for message in reversed(messages):
+        at = breakpoints.place(message) if due else None
+        due -= at is not None
+        rest.append(message if at is None else message[:at] + breakpoints.mark + message[at:])
+    parts: list[bytes | memoryview] = []
+    begin, end = 0, len(array) if messages or len(array) == 1 else len(array) - 1
+    with memoryview(array) as view:
+        for place in places[len(places) - min(due, len(places)) :]:
+            parts += (view[begin:place], breakpoints.mark)
+            begin = place
+        data = b"".join((*parts, view[begin:end], b",".join(reversed(rest)), b"]"))
+        for part in parts:
+            if isinstance(part, memoryview):
+                part.release()
+    return data
+
+
+def _recall(
+    memory: Mapping[object, Any] | None, key: object, canisters: Sequence[Canister]
+) -> tuple[int, bytearray, list[int]]:
+    """How many of the canisters the last request of the same run has said already; the array and its last marks.
 
     A conversation grows at its end, so that all but its last message is one text that grows: copying that is what a
     long conversation costs.
     """
     kept = memory.get(_SAID) if memory else None
     if kept is not None:
-        under, said, array = kept
+        under, said, array, places = kept
         # Tuples compare the same objects without looking into them.
         if under == key and tuple(canisters[: len(said)]) == said:
-            return len(said), array
-    return 0, bytearray(b"[")
+            return len(said), array, places
+    return 0, bytearray(b"["), []
 
 
 class Define(Protocol):

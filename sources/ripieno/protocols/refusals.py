@@ -1,8 +1,5 @@
 """What endpoints say when they refuse: their own words, in the shapes that servers use, and what to do next."""
 
-import email.utils
-import math
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +7,7 @@ from ripieno.descriptors.tables import is_list, is_table
 from ripieno.exceptions import JsonInvalidity, ProviderRefusal
 from ripieno.jsonvalues import parse
 from ripieno.retrying import LONGEST_ASKED
+from ripieno.waiting import seconds_after
 
 #: Characters of a refusal that are shown.
 _SHOWN = 500
@@ -87,24 +85,6 @@ def refusal(
         retryable=retryable,
         after=after,
     )
-
-
-def seconds_after(headers: Mapping[str, str]) -> float | None:
-    """How many seconds a server wants to be left alone; None where it does not say so in a form that is known.
-
-    ``retry-after-ms`` is exact, and comes first; ``retry-after`` is a number of seconds or a date (RFC 9110, 10.2.3).
-    """
-    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        try:
-            seconds = float(headers.get(name, "")) / unit
-        except ValueError:
-            continue
-        return max(0.0, seconds) if math.isfinite(seconds) else None
-    try:
-        date = email.utils.parsedate_to_datetime(headers.get("retry-after", ""))
-        return max(0.0, date.timestamp() - time.time())
-    except (OverflowError, TypeError, ValueError):
-        return None
 
 
 def judge(body: Any) -> tuple[str, bool]:

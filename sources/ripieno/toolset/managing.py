@@ -3,7 +3,7 @@
 Source of names: seed 000, sections 11.2 and 11.3, which give no arguments. Plain functions, because files block.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ripieno.ensembles import Context, Outcome
@@ -30,7 +30,7 @@ def move(context: Context, arguments: dict[str, Any]) -> Outcome:
     """Moves what is at ``source`` to the new path ``destination``; ``new_name`` renames it where it is."""
     source: str = arguments["source"] if "source" in arguments else arguments["path"]
     with room_of(context) as room:
-        destination = _destination(source, arguments)
+        destination = destination_of(source, arguments)
         steps = room.move(
             source,
             destination,
@@ -84,7 +84,8 @@ def chmod(context: Context, arguments: dict[str, Any]) -> Outcome:
         return _outcome(context, room, f"{path} has mode {mode:03o} now{former}.", steps)
 
 
-def _destination(source: str, arguments: dict[str, Any]) -> str:
+def destination_of(source: str, arguments: Mapping[str, Any]) -> str:
+    """The whole new path of what is moved. Errors: ``ValidationFault`` for a new name that is none."""
     if "destination" in arguments:
         return str(arguments["destination"])
     name: str = arguments["new_name"]

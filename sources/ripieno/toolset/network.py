@@ -12,8 +12,8 @@ from typing import Any
 
 from ripieno.descriptors.tables import is_list
 from ripieno.ensembles import Context, Outcome
-from ripieno.exceptions import ExecutionFault, InputError, PermissionFault, ResourceFault, ValidationFault
-from ripieno.fetching import Fetched, Request, Url, Wording, parse_url
+from ripieno.exceptions import InputError, PermissionFault, ResourceFault, ValidationFault
+from ripieno.fetching import Fetched, Request, Url, Wording, explain_status, parse_url
 from ripieno.threads import run_in_thread
 from ripieno.toolset.grants import Network
 from ripieno.toolset.wording import several
@@ -68,17 +68,14 @@ async def wget(context: Context, arguments: dict[str, Any]) -> Outcome:
 
 async def download(context: Context, arguments: dict[str, Any]) -> Outcome:
     """Fetches a URL into a file of the workspace, which is exchanged whole. Errors: those of ``Room`` and ``Fetcher``;
-    ``ExecutionFault`` for an answer that is no success.
+    those of ``explain_status`` for an answer that is no success.
     """
     path: str = arguments["path"]
     fetched = await _ask(context, arguments)
     wording = _word(fetched, context)
     if not 200 <= fetched.status < 300:
-        raise ExecutionFault(
-            f"Nothing was written: the server did not send the file.\n{wording.head}\n\n{wording.content}",
-            code="http_status",
-            details={"status": fetched.status},
-        )
+        message = f"Nothing was written: the server did not send the file.\n{wording.head}\n\n{wording.content}"
+        raise explain_status(message, fetched.status, fetched.headers)
     if wording.leaks():
         raise PermissionFault(
             "Nothing was written: the answer repeats a credential that was sent with the request.", code="credential"

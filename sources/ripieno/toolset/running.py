@@ -15,7 +15,7 @@ from ripieno.descriptors.kinds import INVALID, Flag, Several, Text
 from ripieno.endings import failure, outcome
 from ripieno.ensembles import Context, Outcome, Surroundings
 from ripieno.exceptions import ConfigurationInvalidity, PermissionFault
-from ripieno.programs import run
+from ripieno.programs import limits_of, run
 
 #: Variables that make programs run other programs, or look for them elsewhere. A pattern never means them.
 _POWERFUL = (
@@ -119,7 +119,8 @@ async def execute(
     Errors: ``ExecutionFault`` with all that it wrote when its exit code is not 0; those of ``run`` and ``check``.
     """
     grants = grants_of(context)
-    output = context.invoker.policy.output
+    limits = limits_of(context, kept=True)
+    output = max(context.invoker.policy.output, context.kept)
     completed = await run(
         context,
         argv,
@@ -128,6 +129,7 @@ async def execute(
         stdin=stdin,
         network=grants.network,
         readable=readable,
+        limits=limits,
     )
     if completed.flooded or completed.exit_code != 0:
         raise failure(argv[0], completed, output, suggestion=suggestion)

@@ -72,7 +72,8 @@ async def connect(
                 await import_rooms()  # While the server starts.
                 from ripieno.origins.mcp.sessions import open_session
 
-                connected = await stack.enter_async_context(open_session(peer, descriptor, surroundings.alert))
+                session = open_session(peer, descriptor, surroundings.alert, surroundings.tap)
+                connected = await stack.enter_async_context(session)
         except Exception as error:
             failure = await _explain(peer, error, settings)
             raise ConnectionFailure(descriptor.name, failure, hint=_advise(peer, settings)) from error

@@ -3,13 +3,20 @@
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import anyio
 from mcp.shared.message import SessionMessage
-from mcp_types import CLIENT_CAPABILITIES_META_KEY, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from mcp_types import (
+    CLIENT_CAPABILITIES_META_KEY,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+)
 
 from ripieno.descriptors.tables import is_list, is_table
+from ripieno.ensembles.surroundings import Tap
 from ripieno.origins.mcp.peers import Peer
 
 #: Contents of a result that are read; the SDK takes 30 us to check each of them (measured).
@@ -25,10 +32,12 @@ class Screened:
 
     The SDK refuses a whole page of tools for one that is broken (measured); ``screen`` takes that one out before. It
     also announces that URLs can be asked for, whatever it is told (measured), and nobody here opens one.
+    ``tap`` is told what is sent then, and what was received before.
     """
 
-    def __init__(self, peer: Peer, screen: Screen) -> None:
+    def __init__(self, peer: Peer, screen: Screen, tap: Tap | None = None) -> None:
         self._peer = peer
+        self._tap = tap
         self._inner: AbstractAsyncContextManager[Any] = peer.transport()
         self._screen = screen
         self._listings: set[str] = set()
@@ -51,10 +60,14 @@ class Screened:
             self._listings.add(str(message.id))
         if isinstance(message, JSONRPCRequest | JSONRPCNotification) and message.params is not None:
             item.message = message.model_copy(update={"params": _modest(message.params)})
+        if self._tap is not None:
+            self._tap(self._peer.ensemble, _told("sent", item.message))
 
     def _receive(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
         if isinstance(item, SessionMessage):
             message = item.message
+            if self._tap is not None:
+                self._tap(self._peer.ensemble, _told("received", message))
             if isinstance(message, JSONRPCResponse):
                 result = _bounded(message.result)
                 if str(message.id) in self._listings:
@@ -67,6 +80,10 @@ class Screened:
 
     def _end(self) -> None:
         self._peer.ended.set()
+
+
+def _told(direction: Literal["sent", "received"], message: JSONRPCMessage) -> dict[str, Any]:
+    return {"direction": direction, "message": message.model_dump(mode="json", by_alias=True, exclude_unset=True)}
 
 
 def _modest(parameters: dict[str, Any]) -> dict[str, Any]:

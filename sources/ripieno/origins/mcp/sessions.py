@@ -13,6 +13,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.ensembles import Connected
+from ripieno.ensembles.surroundings import Tap
 from ripieno.events import Alert
 from ripieno.origins.mcp.calling import make_invocable
 from ripieno.origins.mcp.cleaning import clean
@@ -57,14 +58,14 @@ class Session:
 
 @contextlib.asynccontextmanager
 async def open_session(
-    peer: Peer, descriptor: EnsembleDescriptor, alert: Callable[[Alert], None]
+    peer: Peer, descriptor: EnsembleDescriptor, alert: Callable[[Alert], None], tap: Tap | None = None
 ) -> AsyncGenerator[Connected, None]:
     """Negotiates either era of the protocol, lists the tools, and follows their changes.
 
     Entered and left by one task. Errors: those of the SDK.
     """
     catalogue = Catalogue(descriptor, alert)
-    transport = Screened(peer, catalogue.screen)
+    transport = Screened(peer, catalogue.screen, tap)
     changes = Changes()
     asking = Asking()
     client = Client(

@@ -9,6 +9,9 @@ What it wants:
 * Sampling controls are refused at this version; asking for one is an error unless the capability ``sampling`` says
   that the provider takes them all the same.
 * There is no word for allowed tools: execution enforces them.
+* What its cache should keep is marked, unless the capability ``cache_breakpoints`` is false: the tools, the system
+  prompt, and all that was said up to each of the last two messages of the user's; at most four marks are taken. A
+  mark of a client's is none of ours, and left out.
 * Blank text blocks are refused, and left out; so is a canister that says nothing.
 
 What it does:

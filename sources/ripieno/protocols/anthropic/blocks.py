@@ -97,5 +97,6 @@ def _document(source: Mapping[str, Any]) -> Content | None:
 
 
 def opaque(block: Mapping[str, Any]) -> OpaqueContent:
-    """A block that is kept as it is."""
-    return OpaqueContent(protocol=NAME, kind=str(block.get("type")), data=freeze(block))
+    """A block that is kept as it is, without a mark of where a request's cached part ends."""
+    kept = {name: value for name, value in block.items() if name != "cache_control"}
+    return OpaqueContent(protocol=NAME, kind=str(block.get("type")), data=freeze(kept))

@@ -21,8 +21,13 @@ from ripieno.processors import Capabilities, MessagesProcessor, Native
 from ripieno.protocols.anthropic.blocks import NAME, block_of, blocks_of, content_of, contents_of, is_blank, text_source
 from ripieno.protocols.anthropic.invocations import invocation_block, invocation_of, result_block, result_of
 from ripieno.protocols.asking import parts_in, tables_in
-from ripieno.protocols.pieces import Groups, by_turns, gather, piece
+from ripieno.protocols.pieces import Breakpoints, Groups, by_turns, gather, piece
 from ripieno.protocols.saying import leading
+
+#: What makes a provider keep everything up to the end of this block. A request has at most four: after the tools, after
+#: the system prompt, and after each of the last two things that it is told: to the first of these it was asked before.
+MARK = b',"cache_control":{"type":"ephemeral"}'
+BREAKPOINTS = Breakpoints(begins=b'{"role":"user"', mark=MARK, closing=b"}]}", most=2)
 
 
 class Messages(MessagesProcessor):
@@ -31,8 +36,8 @@ class Messages(MessagesProcessor):
     def nativize(
         self, canisters: Sequence[Canister], capabilities: Capabilities, memory: dict[object, Any] | None = None
     ) -> bytes:
-        del capabilities  # None of them changes a message on this wire.
-        return gather(canisters, groups=_GROUPS, said=_piece, key=NAME, memory=memory)
+        breakpoints = BREAKPOINTS if marks(capabilities) else None
+        return gather(canisters, groups=_GROUPS, said=_piece, key=NAME, memory=memory, breakpoints=breakpoints)
 
     def normalize(self, native: Native) -> tuple[Canister, ...]:
         canisters: list[Canister] = []
@@ -168,6 +173,18 @@ def _document_of(block: Mapping[str, Any]) -> DocumentCanister:
     return DocumentCanister(
         content=(content,), identifier=str(block["context"]), title=None if title is None else str(title)
     )
+
+
+def marks(capabilities: Capabilities) -> bool:
+    """Whether breakpoints are sent. A server that has another idea of them says ``cache_breakpoints = false``."""
+    return bool(capabilities.get("cache_breakpoints", True))
+
+
+def marked(array: bytes) -> bytes:
+    """A JSON array of objects with a breakpoint at its end. One that is sent later, or never, takes none."""
+    if b'"defer_loading":true' in array:
+        return array
+    return b"%s%s}]" % (array[:-2], MARK)
 
 
 def system_of(canisters: Sequence[Canister]) -> tuple[list[Mapping[str, Any]], int]:

@@ -5,9 +5,12 @@ from ripieno.processors import Asked, Native, Request
 from ripieno.protocols.anthropic.blocks import NAME
 from ripieno.protocols.anthropic.controls import CONTROLS, tool_choice
 from ripieno.protocols.anthropic.invocations import INVOCATIONS, definition_from
-from ripieno.protocols.anthropic.messages import MESSAGES, system_of
-from ripieno.protocols.asking import read_request, strict_of
-from ripieno.protocols.pieces import definitions, join
+from ripieno.protocols.anthropic.messages import MESSAGES, marked, marks, system_of
+from ripieno.protocols.asking import read_request
+from ripieno.protocols.pieces import join
+from ripieno.protocols.searching import declare
+
+_SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
 
 
 def request(asked: Request) -> bytes:
@@ -16,13 +19,12 @@ def request(asked: Request) -> bytes:
     canisters = asked.canisters[leading:] if leading else asked.canisters
     rest = {"model": asked.model, **CONTROLS.nativize(asked.controls, asked.capabilities)}
     members = [("messages", MESSAGES.nativize(canisters, asked.capabilities, asked.memory))]
+    mark = marked if marks(asked.capabilities) else bytes
     if system:
-        members.append(("system", encode(system)))
-    tools = definitions(
-        asked.offer, NAME, INVOCATIONS.definition_of, strict=strict_of(asked.controls, asked.capabilities)
-    )
+        members.append(("system", mark(encode(system))))
+    tools = declare(asked, NAME, INVOCATIONS.definition_of, _SEARCH)
     if tools is not None:
-        members.append(("tools", tools))
+        members.append(("tools", mark(tools)))
         choice = tool_choice(asked.controls, asked.offer, asked.capabilities)
         if choice is not None:
             rest["tool_choice"] = choice

@@ -94,7 +94,7 @@ def tool_choice(controls: Controls, offer: Offer, capabilities: Capabilities) ->
     if controls.allowed_tools and choice in (None, "auto", "required") and capabilities.get("allowed_tools", False):
         # Where it may also say something, names go with the one mode that takes them.
         mode = "ANY" if choice == "required" else "VALIDATED"
-        return _config(mode, *controls.allowed_tools)
+        return _config(mode, *offer.sent(controls.allowed_tools))
     if strict_of(controls, capabilities) and choice in (None, "auto"):
         return _config("VALIDATED")  # The other modes that call hold arguments to their schemas anyway.
     if choice is None:

@@ -60,8 +60,13 @@ def declared_by(invoker: Invoker) -> Native | None:
 
 
 def definition_from(tool: Native) -> Definition | None:
-    """A tool that a client declares. Errors: ``InputError``, also for one that only a provider could run."""
+    """A tool that a client declares. Errors: ``InputError``, also for one that only a provider could run.
+
+    None for the search of deferred tools: whoever is sent their definitions knows them all.
+    """
     kind = tool.get("type", "function")
+    if kind == "tool_search":
+        return None
     if kind not in ("function", "custom"):
         raise InputError(
             f"A tool has the type {kind!r}, which nobody here can run: declare tools of the type function or custom."

@@ -7,13 +7,15 @@ from ripieno.canisters import Canister, SupervisorCanister
 from ripieno.contents import text_of
 from ripieno.exceptions import InputError
 from ripieno.processors import Asked, Native, Request
-from ripieno.protocols.asking import read_request, strict_of
+from ripieno.protocols.asking import read_request
 from ripieno.protocols.openai_responses.controls import CONTROLS, tool_choice
 from ripieno.protocols.openai_responses.invocations import INVOCATIONS, definition_from
 from ripieno.protocols.openai_responses.messages import MESSAGES
 from ripieno.protocols.openai_responses.parts import NAME
-from ripieno.protocols.pieces import definitions, join
+from ripieno.protocols.pieces import join
+from ripieno.protocols.searching import declare
 
+_SEARCH = {"type": "tool_search", "execution": "server"}
 #: What a request may point to that stands with its provider alone.
 _STORED = ("previous_response_id", "conversation", "prompt")
 
@@ -30,9 +32,7 @@ def request(asked: Request) -> bytes:
         # What is not stored there can only be read again where it comes along.
         rest["include"] = ["reasoning.encrypted_content"]
     members = [("input", MESSAGES.nativize(canisters, asked.capabilities, asked.memory))]
-    tools = definitions(
-        asked.offer, NAME, INVOCATIONS.definition_of, strict=strict_of(asked.controls, asked.capabilities)
-    )
+    tools = declare(asked, NAME, INVOCATIONS.definition_of, _SEARCH)
     if tools is not None:
         members.append(("tools", tools))
         rest.update(tool_choice(asked.controls, asked.offer, asked.capabilities))

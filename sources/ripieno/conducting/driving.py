@@ -1,16 +1,21 @@
-"""Turn after turn, until no invocation is left. Knows no vendor, no file and no screen."""
+"""What the task of a run does: turn after turn, and the calls of each."""
 
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import AsyncIterator, Generator, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
-from ripieno.canisters import Canister, SupervisorCanister, UserCanister
+from frozendict import frozendict
+
+from ripieno.canisters import Canister, InvocationCanister, UserCanister
 from ripieno.channels import Channel
+from ripieno.conducting.chronicles import Chronicle, tokens_of, took
+from ripieno.confirmation import Answer, Given
 from ripieno.controls import Controls, Finish, Limits
-from ripieno.conversations import NO_USAGE, Conversation, Usage
+from ripieno.conversations import NO_USAGE, Conversation, Usage, Waiting, assistant_begins
 from ripieno.ensembles import Ensemble, Invoker
+from ripieno.entries import Entry
 from ripieno.events import (
     Alert,
     ConductEnded,
@@ -21,9 +26,10 @@ from ripieno.events import (
     TurnEnded,
     collect,
 )
-from ripieno.exceptions import InputError, RipienoError, ToolExecutionFailure, UsageError, WireInvalidity
+from ripieno.exceptions import InputError, RipienoError, ToolExecutionFailure, WireInvalidity
 from ripieno.execution import Circumstances, Execution
-from ripieno.iterating import Iteration, settled
+from ripieno.history import History, HistoryStrategy, Showing
+from ripieno.jsonvalues import freeze
 from ripieno.limiting import Budget
 from ripieno.models import Model
 from ripieno.offers import Offer
@@ -31,158 +37,133 @@ from ripieno.owning import reason
 from ripieno.scheduling import Turn
 from ripieno.tokens import EstimatingTokenizer, ReportedTokenizer, TokenCount
 
-#: Drivers under way: a task that nobody refers to could vanish in the middle.
-_DRIVERS: set[asyncio.Task[None]] = set()
+#: Told of a run as it begins, by the identifier of its conversation and the identity of its model; what it gives is
+#: told every event of the run, whoever else listens, and must not raise.
+Watcher: TypeAlias = Callable[[str, str], Callable[[Event], None]]
 
 
-class Run:
-    """One conduct under way. Nothing happens until it is iterated, awaited or entered.
-
-    Then one task of its own does everything. Iterating gives the events, once; awaiting, also after iterating, gives
-    the ``Conversation`` or raises. Leaving the loop, or the ``async with`` block, cancels whatever still runs.
-    """
+class Driver:
+    """Conducts one conversation, for one run."""
 
     def __init__(
         self,
         model: Model,
         conversation: Conversation,
         *,
-        ensembles: Sequence[Ensemble] = (),
-        tools: Sequence[str] | None = None,
-        execution: Execution | None = None,
-        auxdata: Any = None,
-        controls: Controls | None = None,
-        limits: Limits | None = None,
+        ensembles: Sequence[Ensemble],
+        tools: Sequence[str] | None,
+        execution: Execution,
+        auxdata: Any,
+        controls: Controls,
+        limits: Limits | None,
+        history: History | HistoryStrategy | None,
+        answers: Mapping[str, Answer | Given],
+        channel: Channel,
+        watchers: Sequence[Watcher],
     ) -> None:
         self.model = model
-        #: What stands so far: it grows by whole turns, each with the results of all its calls.
         self.conversation = conversation
+        self.driving = False
+        self.cancelled = False
         self._ensembles = tuple(ensembles)
         self._tools = tools
-        self._execution = execution or Execution()
+        self._execution = execution
         self._auxdata = auxdata
-        self._controls = controls or Controls()
-        self._limits = limits or self._execution.limits
+        self._controls = controls
+        self._limits = limits or execution.limits
+        self._answers = answers
         self._budget = Budget(self._limits)
-        self._channel = Channel()
+        self._channel = channel
+        self._watchers = watchers
+        self._watching: list[Callable[[Event], None]] = []
         self._memory: dict[object, Any] = {}
+        self._showing = Showing(history, model=model, controls=controls, memory=self._memory, alert=self._tell)
         self._tokenizer = ReportedTokenizer(EstimatingTokenizer(model.sends))
-        self._task: asyncio.Task[None] | None = None
-        self._driving = False
-        self._cancelled = False
-        self._iterated = False
         self._clashes: set[str] = set()
         self._offer = Offer(())
         self._revisions: tuple[int, ...] | None = None
-
-    # How it is used.
-
-    def __aiter__(self) -> AsyncIterator[Event]:
-        if self._iterated:
-            raise UsageError("A run is iterated once. Await it for the conversation, or conduct again.")
-        if self._task is not None and not self._channel.open:
-            raise UsageError("This run has begun without a listener; iterate it before it is awaited.")
-        self._iterated = True
-        self._channel.open = True
-        return Iteration(self._channel, self._begin, self._wait, self._leave)
-
-    def __await__(self) -> Generator[Any, None, Conversation]:
-        # Whoever waits here takes no events meanwhile: the driver must not wait for that.
-        if self._iterated:
-            self._channel.release()
-        else:
-            self._channel.mute()
-        return self._wait().__await__()
-
-    async def __aenter__(self) -> "Run":
-        if self._task is None:
-            self._channel.open = True
-            self._begin()
-        return self
-
-    async def __aexit__(self, *details: object) -> None:
-        if self._task is not None and not self._task.done():
-            self.cancel()
-            await settled(self._task)
+        self._chronicle = Chronicle(execution.reporter, conversation)
+        #: The answers of the conversation before this run.
+        self._answered = sum(assistant_begins(conversation.canisters))
+        #: The model that answers, as its provider calls it.
+        self._named = ""
 
     @property
     def context(self) -> TokenCount:
-        """The tokens that the conversation takes so far, with its tools: how full the model's context is."""
-        return self._tokenizer.count(self.conversation.canisters, self._offer)
+        """The tokens that what is shown of the conversation takes so far, with its tools."""
+        return self._tokenizer.count(self._showing.latest(self.conversation.canisters), self._offer)
 
-    def cancel(self) -> None:
-        """Stops the run. Every call that was started still gets its result, within two seconds."""
-        self._cancelled = True
-        # A task that is cancelled before its first step would never say that it ended.
-        if self._task is not None and self._driving:
-            self._task.cancel()
-
-    def _leave(self) -> None:
-        """Whoever iterated is gone, which a collector of cycles may tell from any thread."""
-        task = self._task
-        loop = None if task is None else task.get_loop()
-        try:
-            here = asyncio.get_running_loop()
-        except RuntimeError:
-            here = None
-        if loop is not None and loop is not here:
-            with contextlib.suppress(RuntimeError):  # It is closed, and with it everything that ran.
-                loop.call_soon_threadsafe(self._leave)
-            return
-        self._channel.mute()
-        self.cancel()
-
-    async def _wait(self) -> Conversation:
-        task = self._begin()
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            if task.done():
-                raise
-            self.cancel()
-            await settled(task)
-            raise
-        return self.conversation
-
-    def _begin(self) -> asyncio.Task[None]:
-        if self._task is None:
-            self._task = asyncio.create_task(self._drive(), name="ripieno run")
-            _DRIVERS.add(self._task)
-            self._task.add_done_callback(_retire)
-        return self._task
-
-    # What the driving task does.
-
-    async def _drive(self) -> None:
-        self._driving = True
+    async def drive(self) -> None:
+        """Conducts until no invocation is left. Errors: those of the model; ``ToolExecutionFailure``."""
+        self.driving = True
+        self._watching = [watch(self.conversation.identifier, self.model.identity) for watch in self._watchers]
         budget = self._budget = Budget(self._limits)
         finish: Finish = "error"
         try:
             finish = await self._conduct()
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
-            if not self._cancelled and task is not None and not task.cancelling():
+            if not self.cancelled and task is not None and not task.cancelling():
                 raise RipienoError("The run was cancelled from within: its model gave up without a reason.") from error
             finish = "cancelled"
-            if not self._cancelled:  # The loop is ending.
+            if not self.cancelled:  # The loop is ending.
                 raise
         except ToolExecutionFailure:
             finish = "aborted"
             raise
         finally:
-            self._driving = False
+            self.driving = False
             self.conversation = self.conversation.replace(finish=finish)
-            self._channel.put(ConductEnded(finish=finish, turns=budget.turns, calls=budget.calls, usage=budget.usage))
+            self._chronicle.end(
+                self._around(),
+                {"finish": finish, "turns": budget.turns, "calls": budget.calls, "usage": tokens_of(budget.usage)},
+            )
+            self._tell(ConductEnded(finish=finish, turns=budget.turns, calls=budget.calls, usage=budget.usage))
             self._channel.close()
 
+    def _tell(self, event: Event) -> None:
+        for watch in self._watching:
+            try:
+                watch(event)
+            except Exception as error:
+                context = {"message": "A watcher of a run failed", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(context)
+        self._channel.put(event)
+
+    def _around(self) -> Circumstances:
+        """On whose behalf the calls of this turn are made."""
+        return Circumstances(
+            conversation=self.conversation.identifier,
+            turn=self._answered + self._budget.turns,
+            auxdata=self._auxdata,
+            namespaces=self.conversation.namespaces,
+            notify=self._tell if self._channel.open or self._watching else None,
+            output=self._limits.output,
+            history=self.conversation.canisters,
+            answers=self._answers,
+        )
+
     async def _conduct(self) -> Finish:
-        if self.conversation.open:
-            names = ", ".join(f"{one.name} ({one.identifier})" for one in self.conversation.open)
+        waiting = [one for one in self.conversation.open if _is_of_caller(self._refresh(), one)]
+        if waiting:
+            names = ", ".join(f"{one.name} ({one.identifier})" for one in waiting)
             raise InputError(f"These invocations wait for their results: {names}. Say those first.")
+        surroundings = self._execution.surroundings
+        playing = {
+            "model": self.model.identity,
+            "ensembles": [ensemble.name for ensemble in self._ensembles],
+            "tools": None if self._tools is None else list(self._tools),
+            "workspace": None if surroundings is None else str(surroundings.workspace),
+        }
+        self._chronicle.begin(self.conversation, self._around(), playing)
         for kind, count in self.model.left_out(self.conversation.canisters).items():
-            self._channel.put(Alert(message=f"{count} of {kind} cannot be sent to {self.model.identity}: left out."))
+            self._tell(Alert(message=f"{count} of {kind} cannot be sent to {self.model.identity}: left out."))
+        if self.conversation.open:
+            finish = await self._resume()
+            if finish != "invocations":
+                return finish
         controls, urged = self._controls, False
-        while not self._cancelled and self._budget.admits_turn():
+        while not self.cancelled and self._budget.admits_turn():
             finish = await self._turn(controls)
             if finish == "stop" and controls.forced():
                 self._urge(controls, again=urged)
@@ -192,7 +173,7 @@ class Run:
             if finish != "invocations":
                 return finish
             controls = controls.relaxed()
-        return "cancelled" if self._cancelled else "limit"
+        return "cancelled" if self.cancelled else "limit"
 
     def _urge(self, controls: Controls, *, again: bool) -> None:
         """Says once more what the model was told by its request, or, where its wire has no word for it, by a prompt.
@@ -202,26 +183,19 @@ class Run:
         wanted = "one of the tools" if controls.tool_choice == "required" else f"the tool {controls.tool_choice}"
         did_not = f"{self.model.identity} did not call {wanted}"
         if again:
-            self._channel.put(Alert(message=f"{did_not} when it was asked once more, either: its answer stands."))
+            self._tell(Alert(message=f"{did_not} when it was asked once more, either: its answer stands."))
             return
-        self._channel.put(Alert(message=f"{did_not}, and is asked once more."))
+        self._tell(Alert(message=f"{did_not}, and is asked once more."))
         said = UserCanister.of(f"Call {wanted} now. An answer without a call is none.")
         self.conversation = self.conversation.replace(canisters=(*self.conversation.canisters, said))
+        self._chronicle.say(self.conversation, self._around())
 
     async def _turn(self, controls: Controls) -> Finish:
         """One turn, with the results of its calls; it stands in the conversation when this returns or raises."""
         offer = self._refresh()
         # A tool that was allowed may go with its ensemble, but not before the first turn.
         controls = offer.narrow(controls, strict=self._budget.turns == 1)
-        around = Circumstances(
-            conversation=self.conversation.identifier,
-            turn=self._budget.turns,
-            auxdata=self._auxdata,
-            namespaces=self.conversation.namespaces,
-            notify=self._channel.put if self._channel.open else None,
-            output=self._limits.output,
-            history=self.conversation.canisters,
-        )
+        around = self._around()
         turn = Turn(
             execution=self._execution,
             offer=offer,
@@ -230,11 +204,13 @@ class Run:
             allowed=() if controls.tool_choice == "none" else controls.allowed_tools,
             single=controls.parallel is False,
         )
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         clock = asyncio.timeout(self._budget.seconds)
         try:
             async with clock:
                 sealed, ended = await self._listen(offer, controls, turn)
-            if self._cancelled:  # And the model did not heed it.
+            if self.cancelled:  # And the model did not heed it.
                 raise asyncio.CancelledError
         except BaseException as error:
             await turn.drop()
@@ -243,6 +219,8 @@ class Run:
                 return "limit"
             raise
         canisters = collect(sealed)
+        spent = took(self._named or self.model.identity, ended, loop.time() - began)
+        self._chronicle.answer(self.conversation, canisters, spent, around)
         try:
             if ended.finish == "invocations":
                 await turn.finish()
@@ -258,7 +236,7 @@ class Run:
         ended: TurnEnded | None = None
         channel, number = self._channel, self._budget.turns
         batches = self.model.batches(
-            self.conversation.canisters,
+            await self._show(offer),
             ensembles=offer,
             controls=controls,
             memory=self._memory,
@@ -270,10 +248,11 @@ class Run:
                     if isinstance(event, InvocationSealed | ContentSealed):
                         sealed.append(event)
                     elif isinstance(event, TurnBegan):
-                        event = TurnBegan(model=event.model or self.model.identity, turn=number)  # noqa: PLW2901
+                        self._named = event.model or self.model.identity
+                        event = TurnBegan(model=self._named, turn=number)  # noqa: PLW2901
                     elif isinstance(event, TurnEnded):
                         event = ended = dataclasses.replace(event, turn=number)  # noqa: PLW2901
-                    channel.put(event)
+                    self._tell(event)
                     if isinstance(event, InvocationSealed):
                         turn.seal(event.invocation)
                     if channel.full:
@@ -281,6 +260,16 @@ class Run:
         if ended is None:
             raise WireInvalidity(self.model.provider.name, "The answer had no end.")
         return sealed, ended
+
+    async def _show(self, offer: Offer) -> Sequence[Canister]:
+        """What the model is shown of the conversation. Asking for a summary of the rest counts as well."""
+        conversation = self.conversation
+        waiting = [one.identifier for one in conversation.open]
+        shown = await self._showing.show(conversation.canisters, open=waiting, offer=offer)
+        if shown.usage != NO_USAGE:
+            self._budget.spend(shown.usage)
+            self.conversation = conversation.replace(usage=conversation.usage + shown.usage)
+        return shown.canisters
 
     def _refresh(self) -> Offer:
         """The snapshot that this turn offers: another one only when an ensemble has changed."""
@@ -294,33 +283,45 @@ class Run:
     def _leave_out(self, newcomer: Invoker, holder: Invoker) -> None:
         if newcomer.identity not in self._clashes:
             self._clashes.add(newcomer.identity)
-            self._channel.put(
+            self._tell(
                 Alert(message=f"It is left out: {holder.identity} has its name already.", tool=newcomer.identity)
             )
 
-    def _stand(self, canisters: tuple[Canister, ...], turn: Turn, ended: TurnEnded) -> None:
+    async def _resume(self) -> Finish:
+        """The calls of the last answer that waited for a person, or were interrupted."""
+        offer = self._refresh()
+        turn = Turn(execution=self._execution, offer=offer, around=self._around(), budget=self._budget)
+        for invocation in self.conversation.open:
+            turn.seal(invocation)
+        try:
+            await turn.finish()
+        finally:
+            self._stand((), turn)
+        return self._judge(turn, "invocations", contents=True)
+
+    def _stand(self, canisters: tuple[Canister, ...], turn: Turn, ended: TurnEnded | None = None) -> None:
         """The turn becomes part of the conversation, with the results of its calls in their order."""
         results = tuple(entry.result for entry in turn.entries if entry.result is not None)
-        waiting = tuple(
-            entry.invocation
-            for entry in turn.entries
-            if entry.invoker is not None and entry.invoker.hosted == "caller" and entry.result is None
-        )
         before = self.conversation.canisters
-        self._budget.spend(self._count(before, canisters) if ended.usage == NO_USAGE else ended.usage)
+        shown = self._showing.latest(before)
+        usage = NO_USAGE if ended is None else ended.usage
+        if ended is not None:
+            self._budget.spend(self._count(shown, canisters) if usage == NO_USAGE else usage)
         self.conversation = self.conversation.replace(
             canisters=before + canisters + results,
-            open=waiting,
-            usage=self.conversation.usage + ended.usage,
+            open=tuple(entry.invocation for entry in turn.entries if _waits(entry) is not None),
+            waiting=tuple(filter(None, map(_waits, turn.entries))),
+            usage=self.conversation.usage + usage,
         )
-        self._tokenizer.learn(before + canisters, ended.usage)
+        self._chronicle.stand(self.conversation)
+        self._tokenizer.learn((*shown, *canisters), usage)
 
-    def _count(self, before: Sequence[Canister], canisters: Sequence[Canister]) -> Usage:
+    def _count(self, shown: Sequence[Canister], canisters: Sequence[Canister]) -> Usage:
         """An estimate of a turn's tokens, where nobody counted them and a limit is set."""
         if self._limits.tokens is None:
             return NO_USAGE
         estimate = self._tokenizer.count
-        return Usage(input_tokens=estimate(before, self._offer).tokens, output_tokens=estimate(canisters).tokens)
+        return Usage(input_tokens=estimate(shown, self._offer).tokens, output_tokens=estimate(canisters).tokens)
 
     def _judge(self, turn: Turn, finish: Finish, *, contents: bool) -> Finish:
         """What the results of a turn mean for the run. Errors: ``ToolExecutionFailure``."""
@@ -345,43 +346,20 @@ class Run:
         return "limit" if self._budget.exhausted is not None else finish
 
 
-def _retire(task: asyncio.Task[None]) -> None:
-    _DRIVERS.discard(task)
-    if not task.cancelled():
-        # Whoever broke out of the loop does not ask for it; whoever awaits gets it all the same.
-        task.exception()
+def _is_of_caller(offer: Offer, invocation: InvocationCanister) -> bool:
+    invoker = offer.named(invocation.name)
+    return invoker is not None and invoker.hosted == "caller"
 
 
-def conduct(
-    model: Model,
-    what: str | Canister | Sequence[Canister] | Conversation,
-    *,
-    ensembles: Sequence[Ensemble] = (),
-    tools: Sequence[str] | None = None,
-    execution: Execution | None = None,
-    supervisor: str | SupervisorCanister | None = None,
-    auxdata: Any = None,
-    controls: Controls | None = None,
-    limits: Limits | None = None,
-) -> Run:
-    """A run over ``what``: a text, canisters, or a conversation. ``tools`` are patterns over ``ensemble.tool``.
-
-    Everything comes as an argument; nothing happens before the run is iterated, awaited or entered.
-    """
-    conversation = Conversation.of(what)
-    if supervisor is not None:
-        instructions = SupervisorCanister.of(supervisor) if isinstance(supervisor, str) else supervisor
-        canisters = conversation.canisters
-        if not (canisters and canisters[0] == instructions):
-            rest = canisters[1:] if canisters and isinstance(canisters[0], SupervisorCanister) else canisters
-            conversation = conversation.replace(canisters=(instructions, *rest))
-    return Run(
-        model,
-        conversation,
-        ensembles=ensembles,
-        tools=tools,
-        execution=execution,
-        auxdata=auxdata,
-        controls=controls,
-        limits=limits,
+def _waits(entry: Entry) -> Waiting | None:
+    """Why a call of a finished turn has no result yet, or None."""
+    if entry.why is None:
+        return None
+    deferred = entry.deferred
+    return Waiting(
+        invocation=entry.invocation.identifier,
+        why=entry.why,
+        tool=entry.tool,
+        request=frozendict() if deferred is None else freeze(deferred.request.mapping()),
+        binding=frozendict() if deferred is None else freeze(dataclasses.asdict(deferred.binding)),
     )

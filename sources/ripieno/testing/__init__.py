@@ -17,6 +17,9 @@
             conversation = await ripieno.conduct(model, "What is in it?", ensembles=ensembles)
         assert conversation.text == "It begins with Ripieno"
 
+``ripieno.testing.wires`` has models that play a score over a wire format, and ``ripieno.testing.fixtures`` fixtures
+for pytest: scores, and cassettes that are recorded once and replayed ever after.
+
 The model asks for what its score says; tools, rules and limits are the real ones. What a score can say stands in
 ``ripieno.scores``.
 """

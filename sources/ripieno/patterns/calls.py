@@ -20,26 +20,23 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from ripieno.approvals.globs import Glob
 from ripieno.controls import Rules
-from ripieno.exceptions import InputError
+from ripieno.exceptions import PatternInvalidity
 from ripieno.naming import is_wildcard, matches
+from ripieno.patterns.globs import Glob
 from ripieno.policies import Effect
 
 Action = Literal["approve", "ask", "deny"]
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?\Z")
 _WORDS: Mapping[str, bool | None] = {"true": True, "false": False, "null": None}
+#: The same grammar, as far as a regular expression can say it. Names of arguments come once each.
+FORM = (
+    r"^(?:[^\\()\s]|\\[^\s])+"
+    r"(?:\s*\((?:\s*[A-Za-z_][A-Za-z0-9_.-]*\s*=\s*(?:[^\\,)\s]|\\.)(?:[^\\,)]|\\.)*)"
+    r"(?:,\s*[A-Za-z_][A-Za-z0-9_.-]*\s*=\s*(?:[^\\,)\s]|\\.)(?:[^\\,)]|\\.)*)*\))?$"
+)
 _FORM = "Write it like io.write_file(path=docs/**, overwrite=false)."
-
-
-class PatternInvalidity(InputError):
-    """A pattern is not written as the grammar has it. ``position`` counts characters from 0."""
-
-    def __init__(self, text: str, position: int, message: str, hint: str = _FORM) -> None:
-        super().__init__(f"{message}, at character {position} of the pattern {text!r}. {hint}")
-        self.position = position
-        self.hint = hint
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,12 +76,16 @@ class Pattern:
             return False
         return all(name in arguments and wanted.fits(arguments[name]) for name, wanted in self.conditions)
 
+    def meets(self, identity: str) -> bool:
+        """Whether it is about a tool, whatever the arguments."""
+        return self.text == identity or matches(self.tool, identity)
+
     def covers(self, identity: str, arguments: Mapping[str, Any]) -> bool:
         """Whether a call is, or may be, one that it names."""
+        if not self.meets(identity):
+            return False
         if self.text == identity:
             return True
-        if not matches(self.tool, identity):
-            return False
         return all(name not in arguments or wanted.covers(arguments[name]) for name, wanted in self.conditions)
 
 
@@ -141,7 +142,7 @@ class _Reader:
     def pattern(self) -> Pattern:
         tool = self._until("(", ")")
         if not tool.strip():
-            raise PatternInvalidity(self.text, 0, "There is no tool")
+            raise self._wrong("There is no tool")
         if self.position == len(self.text):
             return Pattern(text=self.text, tool=_unescaped(tool))
         if self.text[self.position] == ")":

@@ -1,0 +1,127 @@
+"""An assembly whose runs are recorded, replayed, or go on from where a cassette ends."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from ripieno.assembly import Assembly
+from ripieno.canisters import Canister, SupervisorCanister
+from ripieno.cassettes.redacting import secrets_among
+from ripieno.conducting import Run, Watcher
+from ripieno.confirmation import Answer, Confirmer, Given
+from ripieno.controls import Controls
+from ripieno.conversations import Conversation
+from ripieno.ensembles import Ensemble
+from ripieno.ensembles.surroundings import Tap
+from ripieno.exceptions import InputError
+from ripieno.gathering import Gathered, gather
+from ripieno.models import Model
+from ripieno.withholding import withheld
+
+
+class Cassette(Protocol):
+    """What records runs, or plays them."""
+
+    @property
+    def replays(self) -> bool:
+        """Whether everything comes from the cassette."""
+        ...
+
+    @property
+    def tap(self) -> Tap | None:
+        """Who is told what MCP servers are told and say, if anybody is."""
+        ...
+
+    def confirmer(self, inner: Confirmer | None = None) -> Confirmer:
+        """The confirmer of an execution that takes part."""
+        ...
+
+    def hide(self, secrets: Iterable[str]) -> None:
+        """These never stand in a cassette."""
+        ...
+
+    def begins(self) -> Conversation | None:
+        """What the next recorded run begins with, if there is one."""
+        ...
+
+    def conduct(
+        self,
+        model: Any,
+        what: Any,
+        *,
+        execution: Any = None,
+        **settings: Any,
+    ) -> Run:
+        """As ``ripieno.conduct``."""
+        ...
+
+
+class CassetteAssembly(Assembly):
+    """As an assembly, with a cassette. One that only replays connects nothing, and needs no model."""
+
+    def __init__(
+        self,
+        gathered: Gathered,
+        *,
+        cassette: Cassette,
+        confirmer: Confirmer | None = None,
+        watchers: Sequence[Watcher] = (),
+        **settings: Any,
+    ) -> None:
+        super().__init__(gathered, confirmer=cassette.confirmer(confirmer), **settings)
+        self._cassette = cassette
+        self._told = tuple(watchers)
+        self.surroundings = dataclasses.replace(self.surroundings, tap=cassette.tap)
+        variables = self.surroundings.secrets
+        cassette.hide((*withheld(gathered, variables), *secrets_among(variables)))
+
+    async def __aenter__(self) -> "Assembly":
+        return self if self._cassette.replays else await super().__aenter__()
+
+    def conduct(
+        self,
+        what: str | Canister | Sequence[Canister] | Conversation | None = None,
+        *,
+        model: str | Model | None = None,
+        agent: str | None = None,
+        ensembles: Sequence[Ensemble] | None = None,
+        supervisor: str | SupervisorCanister | None = None,
+        tools: Sequence[str] | None = None,
+        auxdata: Any = None,
+        controls: Controls | None = None,
+        answers: Mapping[str, Answer | Given] | None = None,
+    ) -> Run:
+        """As ``Assembly.conduct``. What a replay's run begins with may be left out."""
+        agents = self.configuration.agents
+        descriptor = agents[agent] if agent is not None and agent in agents else None
+        common: dict[str, Any] = {"auxdata": auxdata, "answers": answers, "watchers": self._told}
+        if self._cassette.replays:
+            instructions = supervisor or (None if descriptor is None else descriptor.instructions) or None
+            return self._cassette.conduct(None, what, execution=self.execution, supervisor=instructions, **common)
+        begun = self._cassette.begins() if what is None else None
+        what = what if begun is None else begun.canisters
+        if what is None:
+            raise InputError("There is nothing to conduct: say something.")
+        # It resolves names and refuses what cannot be; it is never begun.
+        meant = super().conduct(
+            what, model=model, agent=agent, ensembles=ensembles, supervisor=supervisor, tools=tools, controls=controls
+        )
+        if descriptor is not None:
+            tools = descriptor.tools if tools is None else tools
+            controls = controls or descriptor.controls
+            common["limits"] = descriptor.limits
+        return self._cassette.conduct(
+            meant.model,
+            meant.conversation,
+            execution=self.execution,
+            ensembles=self.ensembles if ensembles is None else tuple(ensembles),
+            tools=tools,
+            controls=controls or self.configuration.controls,
+            **common,
+        )
+
+
+def assemble_with(cassette: Cassette, configuration: Any = None, **settings: Any) -> CassetteAssembly:
+    """As ``ripieno.assemble``, with a cassette."""
+    places = {name: settings.pop(name) for name in ("workspace", "places", "project") if name in settings}
+    return CassetteAssembly(gather(configuration, **places), cassette=cassette, **settings)

@@ -1,0 +1,155 @@
+"""The file of a cassette: JSON lines, the first of which is a header, written one by one and read however they end.
+
+::
+
+    {"kind": "cassette", "version": 1, "created": "2026-01-01T00:00:00+00:00"}
+    {"kind": "mcp", "ms": 0.4, "ensemble": "files", "direction": "sent", "message": {…}}
+    {"kind": "conduct", "run": 1, "ms": 0.0, "conversation": {…}, "models": [{…}], …}
+    {"kind": "ensemble", "run": 1, "ms": 0.1, "ensembles": [{…}]}
+    {"kind": "request", "run": 1, "ms": 0.2, "request": 1, "digest": "…", "body": {…}, …}
+    {"kind": "native", "run": 1, "ms": 9.5, "request": 1, "events": [{…}]}
+    {"kind": "result", "run": 1, "ms": 12.0, "invocation": "call_1", "turn": 1, "result": {…}, …}
+    {"kind": "end"}
+
+``ms`` are milliseconds since the run began; natives have ``since``, milliseconds since their request, too. Messages to
+and from MCP servers belong to no run: their ``ms`` are since the recording began. Nothing plays them.
+"""
+
+import dataclasses
+import datetime
+import json
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from ripieno.descriptors.tables import is_list, is_table
+from ripieno.exceptions import InputError, SerializationInvalidity
+
+VERSION = 1
+#: What the lines of each kind have, and of which type.
+_FIELDS: Mapping[str, Mapping[str, type]] = {
+    "conduct": {"run": int, "conversation": dict, "kept": int, "models": list, "limits": dict, "rules": dict},
+    "ensemble": {"run": int, "ensembles": list},
+    "request": {"run": int, "request": int, "digest": str, "body": dict},
+    "native": {"run": int, "request": int},
+    "failure": {"run": int, "request": int, "failure": dict},
+    "alert": {"run": int, "event": dict},
+    "event": {"run": int, "invocation": str, "event": dict},
+    "result": {"run": int, "invocation": str, "result": dict},
+    "decision": {"run": int, "invocation": str, "answer": str},
+    "note": {"name": str},
+    "mcp": {"ensemble": str, "direction": str, "message": dict},
+    "end": {},
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line after the header. ``number`` counts the lines of the file from 1; ``ms`` are since the run began."""
+
+    number: int
+    kind: str
+    run: int
+    ms: float
+    fields: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Tape:
+    """All that was read. ``whole``: the recording was ended in order."""
+
+    path: str
+    lines: tuple[Line, ...]
+    whole: bool
+
+
+class Writer:
+    """Writes lines, each at once. The file is new, and nobody else can read it. Errors: ``InputError``."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = pathlib.Path(path)
+        try:
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            raise InputError(f"There is a file at {self.path} already: move it away, or record to another.") from None
+        except OSError as error:
+            raise InputError(f"Nothing can be recorded to {self.path}: {error.strerror}.") from error
+        self._file = open(descriptor, "w", encoding="ascii", newline="\n")  # noqa: SIM115
+        created = datetime.datetime.now(datetime.UTC).isoformat()
+        self.write({"kind": "cassette", "version": VERSION, "created": created})
+
+    def write(self, line: Mapping[str, Any]) -> None:
+        """Writes a line. Errors: ``InputError``, when the file takes no more."""
+        # In ASCII: half of a character, as models and names of files have them, is no UTF-8.
+        text = json.dumps(line, separators=(",", ":"), allow_nan=False)
+        try:
+            self._file.write(f"{text}\n")
+            self._file.flush()
+        except OSError as error:
+            raise InputError(f"Nothing more can be recorded to {self.path}: {error.strerror}.") from error
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more is written."""
+        return self._file.closed
+
+    def close(self) -> None:
+        """Writes the last line. May be called twice."""
+        if not self._file.closed:
+            self.write({"kind": "end"})
+            self._file.close()
+
+
+def read(path: str | os.PathLike[str]) -> Tape:
+    """A cassette. A last line that is torn, as after a crash, is where the recording stopped.
+
+    Errors: ``InputError`` when it cannot be read; ``SerializationInvalidity``, which names the line, when it is none.
+    """
+    shown = os.fspath(path)
+    try:
+        data = pathlib.Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"The cassette {shown} cannot be read: {error.strerror}.") from error
+    *rows, rest = data.split(b"\n")
+    if not rows:
+        raise SerializationInvalidity(f"{shown} is no cassette: it has no first line.")
+    _check_header(_row(rows[0], shown, 1), shown)
+    lines = tuple(_line(_row(row, shown, number), shown, number) for number, row in enumerate(rows[1:], 2))
+    whole = bool(lines) and lines[-1].kind == "end" and not rest
+    return Tape(path=shown, lines=lines, whole=whole)
+
+
+def _row(row: bytes, path: str, number: int) -> Mapping[str, Any]:
+    try:
+        value = json.loads(row)
+    except (ValueError, RecursionError) as error:
+        raise SerializationInvalidity(f"{path}, line {number}: it is no JSON ({error}).") from None
+    if not is_table(value):
+        raise SerializationInvalidity(f"{path}, line {number}: it is no JSON object.")
+    return value
+
+
+def _check_header(header: Mapping[str, Any], path: str) -> None:
+    if header.get("kind") != "cassette":
+        raise SerializationInvalidity(f"{path} is no cassette: its first line is not the header of one.")
+    if header.get("version") != VERSION:
+        version = header.get("version")
+        raise SerializationInvalidity(f"{path}: the cassette has version {version!r}; this is version {VERSION}.")
+
+
+def _line(fields: Mapping[str, Any], path: str, number: int) -> Line:
+    kind = fields.get("kind")
+    if not isinstance(kind, str) or kind not in _FIELDS:
+        raise SerializationInvalidity(f"{path}, line {number}: there is no line of kind {kind!r}.")
+    for name, wanted in _FIELDS[kind].items():
+        if type(fields.get(name)) is not wanted:
+            raise SerializationInvalidity(f"{path}, line {number}: {name!r} of {kind!r} is no {wanted.__name__}.")
+    events = fields.get("events")
+    heard = is_list(events) and all(map(is_table, events))
+    if kind == "native" and not heard and fields.get("ended") not in ("whole", "left"):
+        raise SerializationInvalidity(f"{path}, line {number}: it has no events.")
+    ms = fields.get("ms", 0.0)
+    if type(ms) not in (int, float):
+        raise SerializationInvalidity(f"{path}, line {number}: 'ms' is no number.")
+    return Line(number=number, kind=kind, run=fields.get("run", 0), ms=float(ms), fields=fields)

@@ -1,0 +1,298 @@
+"""What stands in the place of a model, a confirmer and an execution while a cassette is played: no key, no network,
+no tool and no process; the decoders, the pipeline and the loop are the real ones.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from ripieno.calls import Call
+from ripieno.canisters import Canister, InvocationCanister, ResultCanister
+from ripieno.cassettes.bodies import differ, digest, lengthen, read_body
+from ripieno.cassettes.lines import Line
+from ripieno.cassettes.players import Player
+from ripieno.cassettes.redacting import Redactor
+from ripieno.cassettes.values import restore_answer, restore_event, restore_failure, restore_result
+from ripieno.confirmation import Answer, ConfirmationRequest, Confirmer
+from ripieno.controls import Controls
+from ripieno.ensembles import Ensemble, Invoker
+from ripieno.events import Alert, Event, ExecutionBegan
+from ripieno.exceptions import ProviderFailure, ReplayDivergence, RipienoError, SerializationInvalidity
+from ripieno.execution import Circumstances, Execution, Prepared
+from ripieno.execution.refusals import NOT_RUN, UNRECORDED
+from ripieno.fallback import FallbackModel
+from ripieno.faults import Fault
+from ripieno.models import Model, Provider
+from ripieno.offers import Offer
+from ripieno.processors import Natives, Protocol
+from ripieno.protocols.prompted import around as prompted
+from ripieno.protocols.texts.interpreting import interpret
+from ripieno.retrying import Patience
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Haste(Patience):
+    """As often as was recorded, and at once: what was waited for then is over."""
+
+    def seconds(self, failed: int, error: ProviderFailure, chance: float) -> float | None:
+        return None if Patience.seconds(self, failed, error, chance) is None else 0.0
+
+
+class PlayedTransport:
+    """Answers as the cassette does. Requests are compared with those that were recorded, unless it is ``lenient``."""
+
+    def __init__(self, player: Player, redactor: Redactor, *, lenient: bool) -> None:
+        self._player = player
+        self._redactor = redactor
+        self._lenient = lenient
+        self._body: dict[str, Any] = {}
+
+    def exchange(self, body: bytes, *, path: str, stream: bool) -> AbstractAsyncContextManager[AsyncIterator[Natives]]:
+        """As ``Transport.exchange``. Errors: ``ReplayDivergence``, and those that were recorded."""
+        del path, stream
+        return self._exchange(body)
+
+    @contextlib.asynccontextmanager
+    async def _exchange(self, body: bytes) -> AsyncGenerator[AsyncIterator[Natives], None]:
+        line = await self._player.take("request")
+        self._compare(line, body)
+        number = line.fields["request"]
+        natives = self._natives(number)
+        try:
+            async with contextlib.aclosing(natives):
+                yield natives
+        finally:
+            self._player.skip(number)
+
+    async def _natives(self, number: int) -> AsyncGenerator[Natives, None]:
+        while True:
+            line = await self._player.take("native", number)
+            if line.kind == "failure":
+                raise restore_failure(line.fields["failure"])
+            ended = line.fields.get("ended")
+            if ended == "whole":
+                return
+            if ended is not None:
+                raise self._player.diverged("the recording stopped here: its answer was not heard to the end")
+            yield line.fields["events"]
+
+    def _compare(self, line: Line, body: bytes) -> None:
+        try:
+            recorded = self._body = lengthen(line.fields["body"], self._body)
+        except ValueError as error:
+            raise SerializationInvalidity(f"Line {line.number} of the cassette: {error}.") from None
+        now = self._redactor.value(read_body(body))
+        if digest(now) != line.fields["digest"] and not self._lenient:
+            raise self._player.diverged(differ(recorded, now))
+
+    async def close(self) -> None:
+        """There is nothing to let go of."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PlayedModel(Model):
+    """The model of a cassette, read by the real decoder. ``live`` is asked when the cassette has come to its end."""
+
+    inner: Model
+    player: Player
+    live: Model | None = None
+
+    async def batches(
+        self,
+        canisters: Sequence[Canister],
+        *,
+        ensembles: Sequence[Ensemble] | Offer = (),
+        controls: Controls | None = None,
+        memory: dict[object, Any] | None = None,
+        deltas: bool = True,
+    ) -> AsyncGenerator[Iterable[Event], None]:
+        """As ``Model.batches``."""
+        live = self.live is not None and self.player.exhausted
+        asked = self.live if self.live is not None and live else self.inner
+        # What one wire remembers of a conversation is nothing to another.
+        kept = None if memory is None else memory.setdefault((PlayedModel, live), {})
+        batches = asked.batches(canisters, ensembles=ensembles, controls=controls, memory=kept, deltas=deltas)
+        async with contextlib.aclosing(batches):
+            async for batch in batches:
+                yield batch if live else [self._timed(event) for event in batch]
+
+    def _timed(self, event: Event) -> Event:
+        """An alert that tells of a pause has the recorded one."""
+        if not (isinstance(event, Alert) and "seconds" in event.details):
+            return event
+        line = self.player.take_now("alert")
+        return event if line is None else restore_event(line.fields["event"])
+
+    def left_out(self, canisters: Iterable[Canister]) -> Mapping[str, int]:
+        """As ``Model.left_out``."""
+        return (self.live if self.live is not None and self.player.exhausted else self.inner).left_out(canisters)
+
+
+def played_model(
+    stored: Sequence[Any],
+    player: Player,
+    protocol: Callable[[str], Protocol],
+    redactor: Redactor,
+    *,
+    lenient: bool,
+    live: Model | None = None,
+) -> PlayedModel:
+    """The model that ``stored`` describes: one, or a chain. Errors: ``SerializationInvalidity``."""
+    transport = PlayedTransport(player, redactor, lenient=lenient)
+    try:
+        inner = FallbackModel.of([_model(one, transport, protocol) for one in stored])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, RipienoError):
+            raise
+        raise SerializationInvalidity(f"A model of the cassette cannot be read: {error!r}.") from None
+    shown = live or inner
+    return PlayedModel(provider=shown.provider, name=shown.name, inner=inner, player=player, live=live)
+
+
+def _model(stored: Mapping[str, Any], transport: PlayedTransport, protocol: Callable[[str], Protocol]) -> Model:
+    wire = protocol(stored["protocol"])
+    if stored["prompted"]:
+        wire = prompted(wire)
+    elif stored["interpreted"] and wire.interpret is None:
+        wire = dataclasses.replace(wire, interpret=interpret)
+    capabilities: Mapping[str, Any] = dict(stored["capabilities"])
+    provider = Provider(
+        name=stored["provider"],
+        protocol=wire,
+        transport=transport,
+        capabilities=lambda _: capabilities,
+        patience=_Haste(retries=stored["retries"]),
+    )
+    return Model(provider=provider, name=stored["name"])
+
+
+class PlayedConfirmer:
+    """Answers as was answered. ``live`` is asked when the cassette has come to its end."""
+
+    def __init__(self, player_of: Callable[[str], Player | None], live: Confirmer | None = None) -> None:
+        self._player_of = player_of
+        self._live = live
+
+    async def confirm(self, request: ConfirmationRequest) -> Answer:
+        """As ``Confirmer.confirm``."""
+        player = self._player_of(request.conversation)
+        if self._live is not None and (player is None or player.exhausted or request.question is not None):
+            return await self._live.confirm(request)
+        if player is None:
+            raise ReplayDivergence("a cassette", 0, f"nobody has recorded {request.conversation}")
+        try:
+            line = await player.take("decision", request.invocation)
+        except ReplayDivergence as error:
+            # Whoever asks makes a denial of it: the next to take a line hears of it.
+            player.fail(error)
+            raise
+        return restore_answer(line.fields["answer"], line.fields.get("fields", {}))
+
+
+class PlayedCall(Call):
+    """A call that does nothing: its result comes from the cassette."""
+
+    def __init__(
+        self, invocation: InvocationCanister, invoker: Invoker, *, early: bool, settled: Callable[[Call], None]
+    ) -> None:
+        self.invocation = invocation
+        self.invoker = invoker
+        self.early = early
+        self.bug = None
+        self.withdrawn = False
+        self.outcome = None
+        self.result = asyncio.get_running_loop().create_future()
+        self._settled = settled
+
+    def cancel(self) -> None:
+        """Ends it without the recorded result."""
+        self.settle(_fault(self.invocation, "cancelled", "The call was cancelled."))
+
+    def settle(self, result: ResultCanister) -> None:
+        """It has its result."""
+        if not self.result.done():
+            self.outcome = result
+            self.deliver()
+            self._settled(self)
+
+
+class PlayedExecution(Execution):
+    """An execution whose calls have the results of the cassette.
+
+    ``live`` ones run for real when it has come to its end. A call without a result there ends the run.
+    """
+
+    def __init__(self, inner: Execution, player: Player, *, live: bool) -> None:
+        # It is the same in everything but this: its parts are shared, whatever they are.
+        self.__dict__.update(vars(inner))
+        self._player = player
+        self._live = live
+
+    def launch(
+        self,
+        prepared: Prepared,
+        around: Circumstances,
+        *,
+        early: bool = False,
+        seconds: float | None = None,
+        settled: Callable[[Call], None] | None = None,
+    ) -> Call | ResultCanister:
+        """As ``Execution.launch``."""
+        if self._live and self._player.exhausted:
+            return super().launch(prepared, around, early=early, seconds=seconds, settled=settled)
+        invocation, invoker = prepared.invocation, prepared.invoker
+        line = self._player.launch(invocation.identifier)
+        if line is not None:
+            return restore_result(line.fields["result"])
+        if not self.reporter.note("started", around, invoker.identity, invocation):
+            return ResultCanister(invocation_id=invocation.identifier, error=UNRECORDED, report=NOT_RUN)
+        if around.notify is not None:
+            around.notify(ExecutionBegan(invocation=invocation, tool=invoker.identity, early=early))
+
+        def ended(call: Call) -> None:
+            self.reporter.note("finished", around, invoker.identity, invocation, call.result.result())
+            if settled is not None:
+                settled(call)
+
+        call = PlayedCall(invocation, invoker, early=early, settled=ended)
+        task = asyncio.get_running_loop().create_task(self._play(call, around))
+        _TASKS.add(task)
+        task.add_done_callback(_TASKS.discard)
+        return call
+
+    async def _play(self, call: PlayedCall, around: Circumstances) -> None:
+        identifier = call.invocation.identifier
+        try:
+            while not call.result.done():
+                line = await self._player.take("call", identifier)
+                if line.kind == "result":
+                    call.bug = _bug(line.fields.get("bug"))
+                    call.settle(restore_result(line.fields["result"]))
+                elif around.notify is not None:
+                    around.notify(restore_event(line.fields["event"]))
+        except RipienoError as error:
+            if isinstance(error, ReplayDivergence):
+                self._player.fail(error)
+            call.settle(_fault(call.invocation, "fatal", str(error)))
+
+
+def _fault(invocation: InvocationCanister, category: Any, message: str) -> ResultCanister:
+    fault = Fault(category=category, message=message, recoverable=False)
+    return ResultCanister(invocation_id=invocation.identifier, error=fault)
+
+
+def _bug(text: object) -> BaseException | None:
+    """An error that says the same in one line."""
+    if not isinstance(text, str):
+        return None
+    name, _, message = text.partition(": ")
+    kind: Any = type(name if name.isidentifier() else "Exception", (Exception,), {})
+    bug: BaseException = kind(message)
+    return bug
+
+
+#: Calls that are played; a task that nobody refers to could vanish in the middle.
+_TASKS: set[asyncio.Task[None]] = set()

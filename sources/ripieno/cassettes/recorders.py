@@ -1,0 +1,186 @@
+"""Records what runs hear and do into one cassette."""
+
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ripieno.canisters import Canister
+from ripieno.cassettes.bodies import digest, read_body, shorten
+from ripieno.cassettes.lines import Writer
+from ripieno.cassettes.redacting import Held, Redactor, StreamRedactor, secrets_among
+from ripieno.cassettes.values import describe, describe_answer, describe_event, describe_failure, describe_offer
+from ripieno.confirmation import ConfirmationRequest
+from ripieno.controls import Controls
+from ripieno.conversations import Conversation
+from ripieno.events import Alert, Event
+from ripieno.exceptions import ProviderFailure
+from ripieno.execution import Execution
+from ripieno.jsonvalues import thaw
+from ripieno.offers import Offer
+from ripieno.processors import Native
+from ripieno.serialization import serialize
+
+
+class Desk:
+    """Writes lines in their order, without secrets. A line that may hold part of one makes later ones wait."""
+
+    def __init__(self, writer: Writer, redactor: Redactor) -> None:
+        self.writer = writer
+        self.redactor = redactor
+        self._waiting: list[tuple[dict[str, Any], Held | None]] = []
+        self.requests = 0
+
+    def put(self, line: dict[str, Any], held: Held | None = None) -> None:
+        """Takes a line; ``held`` are its events."""
+        self._waiting.append((line, held))
+        self.flush()
+
+    def flush(self, *, all_of_it: bool = False) -> None:
+        """Writes what need not wait."""
+        while self._waiting and (all_of_it or self._waiting[0][1] is None or not self._waiting[0][1].open):
+            line, held = self._waiting.pop(0)
+            if self.writer.closed:
+                continue
+            whole: dict[str, Any] = line if held is None else {**line, "events": held.events}
+            fixed: dict[str, Any] = {
+                name: whole[name] for name in ("kind", "run", "ms", "request", "digest") if name in whole
+            }
+            self.writer.write({**self.redactor.value(whole), **fixed})
+
+
+class RunTape:
+    """What is recorded of one run."""
+
+    def __init__(self, desk: Desk, number: int) -> None:
+        self._desk = desk
+        self.number = number
+        self._began = time.monotonic()
+        self._offer: Offer | None = None
+        self._offered: object = None
+        self._body: dict[str, Any] = {}
+        self._asked: dict[int, float] = {}
+        self._streams: dict[int, StreamRedactor] = {}
+
+    def _ms(self) -> float:
+        return round((time.monotonic() - self._began) * 1000, 3)
+
+    def _put(self, kind: str, held: Held | None = None, **fields: Any) -> None:
+        self._desk.put({"kind": kind, "run": self.number, "ms": self._ms(), **fields}, held)
+
+    def begin(
+        self,
+        conversation: Conversation,
+        kept: int,
+        models: Sequence[Mapping[str, Any]],
+        execution: Execution,
+        settings: Mapping[str, Any],
+    ) -> None:
+        """How the run begins. The first ``kept`` canisters are those with which the last run of it ended."""
+        stored = serialize(conversation.replace(canisters=conversation.canisters[kept:]))
+        controls: Controls | None = settings.get("controls")
+        self._put(
+            "conduct",
+            conversation=stored,
+            kept=kept,
+            models=list(models),
+            controls=describe(controls or Controls()),
+            limits=describe(settings.get("limits") or execution.limits),
+            rules=describe(execution.rules),
+            execution_limits=describe(execution.limits),
+            tools=None if settings.get("tools") is None else list(settings["tools"]),
+            workspace=None if execution.surroundings is None else str(execution.surroundings.workspace),
+        )
+
+    def offer(self, offer: Offer) -> None:
+        """What is offered, when it is another than before."""
+        if offer is self._offer:
+            return
+        self._offer, described = offer, describe_offer(offer)
+        if described != self._offered:
+            self._offered = described
+            self._put("ensemble", ensembles=described)
+
+    def request(self, model: str, path: str, stream: bool, body: bytes) -> int:
+        """A request as it is sent; its number."""
+        self._desk.requests += 1
+        number = self._desk.requests
+        redacted = self._desk.redactor.value(read_body(body))
+        new = shorten(redacted, self._body)
+        self._body = redacted
+        self._asked[number] = self._ms()
+        self._streams[number] = StreamRedactor(self._desk.redactor)
+        self._put("request", request=number, model=model, path=path, stream=stream, digest=digest(redacted), body=new)
+        return number
+
+    def natives(self, number: int, events: Iterable[Native]) -> None:
+        """Events of an answer, as they came together."""
+        held = self._streams[number].feed(events)
+        self._put("native", held, request=number, since=round(self._ms() - self._asked[number], 3))
+
+    def ended(self, number: int, how: str) -> None:
+        """The answer is ``whole``, or was ``left``."""
+        self._streams[number].close()
+        self._put("native", request=number, ended=how)
+
+    def failed(self, number: int, error: ProviderFailure) -> None:
+        """The request failed."""
+        self._streams[number].close()
+        self._put("failure", request=number, failure=describe_failure(error))
+
+    def alert(self, alert: Alert) -> None:
+        """The model is asked again, and when."""
+        self._put("alert", event=describe_event(alert))
+
+    def event(self, invocation: str, event: Event) -> None:
+        """What a call told while it ran."""
+        described = describe_event(event)
+        if described is not None:
+            self._put("event", invocation=invocation, event=described)
+
+    def result(self, fields: Mapping[str, Any]) -> None:
+        """The result of a call."""
+        self._put("result", **fields)
+
+    def decision(self, request: ConfirmationRequest, answer: object) -> None:
+        """What was answered about a call, or to a question that its tool asked."""
+        self._put(
+            "decision",
+            invocation=request.invocation,
+            tool=request.tool,
+            question=request.question is not None,
+            arguments=thaw(request.arguments),
+            **describe_answer(answer),
+        )
+
+
+class Ends:
+    """The canisters with which the runs of each conversation ended: a cassette has only what is new."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, Any] = {}
+
+    def kept(self, conversation: Conversation) -> int:
+        """How many canisters the last run of it ended with, as far as they still stand there."""
+        run = self._runs.get(conversation.identifier)
+        before: tuple[Canister, ...] = () if run is None else run.conversation.canisters
+        pairs = enumerate(zip(before, conversation.canisters, strict=False))
+        return next(
+            (at for at, (one, other) in pairs if one is not other), min(len(before), len(conversation.canisters))
+        )
+
+    def canisters(self, identifier: str, kept: int) -> tuple[Canister, ...]:
+        """The first of those canisters."""
+        run = self._runs.get(identifier)
+        found: tuple[Canister, ...] = () if run is None else run.conversation.canisters[:kept]
+        return found
+
+    def note(self, run: Any) -> None:
+        """The newest run of a conversation."""
+        self._runs[run.conversation.identifier] = run
+
+
+def open_desk(path: str | os.PathLike[str], secrets: Iterable[str], variables: Mapping[str, str]) -> Desk:
+    """A new cassette. ``variables`` are looked through for secrets."""
+    redactor = Redactor((*secrets, *secrets_among(variables)))
+    return Desk(Writer(path), redactor)

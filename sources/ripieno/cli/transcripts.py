@@ -1,0 +1,134 @@
+"""A conversation of the journal for people: numbered messages, and beneath them what became of the calls."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ripieno.approvals import visible
+from ripieno.canisters import (
+    AssistantCanister,
+    Canister,
+    DocumentCanister,
+    InvocationCanister,
+    ResultCanister,
+    SupervisorCanister,
+)
+from ripieno.contents import TextualContent
+from ripieno.journal import DELETED, Line, Summary
+from ripieno.journal.retelling import retell
+from ripieno.jsonvalues import canonical
+from ripieno.recording import Record
+from ripieno.showing import clean, label
+
+#: Lines, and characters, of each message that are shown unless all are asked for.
+_LINES, _CHARACTERS = 6, 600
+_KINDS: Mapping[type[Canister], str] = {
+    AssistantCanister: "assistant",
+    SupervisorCanister: "supervisor",
+    DocumentCanister: "document",
+}
+
+
+def moment(at: str) -> str:
+    """A time of the journal as tables show it: UTC, to the second."""
+    return at[:19].replace("T", " ")
+
+
+def heading(summary: Summary) -> str:
+    """One line about a conversation."""
+    parts = [
+        f"Conversation {visible(summary.identifier)}",
+        visible(summary.model or "model unknown"),
+        f"{counted(summary.turns, 'turn')}, {counted(summary.calls, 'call')}",
+        f"{moment(summary.first)} to {moment(summary.last)} UTC",
+        visible(summary.finish) if summary.finish else "not ended",
+    ]
+    return " | ".join(parts)
+
+
+def transcript(lines: Iterable[Line], *, whole: bool) -> Iterator[str]:
+    """The lines of a conversation as text; messages are numbered as ``fork --at`` counts them.
+
+    What was said, and is no part of the conversation any more, since somebody went back, has no number.
+    """
+    told = [(line, line.record) for line in lines]
+    canisters = retell(record for _, record in told if record is not None).canisters
+    numbers = {id(canister): str(number) for number, canister in enumerate(canisters, 1)}
+    gone = 0
+    for line, record in told:
+        if line.stage == DELETED:
+            yield f"- {moment(line.at)}  {gone} bodies were deleted"
+        elif record is None:
+            gone += 1
+        elif record.stage == "said" and record.canister is not None:
+            yield _message(numbers.get(id(record.canister), "-"), record.canister, whole=whole)
+        else:
+            step = _step(record)
+            yield f"  - {line.at[11:23]}  {line.stage}{f': {step}' if step else ''}"
+            # What came of a call is part of the conversation without being said.
+            if record.result is not None and id(record.result) in numbers:
+                yield _message(numbers[id(record.result)], record.result, whole=whole)
+
+
+def excerpt(text: str, sought: str, width: int = 40) -> str:
+    """What stands around a text, on one line."""
+    at = text.index(sought)
+    begin, end = max(at - width, 0), at + len(sought) + width
+    return f"{'... ' if begin else ''}{visible(text[begin:end])}{' ...' if end < len(text) else ''}"
+
+
+def _message(number: str, canister: Canister, *, whole: bool) -> str:
+    if isinstance(canister, InvocationCanister):
+        arguments = _short(visible(canonical(canister.arguments).decode()), whole=whole)
+        return f"{number}  call {visible(canister.name)} {arguments} ({visible(canister.identifier)})"
+    if isinstance(canister, ResultCanister):
+        kind = f"result of {visible(canister.invocation_id)}"
+        text = canister.text
+    else:
+        kind = _KINDS.get(type(canister), "user")
+        text = ""
+    contents = [one.text if isinstance(one, TextualContent) else label(one) for one in canister.content]
+    body = clean(text or "\n".join(contents))
+    shown = "\n".join(f"    {one}" for one in _short(body, whole=whole).split("\n")) if body else ""
+    return f"{number}  {kind}\n{shown}".rstrip()
+
+
+def _short(text: str, *, whole: bool) -> str:
+    if whole:
+        return text
+    lines = text[:_CHARACTERS].split("\n")[:_LINES]
+    shown = "\n".join(lines)
+    return shown if shown == text else f"{shown} ... (--full shows all {len(text)} characters)"
+
+
+def _step(record: Record) -> str:
+    """What a record says beside messages."""
+    name = visible(record.tool)
+    if record.stage == "began":
+        origin: Any = record.details.get("forked")
+        if origin is not None:
+            return f"forked from {visible(str(origin['conversation']))}, {origin['messages']} messages"
+        return visible(str(record.details.get("model", "")))
+    if record.stage == "turned":
+        usage: Any = record.details.get("usage") or {}
+        tokens = f"{usage.get('input_tokens', 0)} tokens read, {usage.get('output_tokens', 0)} written"
+        return f"{visible(str(record.details.get('finish', '')))}, {tokens}"
+    if record.stage in ("finished", "refused", "discarded") and record.result is not None:
+        report, error = record.result.report, record.result.error
+        taken = f" in {report.duration_ms:.0f} ms" if record.stage == "finished" else ""
+        again = f", attempt {report.attempts}" if report.attempts > 1 else ""
+        return f"{name}{taken}{again}" + (f": {error.category}: {visible(error.message)}" if error else "")
+    if record.stage == "ended":
+        return visible(str(record.details.get("finish", "")))
+    details = {key: value for key, value in record.details.items() if value not in (None, "")}
+    said = visible(json.dumps(_plain(details), ensure_ascii=False)) if details else ""
+    return " ".join(part for part in (name, said) if part)
+
+
+def _plain(details: Mapping[str, Any]) -> Any:
+    return json.loads(canonical(details))
+
+
+def counted(number: int, thing: str) -> str:
+    """``1 call``, ``2 calls``."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"

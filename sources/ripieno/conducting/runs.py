@@ -1,0 +1,196 @@
+"""A run: how a conduct is begun, listened to, awaited and stopped."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+from typing import Any
+
+from ripieno.canisters import Canister, SupervisorCanister
+from ripieno.channels import Channel
+from ripieno.conducting.driving import Driver, Watcher
+from ripieno.confirmation import Answer, Given
+from ripieno.controls import Controls, Limits
+from ripieno.conversations import Conversation
+from ripieno.ensembles import Ensemble
+from ripieno.events import Event
+from ripieno.exceptions import UsageError
+from ripieno.execution import Execution
+from ripieno.history import History, HistoryStrategy
+from ripieno.iterating import Iteration, settled
+from ripieno.models import Model
+from ripieno.tokens import TokenCount
+
+#: Drivers under way: a task that nobody refers to could vanish in the middle.
+_DRIVERS: set[asyncio.Task[None]] = set()
+
+
+class Run:
+    """One conduct under way. Nothing happens until it is iterated, awaited or entered.
+
+    Then one task of its own does everything. Iterating gives the events, once; awaiting, also after iterating, gives
+    the ``Conversation`` or raises. Leaving the loop, or the ``async with`` block, cancels whatever still runs.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        conversation: Conversation,
+        *,
+        ensembles: Sequence[Ensemble] = (),
+        tools: Sequence[str] | None = None,
+        execution: Execution | None = None,
+        auxdata: Any = None,
+        controls: Controls | None = None,
+        limits: Limits | None = None,
+        history: History | HistoryStrategy | None = None,
+        answers: Mapping[str, Answer | Given] | None = None,
+        watchers: Sequence[Watcher] = (),
+    ) -> None:
+        self.model = model
+        self._channel = Channel()
+        self._driver = Driver(
+            model,
+            conversation,
+            ensembles=ensembles,
+            tools=tools,
+            execution=execution or Execution(),
+            auxdata=auxdata,
+            controls=controls or Controls(),
+            limits=limits,
+            history=history,
+            answers=answers or {},
+            channel=self._channel,
+            watchers=watchers,
+        )
+        self._task: asyncio.Task[None] | None = None
+        self._iterated = False
+
+    @property
+    def conversation(self) -> Conversation:
+        """What stands so far: it grows by whole turns, each with the results of all its calls."""
+        return self._driver.conversation
+
+    # How it is used.
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        if self._iterated:
+            raise UsageError("A run is iterated once. Await it for the conversation, or conduct again.")
+        if self._task is not None and not self._channel.open:
+            raise UsageError("This run has begun without a listener; iterate it before it is awaited.")
+        self._iterated = True
+        self._channel.open = True
+        return Iteration(self._channel, self._begin, self._wait, self._leave)
+
+    def __await__(self) -> Generator[Any, None, Conversation]:
+        # Whoever waits here takes no events meanwhile: the driver must not wait for that.
+        if self._iterated:
+            self._channel.release()
+        else:
+            self._channel.mute()
+        return self._wait().__await__()
+
+    async def __aenter__(self) -> "Run":
+        if self._task is None:
+            self._channel.open = True
+            self._begin()
+        return self
+
+    async def __aexit__(self, *details: object) -> None:
+        if self._task is not None and not self._task.done():
+            self.cancel()
+            await settled(self._task)
+
+    @property
+    def context(self) -> TokenCount:
+        """The tokens that the conversation takes so far, with its tools: how full the model's context is."""
+        return self._driver.context
+
+    def cancel(self) -> None:
+        """Stops the run. Every call that was started still gets its result, within two seconds."""
+        self._driver.cancelled = True
+        # A task that is cancelled before its first step would never say that it ended.
+        if self._task is not None and self._driver.driving:
+            self._task.cancel()
+
+    def _leave(self) -> None:
+        """Whoever iterated is gone, which a collector of cycles may tell from any thread."""
+        task = self._task
+        loop = None if task is None else task.get_loop()
+        try:
+            here = asyncio.get_running_loop()
+        except RuntimeError:
+            here = None
+        if loop is not None and loop is not here:
+            with contextlib.suppress(RuntimeError):  # It is closed, and with it everything that ran.
+                loop.call_soon_threadsafe(self._leave)
+            return
+        self._channel.mute()
+        self.cancel()
+
+    async def _wait(self) -> Conversation:
+        task = self._begin()
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.done():
+                raise
+            self.cancel()
+            await settled(task)
+            raise
+        return self.conversation
+
+    def _begin(self) -> asyncio.Task[None]:
+        if self._task is None:
+            self._task = asyncio.create_task(self._driver.drive(), name="ripieno run")
+            _DRIVERS.add(self._task)
+            self._task.add_done_callback(_retire)
+        return self._task
+
+
+def _retire(task: asyncio.Task[None]) -> None:
+    _DRIVERS.discard(task)
+    if not task.cancelled():
+        # Whoever broke out of the loop does not ask for it; whoever awaits gets it all the same.
+        task.exception()
+
+
+def conduct(
+    model: Model,
+    what: str | Canister | Sequence[Canister] | Conversation,
+    *,
+    ensembles: Sequence[Ensemble] = (),
+    tools: Sequence[str] | None = None,
+    execution: Execution | None = None,
+    supervisor: str | SupervisorCanister | None = None,
+    auxdata: Any = None,
+    controls: Controls | None = None,
+    limits: Limits | None = None,
+    history: History | HistoryStrategy | None = None,
+    answers: Mapping[str, Answer | Given] | None = None,
+    watchers: Sequence[Watcher] = (),
+) -> Run:
+    """A run over ``what``: a text, canisters, or a conversation. ``tools`` are patterns over ``ensemble.tool``.
+
+    Everything comes as an argument; nothing happens before the run is iterated, awaited or entered. ``answers`` are
+    those of a person who was absent, by the identifiers of open invocations.
+    """
+    conversation = Conversation.of(what)
+    if supervisor is not None:
+        instructions = SupervisorCanister.of(supervisor) if isinstance(supervisor, str) else supervisor
+        canisters = conversation.canisters
+        if not (canisters and canisters[0] == instructions):
+            rest = canisters[1:] if canisters and isinstance(canisters[0], SupervisorCanister) else canisters
+            conversation = conversation.replace(canisters=(instructions, *rest))
+    return Run(
+        model,
+        conversation,
+        ensembles=ensembles,
+        tools=tools,
+        execution=execution,
+        auxdata=auxdata,
+        controls=controls,
+        limits=limits,
+        history=history,
+        answers=answers,
+        watchers=watchers,
+    )

@@ -1,0 +1,66 @@
+"""The deferred tools, and which of them a query means."""
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ripieno.deferring.ranking import Ranking
+from ripieno.descriptors.tables import is_list, is_table
+from ripieno.ensembles import Invoker
+
+#: How often a name counts: whoever knows a word of it means it.
+_NAMED = 3
+_LEVELS = 8
+_NESTED = frozenset({"properties", "items", "anyOf", "oneOf"})
+
+
+class Catalogue:
+    """Deferred tools in their order. The index is made by the first search, in whichever thread."""
+
+    def __init__(self, invokers: Iterable[Invoker]) -> None:
+        self.invokers: tuple[Invoker, ...] = tuple(invokers)
+        self._by_name = {one.exposed: one for one in self.invokers}
+        self._ranking: Ranking | None = None
+        self._guard = threading.Lock()
+
+    def named(self, name: str) -> Invoker | None:
+        """The tool of that exposed name."""
+        return self._by_name.get(name)
+
+    def search(self, query: str, limit: int) -> Sequence[Invoker]:
+        """At most ``limit`` tools that have a word of the query, the best first; the one of that very name leads."""
+        with self._guard:
+            ranking = self._ranking = self._ranking or Ranking(map(_text, self.invokers))
+        found = [self.invokers[number] for number in ranking.rank(query, limit)]
+        exact = self._by_name.get(query.strip())
+        if exact is not None:
+            found = [exact, *(one for one in found if one is not exact)][:limit]
+        return found
+
+
+def _text(invoker: Invoker) -> str:
+    """What is known of a tool: its name, its ensemble's, its description, and its arguments."""
+    texts = [invoker.exposed] * _NAMED
+    texts += (invoker.ensemble.name, invoker.description)
+    _gather(invoker.arguments_schema, texts, _LEVELS)
+    return " ".join(texts)
+
+
+def _gather(schema: Mapping[str, Any], texts: list[str], levels: int) -> None:
+    """Names and descriptions of arguments, as deep as they are nested."""
+    if levels < 0:
+        return
+    properties = schema.get("properties")
+    for name, one in properties.items() if is_table(properties) else ():
+        texts.append(name)
+        if is_table(one):
+            described = one.get("description")
+            if isinstance(described, str):
+                texts.append(described)
+            if not _NESTED.isdisjoint(one):
+                _gather(one, texts, levels - 1)
+    nested = [schema[key] for key in ("items", "anyOf", "oneOf") if key in schema]
+    for one in nested:
+        for part in one if is_list(one) else (one,):
+            if is_table(part):
+                _gather(part, texts, levels - 1)

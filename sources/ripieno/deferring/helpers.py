@@ -1,0 +1,156 @@
+"""The two tools that a model sees in place of the deferred ones: one finds them, the other stands for a call of one.
+
+Their definitions do not depend on what is found, so that the list of tools is the same in every request. A call of
+``call_tool`` goes through the pipeline as the call that it names: judged, confirmed, limited and recorded as that.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ripieno.canisters import InvocationCanister
+from ripieno.deferring.catalogue import Catalogue
+from ripieno.ensembles import Context, Definition, Ensemble, Invoker
+from ripieno.exceptions import ResourceFault, ValidationFault
+from ripieno.jsonvalues import encode, freeze, thaw
+from ripieno.policies import Policy
+from ripieno.schemas import Schema
+
+#: The ensemble of both, for rules.
+ENSEMBLE = "deferred"
+SEARCH = "search_tools"
+CALL = "call_tool"
+_DEFAULT, _MOST = 5, 20
+#: Bytes of what is found, beyond which the rest is only named.
+_ROOM = 24 * 1024
+#: Ensembles that are named to the model.
+_TOLD = 24
+
+_FINDS: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "query": {"type": "string", "minLength": 1, "description": "Words of what is to be done, or a tool's name"},
+        "limit": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": _MOST,
+            "default": _DEFAULT,
+            "description": "Most tools to show",
+        },
+    },
+    "required": ["query"],
+}
+_CALLS: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "minLength": 1, "description": "The tool's name, as it was found"},
+        "arguments": {"type": "object", "default": {}, "description": "The arguments of that tool, by its schema"},
+    },
+    "required": ["name"],
+}
+
+
+@functools.cache
+def _schemas() -> tuple[Schema, Schema]:
+    """Those of both tools, compiled when they are first wanted."""
+    return Schema.of(_FINDS, closed=True), Schema.of(_CALLS, closed=True)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Helpers:
+    """What finds deferred tools, and what stands for a call of one."""
+
+    search: Invoker
+    call: Invoker
+
+
+def make_helpers(catalogue: Catalogue, taken: Collection[str]) -> Helpers:
+    """The helpers for these tools. A name that is taken has the ensemble's before it."""
+    names = {name: f"{ENSEMBLE}_{name}" if name in taken else name for name in (SEARCH, CALL)}
+    finds, calls = _schemas()
+
+    def search(_: Context, arguments: dict[str, Any]) -> dict[str, Any]:
+        return _found(catalogue, arguments["query"], arguments["limit"], names[CALL])
+
+    made = Ensemble.of(
+        ENSEMBLE,
+        (
+            Definition(
+                name=SEARCH,
+                exposed=names[SEARCH],
+                description=_describe(catalogue, names[CALL]),
+                schema=finds,
+                invocable=search,
+                policy=Policy(effect="none", idempotent=True),
+            ),
+            Definition(
+                name=CALL,
+                exposed=names[CALL],
+                description=f"Call a tool that {names[SEARCH]} has found, by its name, with arguments that fit its "
+                "schema. It is the same as calling that tool itself.",
+                schema=calls,
+                invocable=_call,
+                # It does nothing itself: the rules are those of the tool that is called.
+                policy=Policy(effect="none"),
+            ),
+        ),
+    )
+    return Helpers(search=made.invokers[SEARCH], call=made.invokers[CALL])
+
+
+def meant(invocation: InvocationCanister, arguments: Mapping[str, Any], helpers: Helpers) -> InvocationCanister:
+    """The call that a call of ``call_tool`` stands for, under the same identifier.
+
+    Errors: ``ValidationFault`` for one that stands for itself.
+    """
+    name = arguments["name"]
+    if name == helpers.call.exposed:
+        raise ValidationFault(
+            f"{name!r} does not call itself.", suggestion="Name the tool that is to be called, with its arguments."
+        )
+    return dataclasses.replace(
+        invocation, name=name, arguments=freeze(arguments.get("arguments", {})), kind="function", raw=None
+    )
+
+
+def _found(catalogue: Catalogue, query: str, limit: int, call: str) -> dict[str, Any]:
+    found = catalogue.search(query, limit)
+    if not found:
+        return {
+            "tools": [],
+            "note": f"None of the {len(catalogue.invokers)} tools has a word of this. Try other words.",
+        }
+    shown: list[dict[str, Any]] = []
+    room = _ROOM
+    for invoker in found:
+        one = {
+            "name": invoker.exposed,
+            "description": invoker.description,
+            "arguments": thaw(invoker.arguments_schema),
+        }
+        room -= len(encode(one))
+        if shown and room < 0:
+            break
+        shown.append(one)
+    note = f"Call one of them with {call}(name, arguments)."
+    rest = [invoker.exposed for invoker in found[len(shown) :]]
+    if rest:
+        note += f" Too long to be shown here, search for them by name: {', '.join(rest)}."
+    return {"tools": shown, "note": note}
+
+
+def _describe(catalogue: Catalogue, call: str) -> str:
+    ensembles = {one.ensemble.name: one.ensemble for one in catalogue.invokers}
+    named = [f"{name} ({one.description})" if one.description else name for name, one in ensembles.items()]
+    more = f", and {len(named) - _TOLD} more" if len(named) > _TOLD else ""
+    return (
+        "Find tools that are not listed here, by words of what they do, are named, or take. It gives their names, "
+        f"descriptions and argument schemas; call one with {call}. There are tools of: "
+        f"{', '.join(named[:_TOLD])}{more}."
+    )
+
+
+def _call(_: Context, arguments: dict[str, Any]) -> str:
+    """Reached only by whoever calls it without the pipeline, which runs the call that is named."""
+    raise ResourceFault(f"There is no pipeline here that could call {arguments['name']!r}.", code="no_pipeline")

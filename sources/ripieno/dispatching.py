@@ -1,0 +1,138 @@
+"""Starts the calls of one turn: within the limits, and with what they need of other conversations."""
+
+import asyncio
+from collections.abc import Callable
+
+from ripieno.calls import Call
+from ripieno.canisters import ResultCanister
+from ripieno.entries import Entry
+from ripieno.events import ExecutionProgress, ResultReady
+from ripieno.execution import Circumstances, Execution
+from ripieno.faults import Category, Fault
+from ripieno.limiting import Budget
+from ripieno.locks import HELD, Locks, Ticket
+
+
+class Dispatcher:
+    """Gives each call its way: it is started, or it has the result that says why not. ``wake`` is told of changes."""
+
+    def __init__(
+        self, execution: Execution, around: Circumstances, budget: Budget, wake: Callable[[], None], owner: object
+    ) -> None:
+        self._execution = execution
+        self._around = around
+        self._budget = budget
+        self._wake = wake
+        self._owner = owner
+        #: Whether results are lost, because the stream failed.
+        self.dropped = False
+
+    def is_refused(self, entry: Entry) -> bool:
+        """Whether a limit refuses the call, which has its result then."""
+        invoker = entry.invoker if entry.prepared is None else entry.prepared.invoker
+        assert invoker is not None
+        return self.fails(entry, self._budget.refuse(entry.invocation, invoker, self._budget.seconds))
+
+    def fails(self, entry: Entry, fault: Fault | None) -> bool:
+        """Whether there is a fault, which is the result of the call then."""
+        if fault is not None:
+            self.leave(entry)
+            invoker = entry.invoker if entry.prepared is None else entry.prepared.invoker
+            self.show(entry, self._execution.refuse(entry.invocation, fault, self._around, invoker))
+        return fault is not None
+
+    def refuse(self, entry: Entry, category: Category, message: str) -> None:
+        """The call is not run."""
+        self.fails(entry, Fault(category=category, message=message, recoverable=False))
+
+    def dispatch(self, entry: Entry, *, early: bool) -> None:
+        """Starts a call, at once or when it has what other conversations use now."""
+        prepared = entry.prepared
+        assert prepared is not None
+        ticket = entry.ticket = Locks.here().request(prepared.invoker, entry.claims, self._owner, self._wake)
+        if ticket is None or ticket.held:
+            self._begin(entry, early=early)
+            return
+        entry.patience = asyncio.get_running_loop().call_later(self._budget.seconds, self._give_up, entry, ticket)
+        if self._around.notify is not None:
+            self._around.notify(
+                ExecutionProgress(
+                    invocation_id=entry.invocation.identifier,
+                    tool=prepared.invoker.identity,
+                    done=0,
+                    message=f"waiting for {self._describe(ticket)}",
+                )
+            )
+
+    def launch(self, entry: Entry, *, early: bool) -> None:
+        """Starts a call that has waited for what it needs; meanwhile a limit may have been reached."""
+        if not self.is_refused(entry):
+            self._begin(entry, early=early)
+
+    def _begin(self, entry: Entry, *, early: bool) -> None:
+        prepared, ticket = entry.prepared, entry.ticket
+        assert prepared is not None
+
+        def settled(call: Call) -> None:
+            entry.call = call
+            if call.withdrawn:
+                # It never began.
+                entry.call = None
+                self._budget.calls -= 1
+            self.leave(entry)
+            self.show(entry, call.result.result())
+            self._wake()
+
+        token = None if ticket is None else HELD.set((*HELD.get(), ticket))
+        try:
+            call = self._execution.launch(
+                prepared, self._around, early=early, seconds=self._budget.seconds, settled=settled
+            )
+        except BaseException:
+            self.leave(entry)
+            raise
+        finally:
+            if token is not None:
+                HELD.reset(token)
+        if isinstance(call, ResultCanister):
+            self.leave(entry)
+            self.show(entry, call)
+            return
+        self._budget.calls += 1
+        entry.call = call
+
+    def leave(self, entry: Entry) -> None:
+        """Whatever it held or waited for is for others."""
+        ticket, entry.ticket = entry.ticket, None
+        if entry.patience is not None:
+            entry.patience.cancel()
+        if ticket is not None:
+            Locks.here().release(ticket)
+
+    def show(self, entry: Entry, result: ResultCanister) -> None:
+        """The call has its one result."""
+        entry.result = result
+        call = entry.call
+        if call is not None:
+            self._budget.note(entry.invocation, result)
+        if self._around.notify is not None:
+            self._around.notify(
+                ResultReady(
+                    invocation=entry.invocation,
+                    result=result,
+                    tool=entry.tool,
+                    early=call is not None and call.early,
+                    discarded=self.dropped,
+                )
+            )
+
+    def _describe(self, ticket: Ticket) -> str:
+        before = ticket.before
+        if before is None:
+            return "its turn"
+        return before.tool if before.owner is self._owner else f"{before.tool} of another conversation"
+
+    def _give_up(self, entry: Entry, ticket: Ticket) -> None:
+        if entry.ticket is ticket and not ticket.held:
+            self.fails(entry, self._budget.expire(f"{self._describe(ticket)} did not end in time"))
+            self._wake()

@@ -1,0 +1,89 @@
+"""What is wanted of a run's history, and the strategies that come of it."""
+
+import dataclasses
+from collections.abc import MutableMapping
+
+from ripieno.descriptors.histories import HistoryDescriptor, StrategyName
+from ripieno.exceptions import InputError
+from ripieno.history.shown import KEEP, HistoryStrategy
+from ripieno.history.strategies import Chain, Tokens, chain, drop_oldest, sliding_window
+from ripieno.history.summarizing import Summarizing, summarize
+from ripieno.models import Model
+from ripieno.tokens import ConversationTokenizer
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """How much of its conversation the model of a run is shown.
+
+    ``strategy`` is one, or has names as in ``[history]``, of which none shows everything; None drops the oldest where
+    the model's context is known. ``tokens`` is the budget of those that have one; None is what the context leaves
+    beside the answer and the tools. ``model`` summarizes; None is the run's own. ``cache`` keeps the summaries: whoever
+    conducts a conversation several times gives the same value each time, so that they are asked for once.
+    """
+
+    strategy: HistoryStrategy | tuple[StrategyName, ...] | None = None
+    tokens: int | None = None
+    exchanges: int | None = None
+    keep: float = KEEP
+    model: Model | None = None
+    supersession: bool = True
+    cache: MutableMapping[str, str] = dataclasses.field(default_factory=dict[str, str], compare=False, repr=False)
+
+    @classmethod
+    def of(cls, descriptor: HistoryDescriptor, model: Model | None = None) -> "History":
+        """As a descriptor says, with the model that it names."""
+        return cls(
+            strategy=descriptor.strategy,
+            tokens=descriptor.tokens,
+            exchanges=descriptor.exchanges,
+            keep=descriptor.keep,
+            model=model,
+            supersession=descriptor.supersession,
+        )
+
+    @property
+    def names(self) -> tuple[StrategyName, ...]:
+        """The names of strategies that come one after the other."""
+        if self.strategy is None:
+            return ("drop-oldest",)
+        return self.strategy if isinstance(self.strategy, tuple) else ()
+
+    def needs_tokens(self) -> bool:
+        """Whether somebody must know how many tokens may be shown."""
+        return isinstance(self.strategy, tuple) and any(
+            name != "sliding-window" or self.exchanges is None for name in self.names
+        )
+
+    def cutting(self, tokens: int | None, model: Model, tokenizer: ConversationTokenizer) -> list[HistoryStrategy]:
+        """What cuts, for a budget. Errors: ``InputError`` for one that makes no sense."""
+        if self.strategy is not None and not isinstance(self.strategy, tuple):
+            return [self.strategy]
+        if tokens is None and self.strategy is None:
+            return []
+        return [self._made(name, tokens, model, tokenizer) for name in self.names]
+
+    def _made(
+        self, name: StrategyName, tokens: int | None, model: Model, tokenizer: ConversationTokenizer
+    ) -> HistoryStrategy:
+        if name == "sliding-window" and self.exchanges is not None:
+            return sliding_window(exchanges=self.exchanges, keep=self.keep)
+        if tokens is None:
+            raise InputError(
+                f"strategy = {name!r} needs to know how much {model.identity} may be shown: set tokens under [history]"
+                ", or context in the capabilities of its provider."
+            )
+        if name == "sliding-window":
+            return sliding_window(tokens=tokens, keep=self.keep, tokenizer=tokenizer)
+        if name == "summarize":
+            return summarize(self.model or model, tokens, keep=self.keep, tokenizer=tokenizer, cache=self.cache)
+        return drop_oldest(tokens, keep=self.keep, tokenizer=tokenizer)
+
+
+def plain(strategy: HistoryStrategy) -> HistoryStrategy:
+    """The same cuts at the same places, for which none of our strategies asks a model."""
+    if isinstance(strategy, Chain):
+        return chain(*map(plain, strategy.strategies))
+    if isinstance(strategy, Summarizing):
+        return Tokens(budget=strategy.budget, tokenizer=strategy.tokenizer)
+    return strategy

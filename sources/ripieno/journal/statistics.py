@@ -1,0 +1,170 @@
+"""What a journal's lines add up to: tokens, calls, errors and times, by tool, day, model and conversation."""
+
+import dataclasses
+import sqlite3
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+_TURNED = """
+SELECT substr(at, 1, 10), conversation, turn,
+    body ->> '$.details.model',
+    body ->> '$.details.usage.input_tokens', body ->> '$.details.usage.output_tokens',
+    body ->> '$.details.usage.cache_read_tokens', body ->> '$.details.usage.cache_write_tokens',
+    body ->> '$.details.usage.reasoning_tokens', body ->> '$.details.milliseconds'
+FROM lines WHERE stage = 'turned' AND at >= ? AND conversation = coalesce(?, conversation) ORDER BY number
+"""
+_CLOSED = """
+SELECT substr(at, 1, 10), conversation, turn, tool, stage,
+    body ->> '$.result.error.category', body ->> '$.result.report.duration_ms',
+    body ->> '$.result.report.attempts', body ->> '$.result.report.cached'
+FROM lines WHERE stage IN ('finished', 'refused') AND at >= ? AND conversation = coalesce(?, conversation)
+"""
+_STAGES = """
+SELECT stage, count(*) FROM lines WHERE at >= ? AND conversation = coalesce(?, conversation) GROUP BY stage
+"""
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Tally:
+    """What was counted. Times are in milliseconds.
+
+    ``calls`` are those that ran and have a result, ``errors`` those of them that failed, ``refused`` those that did not
+    run, ``denied`` the refused ones that a rule or a person denied. ``retries`` counts attempts after the first.
+    ``answering`` is the time that models took, ``running`` the time that calls took, ``longest`` that of the longest.
+    """
+
+    turns: int = 0
+    calls: int = 0
+    errors: int = 0
+    refused: int = 0
+    denied: int = 0
+    cached: int = 0
+    retries: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    answering: float = 0.0
+    running: float = 0.0
+    longest: float = 0.0
+
+    def turn(self, row: tuple[Any, ...]) -> None:
+        """Counts a model's answer."""
+        counts = [value if isinstance(value, int) else 0 for value in row[4:9]]
+        self.turns += 1
+        self.input_tokens += counts[0]
+        self.output_tokens += counts[1]
+        self.cache_read_tokens += counts[2]
+        self.cache_write_tokens += counts[3]
+        self.reasoning_tokens += counts[4]
+        self.answering += row[9] if isinstance(row[9], int | float) else 0.0
+
+    def call(self, row: tuple[Any, ...]) -> None:
+        """Counts a call that has its result."""
+        _, _, _, _, stage, category, duration, attempts, cached = row
+        if stage == "refused":
+            self.refused += 1
+            self.denied += category == "denied"
+            return
+        taken = duration if isinstance(duration, int | float) else 0.0
+        self.calls += 1
+        self.errors += category is not None
+        self.cached += bool(cached)
+        self.retries += max(attempts - 1, 0) if isinstance(attempts, int) else 0
+        self.running += taken
+        self.longest = max(self.longest, taken)
+
+    def mapping(self) -> dict[str, Any]:
+        """The JSON form: counts as they are, times to the microsecond."""
+        return {
+            name: round(value, 3) if isinstance(value, float) else value
+            for name, value in dataclasses.asdict(self).items()
+        }
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics:
+    """What a journal adds up to. ``unknown`` are names of tools that models asked for and that there are not.
+
+    ``unfinished`` counts calls that were started and whose end nobody wrote down. ``categories`` counts errors by
+    their kind, of calls that ran and of those that were refused.
+    """
+
+    conversations: int
+    unfinished: int
+    asked: int
+    total: Tally
+    tools: Mapping[str, Tally]
+    days: Mapping[str, Tally]
+    models: Mapping[str, Tally]
+    by_conversation: Mapping[str, Tally]
+    unknown: Mapping[str, int]
+    categories: Mapping[str, int]
+
+    @classmethod
+    def of_nothing(cls) -> "Statistics":
+        """Those of a journal that nothing was written to."""
+        none: Mapping[str, Any] = {}
+        tables = {"tools": none, "days": none, "models": none, "by_conversation": none}
+        return cls(conversations=0, unfinished=0, asked=0, total=Tally(), unknown=none, categories=none, **tables)
+
+    def mapping(self) -> dict[str, Any]:
+        """The JSON form."""
+        tables = {"tools": self.tools, "days": self.days, "models": self.models, "conversations": self.by_conversation}
+        return {
+            "total": {
+                "conversations": self.conversations,
+                **self.total.mapping(),
+                "unfinished": self.unfinished,
+                "asked": self.asked,
+            },
+            **{name: {key: one.mapping() for key, one in table.items()} for name, table in tables.items()},
+            "unknown": dict(self.unknown),
+            "categories": dict(self.categories),
+        }
+
+
+def compute(connection: sqlite3.Connection, *, since: str = "", conversation: str | None = None) -> Statistics:
+    """What lines from a time on (ISO 8601, UTC) add up to. A call counts for the model whose answer asked for it."""
+    asked = (since, conversation)
+    total = Tally()
+    tools, days, models, conversations = _Table(), _Table(), _Table(), _Table()
+    unknown, categories, model_of = Counter[str](), Counter[str](), dict[tuple[str, int], str]()
+    for row in connection.execute(_TURNED, asked):
+        day, name, turn, model = row[:4]
+        model_of[name, turn] = model or "?"
+        for tally in (total, days[day], models[model or "?"], conversations[name]):
+            tally.turn(row)
+    ran = 0
+    for row in connection.execute(_CLOSED, asked):
+        ran += row[4] == "finished" and not row[8]
+        day, name, turn, tool, stage, category = row[:6]
+        for tally in (total, days[day], models[model_of.get((name, turn), "?")], conversations[name]):
+            tally.call(row)
+        if category is not None:
+            categories[category] += 1
+        if stage == "refused" and category == "unknown_tool":
+            unknown[tool] += 1
+        else:
+            tools[tool].call(row)
+    stages: dict[str, int] = dict(connection.execute(_STAGES, asked))
+    return Statistics(
+        conversations=len(conversations),
+        unfinished=max(stages.get("started", 0) - ran, 0),
+        asked=stages.get("asked", 0),
+        total=total,
+        tools=dict(sorted(tools.items(), key=lambda item: -item[1].running)),
+        days=dict(sorted(days.items())),
+        models=dict(sorted(models.items(), key=lambda item: -item[1].input_tokens)),
+        by_conversation=dict(reversed(conversations.items())),
+        unknown=dict(unknown.most_common()),
+        categories=dict(categories.most_common()),
+    )
+
+
+class _Table(dict[str, Tally]):
+    def __missing__(self, key: str) -> Tally:
+        tally = self[key] = Tally()
+        return tally

@@ -1,0 +1,104 @@
+"""What a journal has: its conversations, the latest first, and the one that a beginning of an identifier means."""
+
+import dataclasses
+import json
+import sqlite3
+from typing import Any
+
+from ripieno.exceptions import InputError, NameAbsence
+from ripieno.journal.lines import DELETED
+
+#: Characters of what a user said first that a summary keeps.
+_WORDS = 200
+_CALLS = """
+SELECT min(at), max(at), count(*), coalesce(sum(stage = 'turned'), 0), coalesce(sum(stage = 'started'), 0),
+    max(CASE WHEN stage = 'began' THEN number END), max(CASE WHEN stage = 'ended' THEN number END),
+    max(CASE WHEN stage = 'turned' THEN number END), coalesce(sum(stage = ?), 0)
+FROM lines WHERE conversation = ?
+"""
+_FIRST = """
+SELECT body FROM lines WHERE conversation = ? AND stage = 'said' AND body NOT NULL
+    AND json_extract(body, '$.canister.type') = 'user' ORDER BY number LIMIT 1
+"""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """A conversation in short. ``first`` and ``last`` are ISO 8601 in UTC; ``calls`` counts those that were started.
+
+    ``finish`` is None while a conduct is under way, or was killed. ``words`` are what the user said first, shortened.
+    """
+
+    identifier: str
+    first: str
+    last: str
+    lines: int
+    turns: int
+    calls: int
+    model: str | None
+    finish: str | None
+    words: str
+    deleted: bool
+
+    def mapping(self) -> dict[str, Any]:
+        """The JSON form."""
+        return dataclasses.asdict(self)
+
+
+def order(connection: sqlite3.Connection) -> list[str]:
+    """The identifiers of all conversations, the one that was written to last first."""
+    query = "SELECT conversation FROM lines GROUP BY conversation ORDER BY max(number) DESC"
+    return [identifier for (identifier,) in connection.execute(query)]
+
+
+def summarize(connection: sqlite3.Connection, identifier: str) -> Summary:
+    """One conversation in short. Takes time in proportion to its lines."""
+    row = connection.execute(_CALLS, (DELETED, identifier)).fetchone()
+    first, last, lines, turns, calls, began, ended, turned, deleted = row
+    closed = ended is not None and ended > (began or 0)
+    return Summary(
+        identifier=identifier,
+        first=first,
+        last=last,
+        lines=lines,
+        turns=turns,
+        calls=calls,
+        model=_detail(connection, turned, "model") or _detail(connection, began, "model"),
+        finish=_detail(connection, ended, "finish") if closed else None,
+        words=_words(connection.execute(_FIRST, (identifier,)).fetchone()),
+        deleted=bool(deleted),
+    )
+
+
+def identify(connection: sqlite3.Connection, beginning: str) -> str:
+    """The one conversation whose identifier is, or begins with, a text.
+
+    Errors: ``NameAbsence`` for none, ``InputError`` for several.
+    """
+    query = "SELECT DISTINCT conversation FROM lines WHERE conversation >= ? ORDER BY conversation LIMIT 8"
+    near: list[str] = [name for (name,) in connection.execute(query, (beginning,)) if name.startswith(beginning)]
+    if beginning in near:
+        return beginning
+    if len(near) == 1 and beginning:
+        return near[0]
+    if not near:
+        names = (name for (name,) in connection.execute("SELECT DISTINCT conversation FROM lines"))
+        raise NameAbsence("conversation", beginning, names, hint="They are listed by: ripieno journal list")
+    raise InputError(f"Several conversations begin with {beginning!r}: {', '.join(near)}. Give more of the identifier.")
+
+
+def _detail(connection: sqlite3.Connection, number: int | None, name: str) -> str | None:
+    if number is None:
+        return None
+    query = f"SELECT json_extract(body, '$.details.{name}') FROM lines WHERE number = ?"
+    found = connection.execute(query, (number,)).fetchone()[0]
+    return found if isinstance(found, str) else None
+
+
+def _words(found: tuple[str] | None) -> str:
+    if found is None:
+        return ""
+    contents: list[dict[str, Any]] = json.loads(found[0])["canister"]["content"]
+    said: str = " ".join(str(one["text"]) for one in contents if one["type"] == "text")
+    text: str = " ".join(said.split())
+    return text if len(text) <= _WORDS else f"{text[:_WORDS]} ..."

@@ -1,0 +1,176 @@
+"""What a call touches: the resources that it reads and writes, by its tool's templates, and which calls conflict.
+
+A resource is a kind and a value, such as ``file:src/a.py`` or ``table:orders``, or a whole kind, such as ``network``.
+"""
+
+import dataclasses
+import functools
+import itertools
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ripieno.ensembles import Invoker
+from ripieno.exceptions import InputError
+from ripieno.templates import Placeholder, Template
+from ripieno.templates.checking import is_list
+
+_FILE = "file"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Resource:
+    """One resource. ``value`` is None for all of its kind, and ``kind`` is empty for everything there is.
+
+    A file's value is its path in parts, from the root if it begins with ``/``; a directory covers what is beneath it.
+    """
+
+    kind: str
+    value: str | tuple[str, ...] | None = None
+
+    def overlaps(self, other: "Resource") -> bool:
+        """Whether the two may have something in common; on doubt they do."""
+        if self.kind != other.kind:
+            return not self.kind or not other.kind
+        mine, theirs = self.value, other.value
+        if mine is None or theirs is None or mine == theirs:
+            return True
+        if not isinstance(mine, tuple) or not isinstance(theirs, tuple):
+            return False
+        if _is_rooted(mine) != _is_rooted(theirs) or ".." in (*mine[:1], *theirs[:1]):
+            return True  # Nobody knows where the one begins.
+        return all(one == another for one, another in zip(mine, theirs, strict=False))
+
+
+EVERYTHING = Resource("")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Claims:
+    """What one call reads and writes. ``alone``: it may touch anything, and conflicts with every other call."""
+
+    reads: tuple[Resource, ...] = ()
+    writes: tuple[Resource, ...] = ()
+    alone: bool = False
+
+    def conflicts(self, other: "Claims") -> bool:
+        """Whether the order of the two may make a difference: one writes what the other reads or writes."""
+        if self.alone or other.alone:
+            return True
+        if not (self.writes or other.writes):
+            return False
+        return (
+            _overlap(self.writes, other.writes)
+            or _overlap(self.writes, other.reads)
+            or _overlap(self.reads, other.writes)
+        )
+
+    @property
+    def declared(self) -> bool:
+        """Whether it says of all that it touches what that is."""
+        return not self.alone and EVERYTHING not in self.reads
+
+
+ALONE = Claims(reads=(EVERYTHING,), writes=(EVERYTHING,), alone=True)
+READER = Claims(reads=(EVERYTHING,))
+NOTHING = Claims()
+
+
+def claims_of(invoker: Invoker, arguments: Mapping[str, Any]) -> Claims:
+    """What a call with these arguments claims; ``arguments`` without presets, which are added.
+
+    A harmless call without ``reads`` reads everything; another call without ``writes`` conflicts with all. One that
+    declares ``writes`` and no ``reads`` reads nothing else.
+    """
+    policy = invoker.policy
+    reads, writes = policy.reads, policy.writes
+    if writes is None and not policy.harmless:
+        return ALONE
+    if reads is None and not writes:
+        return READER if policy.harmless else NOTHING
+    if invoker.presets:
+        arguments = {**arguments, **invoker.presets}
+    surroundings = invoker.ensemble.surroundings
+    workspace = None if surroundings is None else str(surroundings.workspace)
+    read = (EVERYTHING,) if reads is None and policy.harmless else _resources(reads or (), arguments, workspace)
+    return Claims(reads=read, writes=_resources(writes or (), arguments, workspace))
+
+
+@functools.lru_cache(maxsize=1024)
+def _parse(text: str) -> tuple[str, Template | None]:
+    """The kind of a resource, and the template of its value. One that cannot be read stands for all of its kind."""
+    kind, colon, rest = text.partition(":")
+    try:
+        return kind, Template.parse(rest) if colon else None
+    except InputError:
+        return kind, None
+
+
+def _overlap(some: Sequence[Resource], others: Sequence[Resource]) -> bool:
+    for one in some:
+        for another in others:
+            if one.overlaps(another):
+                return True
+    return False
+
+
+def _resources(texts: Iterable[str], arguments: Mapping[str, Any], workspace: str | None) -> tuple[Resource, ...]:
+    found: dict[Resource, None] = {}
+    for text in texts:
+        kind, template = _parse(text)
+        values = None if template is None else _fill(template, arguments)
+        if values is None:
+            found[Resource(kind)] = None
+        elif kind == _FILE:
+            for value in values:
+                found.update(dict.fromkeys(_files(value, workspace)))
+        else:
+            found.update(dict.fromkeys(Resource(kind, value) for value in values))
+    return tuple(found)
+
+
+def _fill(template: Template, arguments: Mapping[str, Any]) -> list[str] | None:
+    """The texts that a template makes, one for each item of a list; None when an argument is absent or empty."""
+    parts: list[list[str]] = []
+    for part in template.parts:
+        if not isinstance(part, Placeholder):
+            parts.append([part])
+            continue
+        value = arguments.get(part.name)
+        items: Sequence[Any] = value if is_list(value) else (value,)
+        if not items or any(item is None or item == "" for item in items):
+            return None
+        parts.append([_text(item) for item in items])
+    return ["".join(one) for one in itertools.product(*parts)]
+
+
+def _text(value: Any) -> str:
+    """A value as text: numbers that are equal have the same one."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _files(path: str, workspace: str | None) -> tuple[Resource, ...]:
+    """The file of a path: as it is written and, where the workspace is known, as links lead to it."""
+    if workspace is None:
+        return (Resource(_FILE, _split(os.path.normpath(path))),)
+    whole = os.path.join(workspace, path)
+    written = Resource(_FILE, _split(os.path.normpath(whole)))
+    try:
+        true = Resource(_FILE, _split(os.path.realpath(whole)))
+    except (OSError, ValueError):  # No path that a file could have.
+        return (written,)
+    return (written,) if true == written else (written, true)
+
+
+def _split(path: str) -> tuple[str, ...]:
+    """The parts of a normal path; the root is the first of those that begin there, and ``.`` has none."""
+    rooted = path.startswith("/")
+    parts = tuple(part for part in path.split("/") if part not in ("", "."))
+    return ("/", *parts) if rooted else parts
+
+
+def _is_rooted(parts: tuple[str, ...]) -> bool:
+    return parts[:1] == ("/",)

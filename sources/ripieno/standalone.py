@@ -1,0 +1,52 @@
+"""Connected ensembles, for programs that want no more of an assembly than these."""
+
+import contextlib
+import os
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+from ripieno.assembly import assemble
+from ripieno.connecting import connect_all, disconnect_all
+from ripieno.ensembles import Ensemble
+from ripieno.exceptions import AssemblyFailure
+
+
+class prepare_ensembles:
+    """Connects the ensembles of a configuration (seed 002, "Configuration Loading").
+
+    Awaited, it gives the ensembles, and the caller disconnects each of them. Entered with ``async with``, it does
+    that itself. Errors: ``AssemblyFailure``.
+    """
+
+    def __init__(
+        self, configuration: str | os.PathLike[str] | Mapping[str, Any] | None = None, **settings: Any
+    ) -> None:
+        self._assembly = assemble(configuration, **settings)
+
+    def __await__(self) -> Any:
+        return self._open().__await__()
+
+    async def _open(self) -> tuple[Ensemble, ...]:
+        await self._assembly.__aenter__()
+        return self._assembly.ensembles
+
+    async def __aenter__(self) -> tuple[Ensemble, ...]:
+        return await self._open()
+
+    async def __aexit__(self, *details: object) -> None:
+        await self._assembly.__aexit__(*details)
+
+
+@contextlib.asynccontextmanager
+async def connected(*ensembles: Ensemble) -> AsyncGenerator[tuple[Ensemble, ...], None]:
+    """Ensembles that a program made itself, connected together and disconnected at the end.
+
+    Errors on entering: ``AssemblyFailure``, with every reason; whatever had been connected is disconnected.
+    """
+    failures = [outcome for outcome in await connect_all(ensembles) if outcome is not None]
+    try:
+        if failures:
+            raise AssemblyFailure("Start-up failed:", failures)
+        yield ensembles
+    finally:
+        await disconnect_all(ensembles)

@@ -1,0 +1,155 @@
+"""The names of OpenTelemetry's conventions for generative AI, and what of our events and results goes by them.
+
+They are in development and do change; this module alone knows them. Spans: ``invoke_agent``, ``chat``,
+``execute_tool``. What the conventions have no name for begins with ``ripieno.``.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, ResultCanister
+from ripieno.contents import text_of
+from ripieno.conversations import Usage
+from ripieno.events import ConductEnded, ExecutionBegan, ResultReady, TurnEnded
+from ripieno.jsonvalues import canonical, thaw
+
+Attributes = dict[str, str | bool | int | float | tuple[str, ...]]
+
+OPERATION = "gen_ai.operation.name"
+PROVIDER = "gen_ai.provider.name"
+REQUEST_MODEL = "gen_ai.request.model"
+RESPONSE_MODEL = "gen_ai.response.model"
+CONVERSATION = "gen_ai.conversation.id"
+FINISH = "gen_ai.response.finish_reasons"
+FIRST_CHUNK = "gen_ai.response.time_to_first_chunk"
+INPUT_TOKENS = "gen_ai.usage.input_tokens"
+OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
+CACHE_READ_TOKENS = "gen_ai.usage.cache_read.input_tokens"
+CACHE_WRITE_TOKENS = "gen_ai.usage.cache_creation.input_tokens"
+REASONING_TOKENS = "gen_ai.usage.reasoning.output_tokens"
+TOKEN_TYPE = "gen_ai.token.type"
+TOOL = "gen_ai.tool.name"
+TOOL_TYPE = "gen_ai.tool.type"
+TOOL_CALL = "gen_ai.tool.call.id"
+ERROR = "error.type"
+#: Content, which goes out only when it is asked for.
+OUTPUT_MESSAGES = "gen_ai.output.messages"
+TOOL_ARGUMENTS = "gen_ai.tool.call.arguments"
+TOOL_RESULT = "gen_ai.tool.call.result"
+
+TOKEN_USAGE_METRIC = "gen_ai.client.token.usage"
+DURATION_METRIC = "gen_ai.client.operation.duration"
+FIRST_CHUNK_METRIC = "gen_ai.client.operation.time_to_first_chunk"
+AGENT_METRIC = "gen_ai.invoke_agent.duration"
+TOOL_METRIC = "gen_ai.execute_tool.duration"
+#: The boundaries of buckets that the conventions recommend; for calls, which they have none for, those of requests.
+TOKEN_BUCKETS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
+DURATION_BUCKETS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+AGENT_BUCKETS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102.4, 204.8, 409.6)
+
+#: The variable by which all instrumentations of generative AI are told to send content.
+_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+#: Ends of a run that are errors; everything else is what somebody wanted, or a limit that somebody set.
+_FAILED = ("error", "aborted")
+OTHER = "_OTHER"
+
+
+def wants_content(environment: Mapping[str, str] | None = None) -> bool:
+    """Whether the environment asks for content."""
+    variables = os.environ if environment is None else environment
+    return variables.get(_CONTENT, "").strip().lower() in ("true", "1", "span_only", "span_and_event")
+
+
+def wants_telemetry(environment: Mapping[str, str] | None = None) -> bool:
+    """Whether the environment says that somebody takes traces or metrics: it configures OpenTelemetry's SDK."""
+    variables = os.environ if environment is None else environment
+    if variables.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return False
+    return any(name.startswith(("OTEL_EXPORTER_", "OTEL_TRACES_", "OTEL_METRICS_")) for name in variables)
+
+
+def of_model(identity: str, names: Mapping[str, str]) -> Attributes:
+    """Provider and model of ``provider/model``. ``names`` are other names for providers, by ours."""
+    provider, _, model = identity.partition("/")
+    return {PROVIDER: names.get(provider, provider), REQUEST_MODEL: model or provider}
+
+
+def of_usage(usage: Usage) -> Attributes:
+    """Tokens. Those of caches and of reasoning are there when there were any."""
+    attributes: Attributes = {INPUT_TOKENS: usage.input_tokens, OUTPUT_TOKENS: usage.output_tokens}
+    further = {
+        CACHE_READ_TOKENS: usage.cache_read_tokens,
+        CACHE_WRITE_TOKENS: usage.cache_write_tokens,
+        REASONING_TOKENS: usage.reasoning_tokens,
+    }
+    return attributes | {name: count for name, count in further.items() if count}
+
+
+def of_turn(event: TurnEnded) -> Attributes:
+    """How an answer ended: in the provider's own word where it has one."""
+    return {FINISH: (event.reason or event.finish,)}
+
+
+def of_call(event: ExecutionBegan | ResultReady, *, content: bool) -> Attributes:
+    """What a call is. The name is ours, ``ensemble.tool``, whatever name the model knows it by."""
+    attributes: Attributes = {
+        OPERATION: "execute_tool",
+        TOOL: event.tool,
+        TOOL_TYPE: "function",
+        TOOL_CALL: event.invocation.identifier,
+    }
+    if event.early:
+        attributes["ripieno.tool.early"] = True
+    if content:
+        attributes[TOOL_ARGUMENTS] = canonical(event.invocation.arguments).decode()
+    return attributes
+
+
+def of_result(event: ResultReady, *, content: bool) -> Attributes:
+    """What became of a call."""
+    result, report = event.result, event.result.report
+    attributes: Attributes = {"ripieno.tool.attempts": report.attempts}
+    if report.cached:
+        attributes["ripieno.tool.cached"] = True
+    if report.sandbox is not None:
+        attributes["ripieno.tool.sandbox"] = report.sandbox
+    if event.discarded:
+        attributes["ripieno.tool.discarded"] = True
+    if result.error is not None:
+        attributes[ERROR] = result.error.category
+    if content:
+        attributes[TOOL_RESULT] = result.text
+    return attributes
+
+
+def of_refusal(event: ResultReady) -> Attributes:
+    """A call that did not run."""
+    error = event.result.error
+    return {TOOL: event.tool, TOOL_CALL: event.invocation.identifier, ERROR: error.category if error else OTHER}
+
+
+def of_conduct(event: ConductEnded) -> Attributes:
+    """How a run ended."""
+    return {FINISH: (event.finish,), "ripieno.turns": event.turns, "ripieno.calls": event.calls}
+
+
+def failure_of(event: ConductEnded) -> str | None:
+    """The error that a run ended with, if it was one."""
+    return event.finish if event.finish in _FAILED else None
+
+
+def messages(canisters: Iterable[Canister], finish: str) -> str:
+    """The assistant's message as the conventions write it: JSON of ``{"role", "parts", "finish_reason"}``."""
+    parts: list[dict[str, Any]] = []
+    for canister in canisters:
+        if isinstance(canister, AssistantCanister) and canister.text:
+            parts.append({"type": "text", "content": text_of(canister.content)})
+        elif isinstance(canister, InvocationCanister):
+            arguments = thaw(canister.arguments)
+            parts.append(
+                {"type": "tool_call", "id": canister.identifier, "name": canister.name, "arguments": arguments}
+            )
+        elif isinstance(canister, ResultCanister):
+            parts.append({"type": "tool_call_response", "id": canister.invocation_id, "result": canister.text})
+    return canonical([{"role": "assistant", "parts": parts, "finish_reason": finish}]).decode()

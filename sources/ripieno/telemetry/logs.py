@@ -1,0 +1,112 @@
+"""Runs as records of ``logging``: one for each answer, call and end, with fields that programs can read.
+
+::
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter())
+    logging.getLogger("ripieno").addHandler(handler)
+    assemble(watchers=[log_runs])
+
+Each record has ``conversation`` and ``turn``, and ``tool`` and ``invocation`` where it is about a call. No texts,
+arguments or results are in it.
+"""
+
+import datetime
+import json
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ripieno.events import (
+    Alert,
+    ConductEnded,
+    ConfirmationRequested,
+    Event,
+    ExecutionBegan,
+    ResultReady,
+    TurnBegan,
+    TurnEnded,
+)
+
+_logger = logging.getLogger("ripieno.runs")
+#: What every record of ``logging`` has; all else is a field that somebody gave.
+_OWN = frozenset(logging.LogRecord("", 0, "", 0, "", None, None).__dict__) | {"message", "asctime", "taskName"}
+
+
+class JsonFormatter(logging.Formatter):
+    """A record as one line of JSON in ASCII: ``time`` (ISO 8601, UTC), ``level``, ``logger``, ``message``, its fields.
+
+    An exception is in ``exception``, with its traceback. What is no JSON is written as text.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, without its end."""
+        time_ = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
+        line: dict[str, Any] = {
+            "time": time_.isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line |= {name: value for name, value in record.__dict__.items() if name not in _OWN and name not in line}
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def log_runs(conversation: str, model: str) -> Callable[[Event], None]:
+    """A watcher: gives what writes the events of a run to the logger ``ripieno.runs``."""
+    return _Log(conversation, model).take
+
+
+class _Log:
+    def __init__(self, conversation: str, model: str) -> None:
+        self._fields: dict[str, Any] = {"conversation": conversation, "model": model, "turn": 0}
+        self._asked = time.monotonic()
+        self._say(logging.INFO, "A run begins with %s.", model)
+
+    def take(self, event: Event) -> None:
+        match event:
+            case TurnBegan(turn=turn):
+                self._fields["turn"] = turn
+            case TurnEnded(finish=finish, usage=usage):
+                taken = round((time.monotonic() - self._asked) * 1000)
+                tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+                self._asked = time.monotonic()
+                self._say(logging.INFO, "An answer ended with %s.", finish, finish=finish, milliseconds=taken, **tokens)
+            case ConfirmationRequested():
+                call = _call(event.tool, event.invocation.identifier)
+                self._say(logging.INFO, "%s waits for an approval.", event.tool, effect=event.effect, **call)
+            case ExecutionBegan():
+                call = _call(event.tool, event.invocation.identifier)
+                self._say(logging.DEBUG, "%s starts.", event.tool, early=event.early, **call)
+            case ResultReady():
+                self._asked = time.monotonic()
+                self._result(event)
+            case Alert(message=message, tool=tool):
+                self._say(logging.WARNING, "%s", message, **({} if tool is None else {"tool": tool}))
+            case ConductEnded(finish=finish, turns=turns, calls=calls):
+                level = logging.WARNING if finish in ("error", "aborted") else logging.INFO
+                self._say(level, "The run ended with %s.", finish, finish=finish, turns=turns, calls=calls)
+            case _:
+                pass
+
+    def _result(self, event: ResultReady) -> None:
+        result = event.result
+        fields = {"milliseconds": round(result.report.duration_ms), "attempts": result.report.attempts}
+        fields |= _call(event.tool, event.invocation.identifier)
+        if result.error is None:
+            self._say(logging.INFO, "%s gave its result.", event.tool, error=None, **fields)
+        else:
+            category = result.error.category
+            what = "%s failed: %s." if result.report.attempts or result.report.cached else "%s was refused: %s."
+            self._say(logging.WARNING, what, event.tool, category, error=category, **fields)
+
+    def _say(self, level: int, message: str, *values: object, **fields: Any) -> None:
+        if _logger.isEnabledFor(level):
+            _logger.log(level, message, *values, extra={**self._fields, **fields})
+
+
+def _call(tool: str, identifier: str) -> dict[str, Any]:
+    return {"tool": tool, "invocation": identifier}

@@ -1,0 +1,249 @@
+"""Spans and metrics of runs for OpenTelemetry, made of events. Whoever configures its SDK decides where they go.
+
+::
+
+    async with assemble(watchers=[Telemetry()]) as assembly:
+        await assembly.conduct("What is in README.rst?")
+
+``invoke_agent`` is a run; in it are a ``chat`` for each answer and an ``execute_tool`` for each call. A call's span
+is current while the call runs: what a tool does through instrumented libraries is inside of it, and MCP servers are
+told of it (``traceparent``), since the SDK of MCP passes on what is current. No texts, arguments or results are sent
+unless content is wanted.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+
+from opentelemetry import context as contexts
+from opentelemetry import metrics, trace
+from opentelemetry.context import Context
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.trace import Span, SpanKind, StatusCode, TracerProvider
+
+from ripieno.conversations import NO_USAGE
+from ripieno.events import (
+    ArgumentsDelta,
+    ConductEnded,
+    ConfirmationRequested,
+    ContentSealed,
+    Event,
+    ExecutionBegan,
+    InvocationBegan,
+    InvocationSealed,
+    ReasoningDelta,
+    ResultReady,
+    TextDelta,
+    TurnBegan,
+    TurnEnded,
+    collect,
+)
+from ripieno.telemetry import conventions as names
+from ripieno.telemetry.conventions import Attributes
+
+_SCOPE = "ripieno"
+
+
+class Telemetry:
+    """A watcher: called with a conversation's identifier and ``provider/model``, it gives what takes a run's events.
+
+    Providers of tracers and meters are the global ones unless others are given. ``content`` sends arguments, results
+    and answers; None asks the environment (``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT``). ``provider_names``
+    are the conventions' names for providers, by ours, where they differ.
+    """
+
+    def __init__(
+        self,
+        *,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+        content: bool | None = None,
+        provider_names: Mapping[str, str] | None = None,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self.content = names.wants_content() if content is None else content
+        self.provider_names = provider_names or {}
+        self.clock = clock
+        self.tracer = trace.get_tracer(_SCOPE, tracer_provider=tracer_provider)
+        meter = metrics.get_meter(_SCOPE, meter_provider=meter_provider)
+        self.tokens = meter.create_histogram(
+            names.TOKEN_USAGE_METRIC,
+            "{token}",
+            "Number of input and output tokens used.",
+            explicit_bucket_boundaries_advisory=names.TOKEN_BUCKETS,
+        )
+
+        def durations(name: str, what: str, buckets: tuple[float, ...]) -> metrics.Histogram:
+            return meter.create_histogram(name, "s", what, explicit_bucket_boundaries_advisory=buckets)
+
+        self.answers = durations(names.DURATION_METRIC, "GenAI operation duration.", names.DURATION_BUCKETS)
+        self.first_chunks = durations(
+            names.FIRST_CHUNK_METRIC, "Time to receive the first chunk.", names.DURATION_BUCKETS
+        )
+        self.runs = durations(names.AGENT_METRIC, "Duration of a whole run.", names.AGENT_BUCKETS)
+        self.calls = durations(names.TOOL_METRIC, "Duration of a call.", names.DURATION_BUCKETS)
+
+    def __call__(self, conversation: str, model: str) -> Callable[[Event], None]:
+        """What takes the events of a run that begins now, in the task that drives it."""
+        return _Watch(self, conversation, model).take
+
+
+class _Answer:
+    """A model's answer under way."""
+
+    def __init__(self, span: Span, began: int, attributes: Attributes) -> None:
+        self.span = span
+        self.began = began
+        self.attributes = attributes
+        self.heard = False
+        self.sealed: list[Event] = []
+
+
+class _Watch:
+    """The spans of one run."""
+
+    def __init__(self, telemetry: Telemetry, conversation: str, model: str) -> None:
+        self._telemetry = telemetry
+        self._identity = model
+        self._model = names.of_model(model, telemetry.provider_names)
+        self._conversation = conversation
+        self._began = self._asked = telemetry.clock()
+        attributes: Attributes = {names.OPERATION: "invoke_agent", names.CONVERSATION: conversation, **self._model}
+        self._run = telemetry.tracer.start_span("invoke_agent", attributes=attributes, start_time=self._began)
+        self._context: Context = trace.set_span_in_context(self._run)
+        self._answer: _Answer | None = None
+        self._calls: dict[str, tuple[Span, int, str]] = {}
+
+    def take(self, event: Event) -> None:
+        """Takes one event."""
+        match event:
+            case TextDelta() | ReasoningDelta() | InvocationBegan() | ArgumentsDelta():
+                if self._answer is not None and not self._answer.heard:
+                    self._hear(self._answer)
+            case ContentSealed() | InvocationSealed():
+                if self._telemetry.content and self._answer is not None:
+                    self._answer.sealed.append(event)
+            case TurnBegan():
+                self._begin_answer(event)
+            case TurnEnded():
+                self._end_answer(event)
+            case ExecutionBegan():
+                self._begin_call(event)
+            case ResultReady():
+                self._end_call(event)
+            case ConfirmationRequested():
+                self._run.add_event(
+                    "ripieno.confirmation_requested", {names.TOOL: event.tool, "ripieno.tool.effect": event.effect}
+                )
+            case ConductEnded():
+                self._end(event)
+            case _:
+                pass
+
+    def _begin_answer(self, event: TurnBegan) -> None:
+        # What the driving task does between calls is inside of the run.
+        contexts.attach(self._context)
+        if self._answer is not None:
+            # It was asked again, or somebody else was.
+            self._lose(self._answer, names.OTHER)
+        attributes: Attributes = {names.OPERATION: "chat", **self._model}
+        if event.model and event.model != self._identity:
+            attributes[names.RESPONSE_MODEL] = event.model
+        span = self._telemetry.tracer.start_span(
+            f"chat {self._model[names.REQUEST_MODEL]}",
+            context=self._context,
+            kind=SpanKind.CLIENT,
+            attributes={**attributes, names.CONVERSATION: self._conversation, "ripieno.turn": event.turn},
+            start_time=self._asked,
+        )
+        self._answer = _Answer(span, self._asked, attributes)
+
+    def _hear(self, answer: _Answer) -> None:
+        answer.heard = True
+        seconds = (self._telemetry.clock() - answer.began) / 1e9
+        answer.span.set_attribute(names.FIRST_CHUNK, seconds)
+        self._telemetry.first_chunks.record(seconds, answer.attributes, self._context)
+
+    def _end_answer(self, event: TurnEnded) -> None:
+        answer, self._answer = self._answer, None
+        contexts.attach(self._context)
+        self._asked = now = self._telemetry.clock()
+        if answer is None:
+            return
+        answer.span.set_attributes(names.of_turn(event))
+        if event.usage != NO_USAGE:
+            answer.span.set_attributes(names.of_usage(event.usage))
+            for kind, count in (("input", event.usage.input_tokens), ("output", event.usage.output_tokens)):
+                self._telemetry.tokens.record(count, {**answer.attributes, names.TOKEN_TYPE: kind}, self._context)
+        if self._telemetry.content:
+            answer.span.set_attribute(names.OUTPUT_MESSAGES, names.messages(collect(answer.sealed), event.finish))
+        answer.span.end(now)
+        self._telemetry.answers.record((now - answer.began) / 1e9, answer.attributes, self._context)
+
+    def _lose(self, answer: _Answer, why: str) -> None:
+        """Ends the span of an answer that never came to its end."""
+        self._asked = now = self._telemetry.clock()
+        answer.span.set_attribute(names.ERROR, why)
+        answer.span.set_status(StatusCode.ERROR)
+        answer.span.end(now)
+        attributes = {**answer.attributes, names.ERROR: why}
+        self._telemetry.answers.record((now - answer.began) / 1e9, attributes, self._context)
+
+    def _start_call(self, event: ExecutionBegan | ResultReady, began: int) -> Span:
+        attributes = names.of_call(event, content=self._telemetry.content)
+        return self._telemetry.tracer.start_span(
+            f"execute_tool {event.tool}",
+            context=self._context,
+            attributes={**attributes, names.CONVERSATION: self._conversation},
+            start_time=began,
+        )
+
+    def _recall(self, event: ResultReady, now: int) -> None:
+        """A call that has an earlier one's result, and did not run."""
+        span = self._start_call(event, now)
+        span.set_attributes(names.of_result(event, content=self._telemetry.content))
+        span.end(now)
+
+    def _begin_call(self, event: ExecutionBegan) -> None:
+        began = self._telemetry.clock()
+        span = self._start_call(event, began)
+        self._calls[event.invocation.identifier] = (span, began, event.tool)
+        # The call's task, which is made next, takes its context from here.
+        contexts.attach(trace.set_span_in_context(span, self._context))
+
+    def _end_call(self, event: ResultReady) -> None:
+        self._asked = now = self._telemetry.clock()
+        begun = self._calls.pop(event.invocation.identifier, None)
+        if begun is None:
+            if event.result.report.cached:
+                self._recall(event, now)
+            else:
+                self._run.add_event("ripieno.call_refused", names.of_refusal(event))
+            return
+        span, began, tool = begun
+        span.set_attributes(names.of_result(event, content=self._telemetry.content))
+        attributes: Attributes = {names.OPERATION: "execute_tool", names.TOOL: tool}
+        if event.result.error is not None:
+            attributes[names.ERROR] = event.result.error.category
+            span.set_status(StatusCode.ERROR)
+        span.end(now)
+        self._telemetry.calls.record((now - began) / 1e9, attributes, self._context)
+
+    def _end(self, event: ConductEnded) -> None:
+        if self._answer is not None:
+            self._lose(self._answer, event.finish)
+            self._answer = None
+        for span, _, _ in self._calls.values():
+            span.set_attribute(names.ERROR, names.OTHER)
+            span.end(self._telemetry.clock())
+        self._calls.clear()
+        attributes: Attributes = {names.OPERATION: "invoke_agent", **self._model}
+        self._run.set_attributes(names.of_conduct(event))
+        if event.usage != NO_USAGE:
+            self._run.set_attributes(names.of_usage(event.usage))
+        if (failure := names.failure_of(event)) is not None:
+            attributes[names.ERROR] = failure
+            self._run.set_attribute(names.ERROR, failure)
+            self._run.set_status(StatusCode.ERROR)
+        now = self._telemetry.clock()
+        self._run.end(now)
+        self._telemetry.runs.record((now - self._began) / 1e9, attributes, self._context)

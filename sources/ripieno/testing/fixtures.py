@@ -1,0 +1,85 @@
+"""Fixtures for pytest: scores as models, and cassettes. A ``conftest.py`` names this module.
+
+::
+
+    pytest_plugins = ["ripieno.testing.fixtures"]
+
+``score(...)`` gives a model that plays turns, over a real wire format. ``cassette(path)`` gives a cassette: it is
+recorded where the file is missing and ``pytest --ripieno-record`` is said (or ``RIPIENO_RECORD=1``), and replayed
+otherwise. Relative paths are beside the test.
+"""
+
+import os
+import pathlib
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Any, TypeAlias
+
+import pytest
+
+from ripieno.cassettes import Recorder, Replay
+from ripieno.models import Model
+from ripieno.scores import Score, Turn
+from ripieno.testing.wires import rehearsed
+
+Scoring: TypeAlias = Callable[..., Model]
+Cassettes: TypeAlias = Callable[..., Recorder | Replay]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds ``--ripieno-record``."""
+    group = parser.getgroup("ripieno")
+    group.addoption("--ripieno-record", action="store_true", help="record the cassettes that are missing")
+
+
+@pytest.fixture
+def score() -> Scoring:
+    """A function: a score, or turns, to the model that plays them. Its keywords are those of ``wires.rehearsed``."""
+
+    def make(what: Score | Iterable[Turn], **settings: Any) -> Model:
+        return rehearsed(what, **settings)
+
+    return make
+
+
+@pytest.fixture
+def cassette(request: pytest.FixtureRequest) -> Iterator[Cassettes]:
+    """A function: a path to a ``Recorder`` or a ``Replay``; both have ``conduct`` and ``assemble``.
+
+    Keywords are those of ``Replay``; ``secrets`` and ``variables`` count for a recording, too. A recording that the
+    test fails with is kept beside, as ``.failed``: it is not replayed by mistake.
+    """
+    recordings: list[Recorder] = []
+
+    def open_cassette(path: str | os.PathLike[str], **settings: Any) -> Recorder | Replay:
+        whole = request.path.parent / path
+        if not whole.exists() and _records(request.config):
+            whole.parent.mkdir(parents=True, exist_ok=True)
+            kept = {name: settings[name] for name in ("secrets", "variables") if name in settings}
+            recordings.append(Recorder(whole, **kept))
+            return recordings[-1]
+        if not whole.exists():
+            pytest.fail(f"There is no cassette {whole}: record it with pytest --ripieno-record.", pytrace=False)
+        return Replay(whole, **settings)
+
+    yield open_cassette
+    for recording in recordings:
+        recording.close()
+        if getattr(request.node, "ripieno_failed", False):
+            _set_aside(recording.path)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Notes on a test that it failed, for those fixtures that end later."""
+    report: pytest.TestReport = yield
+    if report.failed:
+        item.ripieno_failed = True  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    return report
+
+
+def _records(config: pytest.Config) -> bool:
+    return bool(config.getoption("--ripieno-record")) or os.environ.get("RIPIENO_RECORD") == "1"
+
+
+def _set_aside(path: pathlib.Path) -> None:
+    path.replace(path.with_name(f"{path.name}.failed"))

@@ -1,0 +1,72 @@
+"""Bundled invocable that reads on in results that were too long to be shown, page by page or by a pattern."""
+
+from typing import Any
+
+from ripieno.ensembles import Context
+from ripieno.exceptions import ResourceFault
+from ripieno.outputs import Outputs
+from ripieno.toolset.expressions import Expression, check
+from ripieno.toolset.wording import several
+
+#: Bytes that are searched at once. Of a longer line each such part is a line.
+_BLOCK = 64 * 1024
+#: Bytes of a line that are shown, and of these before what was looked for.
+_LINE, _BEFORE = 400, 100
+
+
+def read_output(context: Context, arguments: dict[str, Any]) -> str:
+    """A page of a kept output, or its lines that fit a pattern, each with its offset; and where it goes on.
+
+    Errors: ``ResourceFault`` where this conversation has no such output; ``ValidationFault`` for a broken pattern.
+    """
+    outputs = None if context.surroundings is None else context.surroundings.outputs
+    if outputs is None:
+        raise ResourceFault("No outputs are kept here.", code="no_output")
+    handle, offset, limit = arguments["handle"], arguments["offset"], arguments["limit"]
+    pattern = arguments.get("pattern")
+    if pattern is not None:
+        check(pattern, literal=False)
+        return _search(outputs.load(handle, context.conversation), pattern, offset, limit)
+    return _page(outputs, handle, context.conversation, offset, limit)
+
+
+def _page(outputs: Outputs, handle: str, conversation: str, offset: int, limit: int) -> str:
+    page = outputs.read(handle, conversation, offset, limit)
+    more = f"read on with offset={page.next}" if page.next < page.total else "this is its end"
+    line_end = "" if page.text.endswith("\n") else "\n"
+    return f"{page.text}{line_end}[bytes {page.offset} to {page.next} of {page.total}; {more}]"
+
+
+def _search(data: bytes, pattern: str, offset: int, limit: int) -> str:
+    expression = Expression(pattern, literal=pattern.isalnum(), case_sensitive=True)
+    shown: list[str] = []
+    room, start = limit, min(offset, len(data))
+    while start < len(data):
+        end = _end(data, start)
+        for begin, stop, where in expression.spots(data[start:end]):
+            line = _excerpt(data, start + begin, start + stop, where)
+            room -= len(line.encode())
+            if shown and room < 0:
+                on = f"search on with offset={start + begin}"
+                return "\n".join((*shown, f"[{several(len(shown), 'line')} of more; {on}]"))
+            shown.append(line)
+        start = end
+    return "\n".join((*shown, f"[{several(len(shown), 'line')} from byte {offset} of {len(data)} on; these are all]"))
+
+
+def _end(data: bytes, start: int) -> int:
+    """The end of the whole lines from ``start`` that are searched at once, or of a part of one that is too long."""
+    end = start + _BLOCK
+    if end >= len(data):
+        return len(data)
+    line_end = data.rfind(b"\n", start, end) + 1
+    while not line_end and 0x80 <= data[end] < 0xC0:
+        end -= 1
+    return line_end or end
+
+
+def _excerpt(data: bytes, begin: int, stop: int, where: int) -> str:
+    """A line with the offset of its beginning, or the part of a long one that was looked for."""
+    first = begin + max(0, where - _BEFORE) if stop - begin > _LINE else begin
+    text = data[first : min(stop, first + _LINE)].decode(errors="replace")
+    return f"{first}: {'…' if first > begin else ''}{text}{'…' if first + _LINE < stop else ''}"

@@ -1,0 +1,226 @@
+"""Conversations that wait for a person: kept, answered by anybody, gone on with by one, and never run twice."""
+
+import asyncio
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.conducting import conduct
+from ripieno.confirmation import Answer, Approve, ConfirmationRequest, DeferredConfirmer, Deny, Edit, Given
+from ripieno.conversations import Conversation
+from ripieno.ensembles import Definition, Ensemble
+from ripieno.exceptions import InputError, NameAbsence
+from ripieno.execution import Execution
+from ripieno.pausing import Paused, PausedStore
+from ripieno.policies import Policy
+from ripieno.schemas import Schema
+from ripieno.serialization import deserialize_conversation, serialize
+from ripieno.testing import call, model_of, turn
+
+WORD = Schema.of({"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]})
+
+
+class Book:
+    """A tool that writes words down."""
+
+    def __init__(self, description: str = "Writes a word down.") -> None:
+        self.words: list[str] = []
+        self.ensemble = Ensemble.of(
+            "mine",
+            (
+                Definition(
+                    name="write",
+                    description=description,
+                    schema=WORD,
+                    invocable=self._write,
+                    policy=Policy(effect="write"),
+                ),
+                Definition(
+                    name="look",
+                    schema=WORD,
+                    invocable=self._write,
+                    policy=Policy(effect="read", reads=("word:{word}",)),
+                ),
+            ),
+        )
+
+    def _write(self, context: object, arguments: dict[str, str]) -> str:
+        del context
+        self.words.append(arguments["word"])
+        return f"Wrote {arguments['word']}."
+
+
+def model(*words: str) -> "object":
+    return model_of([turn("I write.", calls=[call("write", word=word) for word in words]), turn("Done.")])
+
+
+async def paused(book: Book, *words: str) -> Conversation:
+    execution = Execution(confirmer=DeferredConfirmer())
+    conversation = await conduct(model(*words), "Write.", ensembles=[book.ensemble], execution=execution)
+    assert conversation.finish == "open"
+    return conversation
+
+
+def kept(store: PausedStore, conversation: Conversation) -> Paused:
+    store.save(Paused(conversation=conversation, workspace="/somewhere", model="house/small"))
+    return store.find(conversation.identifier)
+
+
+async def go_on(store: PausedStore, book: Book, waiting: Paused, *words: str) -> Conversation:
+    execution = Execution(confirmer=DeferredConfirmer(), grants=store.grants)
+    return await conduct(
+        model(*words), waiting.conversation, ensembles=[book.ensemble], execution=execution, answers=waiting.answers
+    )
+
+
+def results(conversation: Conversation) -> list[str | None]:
+    found = {one.invocation_id: one for one in conversation.canisters if isinstance(one, ResultCanister)}
+    calls = [one for one in conversation.canisters if isinstance(one, InvocationCanister)]
+    faults = [found[one.identifier].error for one in calls]
+    return [None if fault is None else fault.code or fault.category for fault in faults]
+
+
+async def test_what_was_approved_elsewhere_runs_once(tmp_path: pathlib.Path) -> None:
+    store, book = PausedStore(tmp_path), Book()
+    waiting = kept(store, await paused(book, "one", "two"))
+    assert [one.why for one in waiting.conversation.waiting] == ["approval", "behind"]
+    first = waiting.unanswered[0].invocation
+    answered = PausedStore(tmp_path).answer(waiting.identifier[:6], {first: Approve()})
+    assert book.words == []
+    conversation = await go_on(store, book, answered, "one", "two")
+    # The second one was behind it, and is asked about now.
+    assert (book.words, conversation.finish) == (["one"], "open")
+    assert [one.why for one in conversation.waiting] == ["approval"]
+    again = kept(store, conversation)
+    last = store.answer(again.identifier, {again.unanswered[0].invocation: Approve()})
+    ended = await go_on(store, book, last, "one", "two")
+    assert (book.words, ended.finish, ended.text) == (["one", "two"], "stop", "Done.")
+    assert results(ended) == [None, None]
+
+
+async def test_an_approval_is_good_once_even_for_a_copy_of_the_state(tmp_path: pathlib.Path) -> None:
+    store, book = PausedStore(tmp_path), Book()
+    waiting = kept(store, await paused(book, "one"))
+    answered = store.answer(waiting.identifier, {waiting.unanswered[0].invocation: Approve()})
+    first, second = await asyncio.gather(*(go_on(store, book, answered, "one") for _ in range(2)))
+    assert book.words == ["one"]
+    assert sorted(str(*results(one)) for one in (first, second)) == ["None", "used_grant"]
+
+
+async def test_a_denial_is_read_by_the_model(tmp_path: pathlib.Path) -> None:
+    store, book = PausedStore(tmp_path), Book()
+    waiting = kept(store, await paused(book, "one"))
+    answered = store.answer(waiting.identifier, {waiting.unanswered[0].invocation: Deny("Only in docs/.")})
+    ended = await go_on(store, book, answered, "one")
+    (result,) = [one for one in ended.canisters if isinstance(one, ResultCanister)]
+    assert result.error is not None
+    assert (book.words, result.error.category, result.error.suggestion) == ([], "denied", "Only in docs/.")
+
+
+async def test_an_edited_call_runs_with_other_arguments(tmp_path: pathlib.Path) -> None:
+    store, book = PausedStore(tmp_path), Book()
+    waiting = kept(store, await paused(book, "one"))
+    answered = store.answer(waiting.identifier, {waiting.unanswered[0].invocation: Edit({"word": "other"})})
+    ended = await go_on(store, book, answered, "one")
+    assert (book.words, ended.finish) == (["other"], "stop")
+
+
+async def test_an_approval_of_another_definition_does_not_count(tmp_path: pathlib.Path) -> None:
+    store = PausedStore(tmp_path)
+    waiting = kept(store, await paused(Book(), "one"))
+    answered = store.answer(waiting.identifier, {waiting.unanswered[0].invocation: Approve()})
+    changed = Book("Writes a word down, and sends it to everybody.")
+    conversation = await go_on(store, changed, answered, "one")
+    assert (changed.words, conversation.finish) == ([], "open")
+
+
+async def test_the_state_is_json_that_another_program_reads(tmp_path: pathlib.Path) -> None:
+    book = Book()
+    conversation = await paused(book, "one")
+    read = deserialize_conversation(json.loads(json.dumps(serialize(conversation))))
+    assert read == conversation
+    (waits,) = read.waiting
+    assert waits.request["presentation"]["arguments"] == '{"word":"one"}'  # type: ignore[index]
+
+
+async def test_whoever_is_there_answers_when_it_is_conducted_again() -> None:
+    book = Book()
+    asked: list[str] = []
+
+    class Person:
+        async def confirm(self, request: ConfirmationRequest) -> Answer:
+            asked.append(request.tool)
+            return Approve()
+
+    conversation = await paused(book, "one")
+    ended = await conduct(
+        model("one"), conversation, ensembles=[book.ensemble], execution=Execution(confirmer=Person())
+    )
+    assert (asked, book.words, ended.finish) == (["mine.write"], ["one"], "stop")
+
+
+async def test_the_first_answer_stands(tmp_path: pathlib.Path) -> None:
+    store = PausedStore(tmp_path)
+    waiting = kept(store, await paused(Book(), "one"))
+    (call_,) = waiting.unanswered
+    store.answer(waiting.identifier, {call_.invocation: Deny("no")})
+    with pytest.raises(InputError, match="was answered already"):
+        store.answer(waiting.identifier, {call_.invocation: Approve()})
+    with pytest.raises(InputError, match="waits for nobody"):
+        store.answer(waiting.identifier, {"call_9": Approve()})
+    assert store.find("").answers[call_.invocation].answer == Deny("no")
+
+
+async def test_what_is_kept_is_for_its_user_alone_and_is_forgotten(tmp_path: pathlib.Path) -> None:
+    store = PausedStore(tmp_path)
+    waiting = kept(store, await paused(Book(), "one"))
+    (file,) = store.folder.glob("*.json")
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert store.folder.stat().st_mode & 0o777 == 0o700
+    store.forget(waiting.identifier)
+    store.forget(waiting.identifier)
+    assert store.all() == ()
+    with pytest.raises(NameAbsence):
+        store.find(waiting.identifier)
+
+
+def test_a_file_that_is_none_is_named(tmp_path: pathlib.Path) -> None:
+    store = PausedStore(tmp_path)
+    store.folder.mkdir()
+    (store.folder / "torn.json").write_text('{"version": 1')
+    with pytest.raises(InputError, match=r"torn\.json is no conversation that waits"):
+        store.all()
+
+
+CLAIM = """
+import pathlib, sys
+from ripieno.exceptions import InputError
+from ripieno.pausing import PausedStore
+
+try:
+    with PausedStore(pathlib.Path(sys.argv[1])).claimed("one"):
+        print("claimed")
+except InputError as error:
+    print(error)
+"""
+
+
+def test_one_process_conducts_a_conversation(tmp_path: pathlib.Path) -> None:
+    def claim() -> str:
+        return subprocess.run(
+            [sys.executable, "-c", CLAIM, str(tmp_path)], capture_output=True, text=True, check=True
+        ).stdout
+
+    with PausedStore(tmp_path).claimed("one"):
+        assert "is being conducted by another process" in claim()
+    assert claim() == "claimed\n"
+    assert list((tmp_path / "paused").iterdir()) == []
+
+
+def test_given_answers_do_not_print_their_token(tmp_path: pathlib.Path) -> None:
+    assert "secret" not in repr(Given(answer=Approve(), token="secret"))
+    assert tmp_path.exists()

@@ -1,0 +1,153 @@
+"""What an application of agents is held to (seed 003, "Success Criteria"): real tools, real consent, a real journal."""
+
+import sys
+from typing import Any
+
+import pytest
+
+from ripieno.assembly import assemble
+from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.confirmation import Answer, Approve, ConfirmationRequest, Deny
+from ripieno.conversations import Conversation
+from ripieno.journal import Journal
+from ripieno.jsonvalues import thaw
+from ripieno.testing import call, model_of, turn
+from tests.assembly.conftest import Home
+
+AGENTS: dict[str, Any] = {
+    "documentation": {"instructions": "You document this project.", "tools": ["io.list_directory", "io.write_file"]},
+    "coding": {"instructions": "You write code.", "tools": ["io.write_file", "testing.run_tests"]},
+}
+README = "# House\n\nIt stands.\n"
+CODE = "def double(number):\n    return 2 * number\n"
+TESTS = """\
+import unittest
+
+from double import double
+
+
+class Doubling(unittest.TestCase):
+    def test_it_doubles(self):
+        self.assertEqual(double(4), 8)
+"""
+
+
+class Person:
+    """Somebody who looks at what they are shown, and says what the test wants."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.asked: list[ConfirmationRequest] = []
+        self._answer = answer
+
+    async def confirm(self, request: ConfirmationRequest) -> Answer:
+        self.asked.append(request)
+        return self._answer
+
+
+@pytest.fixture
+def settings() -> dict[str, Any]:
+    return {
+        "ensembles": {"enabled": ["io", "testing"]},
+        "agents": AGENTS,
+        "sandbox": {"readable": [sys.prefix, sys.base_prefix]},
+    }
+
+
+def check_journal(journal: Journal, conversation: Conversation) -> None:
+    """Every call stands in the journal with arguments and result, and the journal is whole."""
+    results = {one.invocation_id: one for one in conversation.canisters if isinstance(one, ResultCanister)}
+    states = {state.identifier: state for state in journal.state_of(conversation.identifier)}
+    calls = [one for one in conversation.canisters if isinstance(one, InvocationCanister)]
+    assert calls
+    assert set(states) == {one.identifier for one in calls}
+    for one in calls:
+        state = states[one.identifier]
+        assert state.status == "finished"
+        assert state.invocation is not None
+        assert state.invocation.name == one.name
+        assert thaw(state.invocation.arguments) == thaw(one.arguments)
+        assert state.result == results[one.identifier]
+    assert journal.verify() is None
+    assert journal.restore(conversation.identifier).conversation.canisters == conversation.canisters
+
+
+def faults(conversation: Conversation) -> list[str | None]:
+    """The category of each result's fault."""
+    errors = [one.error for one in conversation.canisters if isinstance(one, ResultCanister)]
+    return [None if one is None else one.category for one in errors]
+
+
+async def test_a_documentation_agent_writes_a_readme_after_approval(home: Home, settings: dict[str, Any]) -> None:
+    person = Person(Approve())
+    score = model_of(
+        [
+            turn("I look.", calls=[call("list_directory", path=".")]),
+            turn("I write.", calls=[call("write_file", path="README.md", content=README)]),
+            turn("It is written."),
+        ]
+    )
+    with Journal(home.places.state / "journal.sqlite3") as journal:
+        async with assemble(
+            settings, workspace=home.workspace, places=home.places, confirmer=person, recorder=journal
+        ) as assembly:
+            conversation = await assembly.conduct("Document it.", model=score, agent="documentation")
+        check_journal(journal, conversation)
+        answers = [line.record for line in journal.lines(conversation.identifier, stage="answered")]
+        assert [None if one is None else (one.tool, one.details["answer"]) for one in answers] == [
+            ("io.write_file", "approve")
+        ]
+    assert (home.workspace / "README.md").read_text() == README
+    assert conversation.text == "It is written."
+    (request,) = person.asked
+    # They saw all of it: the call, and what it would change.
+    shown = request.shown.whole(200)
+    assert "+It stands." in shown
+    assert request.shown.digest in shown
+    assert "README.md" in shown
+
+
+async def test_a_coding_agent_writes_source_and_runs_tests(home: Home, settings: dict[str, Any]) -> None:
+    person = Person(Approve())
+    score = model_of(
+        [
+            turn(
+                "I write both.",
+                calls=[
+                    call("write_file", path="double.py", content=CODE),
+                    call("write_file", path="test_double.py", content=TESTS),
+                ],
+            ),
+            turn("I run the tests.", calls=[call("run_tests")]),
+            turn("They pass."),
+        ]
+    )
+    with Journal(home.places.state / "journal.sqlite3") as journal:
+        async with assemble(
+            settings, workspace=home.workspace, places=home.places, confirmer=person, recorder=journal
+        ) as assembly:
+            conversation = await assembly.conduct("Write it.", model=score, agent="coding")
+        check_journal(journal, conversation)
+    assert faults(conversation) == [None, None, None], conversation.canisters
+    assert (home.workspace / "double.py").read_text() == CODE
+    told = [one for one in conversation.canisters if isinstance(one, ResultCanister)][-1].text
+    assert '"passed": 1' in told or '"passed":1' in told, told
+    assert {request.tool for request in person.asked} == {"io.write_file", "testing.run_tests"}
+
+
+async def test_a_denial_is_read_by_the_model(home: Home, settings: dict[str, Any]) -> None:
+    person = Person(Deny("Write it into docs/ instead."))
+    score = model_of(
+        [
+            turn("I write.", calls=[call("write_file", "refusal", path="README.md", content=README)]),
+            turn("I was told: {refusal}"),
+        ]
+    )
+    with Journal(home.places.state / "journal.sqlite3") as journal:
+        async with assemble(
+            settings, workspace=home.workspace, places=home.places, confirmer=person, recorder=journal
+        ) as assembly:
+            conversation = await assembly.conduct("Document it.", model=score, agent="documentation")
+        check_journal(journal, conversation)
+    assert "Write it into docs/ instead." in conversation.text
+    assert list(home.workspace.iterdir()) == []
+    assert len(person.asked) == 1
