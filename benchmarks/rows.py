@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 import httpx2
 
-from benchmarks import confining, connections, floor, histories, journals, leaving, ours, peers, searching
+from benchmarks import confining, connections, floor, gateway, histories, journals, leaving, ours, peers, searching
 from benchmarks.measuring import Row, cpu, pairs, per_call, server, wall
 from benchmarks.tools import SCHEMA
 from ripieno.conducting import conduct
@@ -23,7 +23,7 @@ from ripieno.events import ResultReady, TextDelta
 from ripieno.jsonvalues import freeze, parse
 from ripieno.loading import Layer, load_ensembles
 from ripieno.policies import Policy
-from ripieno.processors import Identifiers, Protocol
+from ripieno.processors import Asked, Identifiers, Protocol
 from ripieno.protocols.splitting import Splitter
 from ripieno.schemas import Schema
 from ripieno.testing import call, model_of, turn
@@ -108,7 +108,7 @@ async def streamed_event() -> list[Row]:
 
 def _streamed_event(protocol: Protocol) -> Row:
     splitter, decoder = Splitter("bench"), protocol.decoder("bench", Identifiers())
-    encoder = protocol.encoder("m")
+    encoder = protocol.encoder(Asked(model="m"))
 
     def feed(chunk: bytes) -> None:
         for native in splitter.feed(chunk):
@@ -260,4 +260,8 @@ ROWS: tuple[Measure, ...] = (
     searching.hundred_thousand,
     connections.connecting,
     connections.server_call,
+    gateway.gateway_rates,
+    gateway.gateway_workers,
+    gateway.gateway_streams,
+    gateway.gateway_disconnects,
 )

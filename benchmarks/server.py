@@ -25,7 +25,7 @@ from ripieno.events import (
     TurnEnded,
 )
 from ripieno.jsonvalues import freeze
-from ripieno.processors import Protocol
+from ripieno.processors import Asked, Protocol
 from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
@@ -130,8 +130,8 @@ def written(protocol: Protocol, turn: int, last: bool, stream: bool) -> bytes:
     """An answer over another wire, with its HTTP head."""
     events = events_of(turn, last)
     if not stream:
-        return headed(protocol.encode(events, "m"))
-    encoder = protocol.encoder("m")
+        return headed(protocol.encode(events, Asked(model="m")))
+    encoder = protocol.encoder(Asked(model="m"))
     return chunked(b"".join(map(encoder.feed, events)))
 
 

@@ -1,7 +1,14 @@
-"""What all tests stand on: signals as a shell would give them, and laws that know no clock."""
+"""What all tests stand on: signals as a shell would give them, laws that know no clock, answers that are checked."""
 
+import functools
+import importlib.abc
+import importlib.machinery
 import signal
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # How long an example takes is the machine's affair: a loaded one would break laws that hold.
@@ -10,6 +17,95 @@ settings.load_profile("untimed")
 
 
 def pytest_configure() -> None:
-    """In the background of some shells an interrupt is ignored, and processes that tests start would inherit that."""
+    """Interrupts are heard, and answers are watched."""
+    # In the background of some shells an interrupt is ignored, and processes that tests start would inherit that.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    assert _ROOM not in sys.modules
+    sys.meta_path.insert(0, _Watcher())
+
+
+# Every answer of the Responses wire that is made here is checked against the public schema and its grammar.
+
+_ROOM = "ripieno.protocols.openai_responses"
+#: What was wrong with the answers of the test that runs.
+_faults: list[str] = []
+
+
+def _noted(check: Callable[[bytes], object], data: bytes) -> bool:
+    """Whether it is right. Whoever made a bad answer goes on: it may be a server, which would only tell its client."""
+    try:
+        check(data)
+    except Exception as error:  # whatever a bad answer breaks in the checker is a fault, too
+        _faults.append(f"{type(error).__name__}: {error}")
+        return False
+    return True
+
+
+def _checked_write(write: Callable[..., bytes]) -> Callable[..., bytes]:
+    """An answer that is not finished is fine: its client may have left."""
+
+    @functools.wraps(write)
+    def wrapped(encoder: Any, *arguments: Any) -> bytes:
+        data = write(encoder, *arguments)
+        if data:
+            seen = vars(encoder)
+            if "check" not in seen:
+                from tests.openresponses import StreamChecker
+
+                seen["check"] = StreamChecker(seed=type(encoder).__name__ == "SeedEncoder").write
+            # What comes after the first fault is no news.
+            if not _noted(seen["check"], data):
+                seen["check"] = bool
+        return data
+
+    return wrapped
+
+
+def _checked_body(make: Callable[..., bytes]) -> Callable[..., bytes]:
+    @functools.wraps(make)
+    def wrapped(*arguments: Any) -> bytes:
+        from tests.openresponses import check_body
+
+        data = make(*arguments)
+        _noted(check_body, data)
+        return data
+
+    return wrapped
+
+
+def _watch(room: Any) -> None:
+    """Looks over the shoulder of its encoder from now on."""
+    encoder, protocol = room.Encoder, room.PROTOCOL
+    for name in ("feed", "wait", "fail"):
+        setattr(encoder, name, _checked_write(getattr(encoder, name)))
+    for name in ("encode", "refuse"):
+        # It is a frozen value, which everybody shares.
+        object.__setattr__(protocol, name, _checked_body(getattr(protocol, name)))
+
+
+class _Watcher(importlib.abc.MetaPathFinder):
+    """Watches the room from when it is first imported: tests that never touch it pay nothing."""
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path) if fullname == _ROOM else None
+        if spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def execute_and_watch(module: Any) -> None:
+            execute(module)
+            _watch(module)
+
+        spec.loader.exec_module = execute_and_watch  # type: ignore[method-assign]
+        return spec
+
+
+@pytest.fixture(autouse=True)
+def _answers_are_right() -> Iterator[None]:
+    """A test fails when an answer was bad that was made while it ran."""
+    _faults.clear()
+    yield
+    if _faults:
+        faults = "\n\n".join(_faults[:3])
+        pytest.fail(f"{len(_faults)} answers of the Responses wire were bad:\n{faults}", pytrace=False)

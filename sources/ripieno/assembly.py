@@ -10,7 +10,7 @@ from ripieno.canisters import Canister, SupervisorCanister
 from ripieno.conducting import Run, Watcher, conduct
 from ripieno.confirmation import Answer, Confirmer, Given
 from ripieno.connecting import connect_all, disconnect_all
-from ripieno.controls import Controls
+from ripieno.controls import Controls, Limits
 from ripieno.conversations import Conversation
 from ripieno.coverage import Coverage
 from ripieno.covering import cover
@@ -230,6 +230,11 @@ class Assembly:
             raise AssemblyFailure("Start-up failed:", failures)
         self.ensembles = tuple(connected)
 
+    @property
+    def openings(self) -> Mapping[str, int]:
+        """How often the breaker of each provider's endpoint has opened so far."""
+        return self._providers.openings
+
     def access_ensemble(self, name: str) -> Ensemble:
         """The ensemble of that name. Errors: ``NameAbsence``, which says so when it was left out."""
         for ensemble in self.ensembles:
@@ -311,12 +316,33 @@ class Assembly:
         tools: Sequence[str] | None = None,
         auxdata: Any = None,
         controls: Controls | None = None,
+        limits: Limits | None = None,
         answers: Mapping[str, Answer | Given] | None = None,
     ) -> Run:
         """A run with this assembly's ensembles, execution and models. ``agent`` brings its own of each.
 
         ``answers`` are those of a person who was absent, by the identifiers of open invocations.
         Errors: ``InputError`` for names that fit nothing, before anything is asked.
+        """
+        chosen, settings = self._settle(
+            model=model, agent=agent, ensembles=ensembles, supervisor=supervisor, tools=tools, controls=controls
+        )
+        settings |= {"limits": limits or settings["limits"], "watchers": self._watchers}
+        return conduct(chosen, what, execution=self.execution, auxdata=auxdata, answers=answers, **settings)
+
+    def _settle(
+        self,
+        *,
+        model: str | Model | None,
+        agent: str | None,
+        ensembles: Sequence[Ensemble] | None,
+        supervisor: str | SupervisorCanister | None,
+        tools: Sequence[str] | None,
+        controls: Controls | None,
+    ) -> tuple[Model, dict[str, Any]]:
+        """The model that is meant, and the settings of ``ripieno.conduct`` that names and agent stand for.
+
+        Errors: ``InputError`` for names that fit nothing.
         """
         playing = self.ensembles if ensembles is None else tuple(ensembles)
         limits, history = None, self.configuration.history
@@ -330,20 +356,14 @@ class Assembly:
             limits, history = descriptor.limits, descriptor.history
         chosen = chosen or self.access_model(None if isinstance(model, Model) else model)
         Offer.of(playing, tools=tools)
-        return conduct(
-            chosen,
-            what,
-            ensembles=playing,
-            tools=tools,
-            execution=self.execution,
-            supervisor=supervisor,
-            auxdata=auxdata,
-            controls=controls or self.configuration.controls,
-            limits=limits,
-            history=self._history(history),
-            answers=answers,
-            watchers=self._watchers,
-        )
+        return chosen, {
+            "ensembles": playing,
+            "tools": tools,
+            "supervisor": supervisor,
+            "controls": controls or self.configuration.controls,
+            "limits": limits,
+            "history": self._history(history),
+        }
 
 
 def assemble(

@@ -3,10 +3,31 @@
 import dataclasses
 from typing import Literal
 
+from frozendict import frozendict
+
 Finish = Literal[
     "stop", "invocations", "length", "filter", "terminal", "limit", "open", "cancelled", "aborted", "error"
 ]
 Reasoning = Literal["none", "low", "medium", "high"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """What the text of an answer is held to: JSON of any kind, or JSON that fits a schema.
+
+    ``name`` and ``description`` tell the model what it is; ``strict`` asks the provider to follow the schema exactly.
+    Wires that have no word for one of these leave it out. Errors: ``ValueError`` for a schema without one.
+    """
+
+    kind: Literal["json_object", "json_schema"]
+    name: str = ""
+    schema: frozendict[str, object] | None = None
+    strict: bool | None = None
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.kind == "json_schema") != (self.schema is not None):
+            raise ValueError("A format has a schema if its kind is json_schema, and none otherwise.")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +37,8 @@ class Controls:
     ``tool_choice`` is ``auto``, ``none``, ``required``, or the exposed name of one tool; the last two hold for
     the first turn of a run, and a model that makes no call all the same is asked once more. ``allowed_tools`` are
     the exposed names that may be called while all stay visible: None allows all, an empty tuple none. ``strict``
-    asks the provider to hold arguments to their schemas, as far as it can say them; None is plain.
+    asks the provider to hold arguments to their schemas, as far as it can say them; None is plain. ``format`` is what
+    the text of an answer is held to. ``tool_calls`` is how many calls whoever answers may run by itself meanwhile.
     """
 
     temperature: float | None = None
@@ -29,6 +51,8 @@ class Controls:
     allowed_tools: tuple[str, ...] | None = None
     parallel: bool | None = None
     strict: bool | None = None
+    format: Format | None = None
+    tool_calls: int | None = None
 
     def forced(self) -> bool:
         """Whether the model has no choice but to call a tool."""

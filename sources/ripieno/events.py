@@ -135,13 +135,17 @@ class ExecutionProgress(_Streamed):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ResultReady(_Streamed):
-    """A call has its one result. ``discarded``: its stream failed, so the model never sees it."""
+    """A call has its one result. ``discarded``: its stream failed, so the model never sees it.
+
+    ``seal`` is what a server that ran the call knows the result by, when a client sends it back; empty elsewhere.
+    """
 
     invocation: InvocationCanister
     result: ResultCanister
     tool: str
     early: bool = False
     discarded: bool = False
+    seal: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@
     │   ├── SchemaInvalidity               a JSON Schema is broken, unbounded or reaches outside
     │   ├── ConfigurationInvalidity        files or tables with problems, all of them listed
     │   ├── NameAbsence (LookupError)      no ensemble, invoker, model, agent … of that name
+    │   ├── RequestInvalidity              a client's request asks for what cannot be done
     │   └── SerializationInvalidity        stored data of an unknown kind or version
     ├── AssemblyFailure (ExceptionGroup)   start-up failed; every reason is a member
     ├── ConnectionFailure                  an ensemble could not connect, or was lost
@@ -115,6 +116,18 @@ class ConfigurationInvalidity(InputError):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
+class Conflict(InputError):
+    """Somebody else does it now, or has done it: what was given was good, and comes too late or too early."""
+
+
+class RequestInvalidity(InputError):
+    """A client's request cannot be honoured. ``parameter`` is what of it: ``truncation``, ``tools[2]``; if known."""
+
+    def __init__(self, message: str, *, parameter: str | None = None) -> None:
+        super().__init__(message)
+        self.parameter = parameter
+
+
 def nearest(name: str, known: Iterable[str], count: int = 3) -> tuple[str, ...]:
     """The names most like ``name``, best first; empty when none is close."""
     folded = {candidate.casefold(): candidate for candidate in known}
@@ -139,7 +152,7 @@ class NameAbsence(InputError, LookupError):
         self.nearest = nearest(name, names)
         if self.nearest:
             advice = f"Did you mean {' or '.join(repr(one) for one in self.nearest)}?"
-        elif 0 < len(names) <= 12:
+        elif 0 < len(names) <= 20:
             advice = f"Known: {', '.join(names)}."
         else:
             advice = ""

@@ -39,6 +39,11 @@ class FallbackModel(Model):
         first, *models = models
         return cls(provider=first.provider, name=first.name, models=(first, *models)) if models else first
 
+    def open(self) -> None:
+        """Makes all of them ready. Errors: ``ProviderFailure``."""
+        for model in self.models:
+            model.open()
+
     async def batches(
         self,
         canisters: Sequence[Canister],

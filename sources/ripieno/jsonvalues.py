@@ -287,6 +287,14 @@ def encode(value: object) -> bytes:
     return _encode(value, _PASSTHROUGH, sort=False)
 
 
+def encode_parsed(value: object) -> bytes:
+    """The same for what was parsed, or made of what was: it has no NaN and no infinity, and is not looked through."""
+    try:
+        return orjson.dumps(value, option=_PASSTHROUGH)
+    except orjson.JSONEncodeError:
+        return _encode_slowly(value, sort=False)
+
+
 def canonical(value: object) -> bytes:
     """The same bytes for equal values, frozen or plain; for hashing, not for sending.
 
@@ -321,8 +329,12 @@ def _encode_slowly(value: object, *, sort: bool) -> bytes:
 
 
 def _check_finite(value: object) -> None:
-    level: list[Any] = [value]
-    while level:
-        if any(type(item) is float and not math.isfinite(item) for item in level):
-            raise JsonInvalidity(_strange(value) or _TOO_DEEP)
-        level = [item for container in level for item in _children(container)]
+    try:
+        _finite.encode(value)
+    except (TypeError, ValueError, RecursionError):
+        reason = _strange(value)
+        if reason is not None:
+            raise JsonInvalidity(reason) from None
+
+
+_finite = json.JSONEncoder(allow_nan=False, check_circular=False, ensure_ascii=False)

@@ -44,6 +44,10 @@ class Model:
         """``provider/model``."""
         return f"{self.provider.name}/{self.name}"
 
+    def open(self) -> None:
+        """Makes ready what its first request would wait for, such as a library. Errors: ``ProviderFailure``."""
+        self.provider.transport.open()
+
     async def stream(
         self,
         canisters: Sequence[Canister],
@@ -71,7 +75,7 @@ class Model:
 
         There is one path of events: an answer that is asked for whole is played through the same decoder. Whoever
         asks turn after turn gives the same ``memory`` each time, so that what was encoded is not encoded again; and
-        whoever does not look at ``deltas`` says so.
+        whoever does not look at ``deltas`` of text and arguments says so.
         As long as the model has said nothing, what may pass is tried again, and an ``Alert`` tells of it.
         Errors: ``ProviderFailure``; whatever was yielded before is no complete answer then. ``NameAbsence`` for an
         allowed tool that is not offered.

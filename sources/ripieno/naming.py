@@ -14,6 +14,8 @@ EXPOSED_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}\Z")
 #: What the names of all providers have in common (measured over their documented patterns).
 EXPOSED_LENGTH = 64
 _TAIL_LENGTH = 8
+#: Characters that logs have of a name.
+_SPELLED_LENGTH = 64
 
 
 def expose(tool: str, prefix: str = "") -> str:
@@ -61,3 +63,11 @@ def matches(pattern: str, identity: str) -> bool:
 def is_wildcard(pattern: str) -> bool:
     """Whether a pattern can fit more than one tool."""
     return "." not in pattern or any(character in pattern for character in "*?[")
+
+
+def spelled(name: str) -> str:
+    """A name that a client or a model wrote, for a log: cut, in ASCII; nothing in it ends a line or acts on a terminal.
+
+    Plain names stay as they are.
+    """
+    return ascii(name[:_SPELLED_LENGTH])[1:-1] + ("..." if len(name) > _SPELLED_LENGTH else "")

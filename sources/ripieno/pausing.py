@@ -3,7 +3,8 @@
 ::
 
     {"version": 1, "at": "2026-01-01T00:00:00+00:00", "workspace": "/home/ada/project", "model": "provider/model",
-     "tools": ["io.*"], "conversation": {…}, "answers": {"call_1": {"answer": "deny", "advice": "Not now."}}}
+     "tools": ["io.*"], "caller": "ada", "conversation": {…},
+     "answers": {"call_1": {"answer": "deny", "advice": "Not now."}}}
 
 An approval is a grant: a token that is good once, for the call exactly as it was shown (``approvals.grants``).
 """
@@ -16,7 +17,6 @@ import hashlib
 import json
 import os
 import pathlib
-import tempfile
 from collections.abc import Generator, Mapping
 from typing import Any
 
@@ -26,9 +26,10 @@ from ripieno.approvals import Binding, FileStore, Grants
 from ripieno.confirmation import Answer, Approve, Deny, Edit, Given
 from ripieno.conversations import Conversation, Waiting
 from ripieno.descriptors.tables import is_table
-from ripieno.exceptions import InputError, NameAbsence, SerializationInvalidity
+from ripieno.exceptions import Conflict, InputError, NameAbsence, SerializationInvalidity
 from ripieno.jsonvalues import freeze, thaw
 from ripieno.serialization import deserialize_conversation, serialize
+from ripieno.statefiles import replace_private
 
 _VERSION = 1
 #: Seconds for which an approval is good that waits for somebody to resume.
@@ -39,7 +40,8 @@ LIFETIME = 7 * 86_400.0
 class Paused:
     """A conversation that waits, and how to go on with it: the model and the patterns of tools that it had.
 
-    ``answers`` are those that were given so far, by the identifiers of invocations.
+    ``answers`` are those that were given so far, by the identifiers of invocations. ``caller`` is who asked
+    for it, where that was a client of a server.
     """
 
     conversation: Conversation
@@ -47,12 +49,18 @@ class Paused:
     model: str
     tools: tuple[str, ...] | None = None
     answers: Mapping[str, Given] = frozendict[str, Given]()
+    caller: str = ""
     at: datetime.datetime = dataclasses.field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
 
     @property
     def identifier(self) -> str:
         """That of its conversation."""
         return self.conversation.identifier
+
+    @property
+    def short(self) -> str:
+        """The beginning of its identifier, as people see it and say it."""
+        return self.identifier[:8]
 
     @property
     def unanswered(self) -> tuple[Waiting, ...]:
@@ -78,6 +86,10 @@ class PausedStore:
         found = (self._read(path) for path in sorted(self.folder.glob("*.json")))
         return tuple(sorted((one for one in found if one is not None), key=lambda one: one.at))
 
+    def load(self, identifier: str) -> Paused | None:
+        """The one with just this identifier, if it waits."""
+        return self._read(self._file(identifier))
+
     def find(self, identifier: str) -> Paused:
         """The one whose identifier is this, or begins with it as no other does; or the only one, for an empty text.
 
@@ -91,8 +103,10 @@ class PausedStore:
         if not fitting:
             raise NameAbsence("paused conversation", identifier, (one.identifier for one in ones))
         if len(fitting) > 1:
-            names = ", ".join(one.identifier for one in fitting)
-            raise InputError(f"Several conversations wait: {names}. Say which one.")
+            # Applications choose identifiers, too: several may begin alike.
+            distinct = len({one.short for one in fitting}) == len(fitting)
+            names = ", ".join(one.short if distinct else one.identifier for one in fitting)
+            raise InputError(f"Several conversations wait: {names}. Say which one: ripieno approvals list shows them.")
         return fitting[0]
 
     def answer(self, identifier: str, answers: Mapping[str, Answer]) -> Paused:
@@ -125,13 +139,13 @@ class PausedStore:
 
     @contextlib.contextmanager
     def claimed(self, identifier: str) -> Generator[None, None, None]:
-        """Nobody else goes on with this conversation meanwhile. Errors: ``InputError`` when somebody else does now."""
+        """Nobody else goes on with this conversation meanwhile. Errors: ``Conflict`` when somebody else does now."""
         path = self._file(identifier).with_suffix(".lock")
         with _told(path):
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             descriptor = _lock(path)
         if descriptor is None:
-            raise InputError(f"The conversation {identifier} is being conducted by another process. Wait for its end.")
+            raise Conflict(f"The conversation {identifier} is being conducted by another process. Wait for its end.")
         try:
             yield
         finally:
@@ -151,23 +165,14 @@ class PausedStore:
             "workspace": paused.workspace,
             "model": paused.model,
             "tools": None if paused.tools is None else list(paused.tools),
+            "caller": paused.caller,
             "conversation": serialize(paused.conversation),
             "answers": {name: _given_mapping(given) for name, given in paused.answers.items()},
         }
         path = self._file(paused.identifier)
         with _told(path):
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor, temporary = tempfile.mkstemp(dir=self.folder, prefix=".paused")
-            try:
-                with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
-                    # In ASCII: half of a character, as models write them, is no UTF-8.
-                    json.dump(mapping, stream)
-                    stream.flush()
-                    os.fsync(stream.fileno())
-                os.replace(temporary, path)
-            except BaseException:
-                os.unlink(temporary)
-                raise
+            # In ASCII: half of a character, as models write them, is no UTF-8.
+            replace_private(path, json.dumps(mapping), durable=True)
 
     def _read(self, path: pathlib.Path) -> Paused | None:
         try:
@@ -192,6 +197,7 @@ def _paused(stored: Any) -> Paused:
         model=str(stored["model"]),
         tools=None if tools is None else tuple(map(str, tools)),
         answers=frozendict[str, Given](answers),
+        caller=str(stored.get("caller", "")),
         at=datetime.datetime.fromisoformat(stored["at"]),
     )
 

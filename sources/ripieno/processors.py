@@ -12,6 +12,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 from typing import Protocol as Contract
 
+from frozendict import frozendict
+
 from ripieno.canisters import Canister, InvocationCanister, ResultCanister
 from ripieno.controls import Controls
 from ripieno.ensembles import Definition, Ensemble, Invoker
@@ -167,19 +169,59 @@ class Encoder(Contract):
         """The bytes for one event; empty when the wire has no word for it."""
         ...
 
-    def fail(self, message: str) -> bytes:
+    def wait(self) -> bytes:
+        """What tells a client that the answer goes on while nothing of it comes; empty where there is no word for it.
+
+        Comments keep connections alive, but some clients count only what is said (measured).
+        """
+        ...
+
+    def fail(self, refusal: "Refusal") -> bytes:
         """The bytes that end an answer that cannot go on: its clients make an error of their own of it."""
         ...
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class HostedTool:
+    """A tool that a client wants its server to run. ``kind`` is the wire's word: ``web_search``, ``mcp``, ``acme:x``.
+
+    ``label`` is what the client calls it, where it may have several of a kind; ``names`` are those of its tools that
+    the client wants, where it says so. An address that stands in it is not taken over.
+    """
+
+    kind: str
+    label: str = ""
+    names: tuple[str, ...] | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a client asks a server of ours for. ``tools`` are run by the client."""
+    """What a client asks a server of ours for.
+
+    ``tools`` are run by the client, ``hosted`` ones by whoever answers, if anybody. ``native`` is the request as it
+    came: what an answer repeats of it, and how the client had declared its tools, is the wire's own business.
+    """
 
     model: str
-    canisters: tuple[Canister, ...]
+    canisters: tuple[Canister, ...] = ()
     tools: tuple[Definition, ...] = ()
+    hosted: tuple[HostedTool, ...] = ()
     controls: Controls = Controls()  # noqa: RUF009
+    native: Native = dataclasses.field(default_factory=frozendict[str, Any], compare=False, repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why a request is not answered, or an answer ends. ``status`` is that of HTTP.
+
+    ``code`` is a word for programs, ``parameter`` what of the request it is about; ``seconds`` when to ask again.
+    """
+
+    status: int
+    message: str
+    code: str | None = None
+    parameter: str | None = None
+    seconds: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,12 +275,18 @@ class Protocol:
     routes: tuple[str, ...]
     #: A client's request, read. Errors: ``InputError``.
     parse: Callable[[Native], Asked]
-    #: An encoder for one streamed answer; the argument is the model's name.
-    encoder: Callable[[str], Encoder]
+    #: An encoder for one streamed answer to what was asked.
+    encoder: Callable[[Asked], Encoder]
+    #: Other encoders, by what tells them apart: the names of their events, say.
+    variants: Mapping[str, Callable[[Asked], Encoder]] = dataclasses.field(
+        default_factory=frozendict[str, Callable[[Asked], Encoder]]
+    )
     #: All events of an answer to the bytes of a whole one.
-    encode: Callable[[Iterable[Event], str], bytes]
-    #: The wire's own form of an error: HTTP status and message.
-    refuse: Callable[[int, str], bytes]
+    encode: Callable[[Iterable[Event], Asked], bytes]
+    #: The wire's own form of an error.
+    refuse: Callable[[Refusal], bytes]
+    #: Whether an answer can have the results of calls that its server ran. Elsewhere such calls are not shown, either.
+    shows_results: bool = False
     #: What it wants of a conversation beside the form.
     requirements: Requirements = Requirements()  # noqa: RUF009
     #: What the events of the answer to a request go through; None, or a result of None, leaves them as they are.
@@ -258,6 +306,10 @@ class Transport(Contract):
 
         Errors: ``ProviderFailure``.
         """
+        ...
+
+    def open(self) -> None:
+        """Makes ready what the first request would wait for. May be called twice, and never: requests do it, too."""
         ...
 
     async def close(self) -> None:

@@ -11,7 +11,7 @@ from ripieno.descriptors.providers import RETRIES
 from ripieno.exceptions import ConfigurationInvalidity, InputError, NameAbsence, Problem
 from ripieno.models import Model, Provider
 from ripieno.processors import Capabilities, Protocol
-from ripieno.protocols.breaking import Breakers
+from ripieno.protocols.breaking import Breaker, Breakers
 from ripieno.protocols.clouds import reach
 from ripieno.protocols.endpoints import Endpoint
 from ripieno.protocols.prompted import around
@@ -38,6 +38,8 @@ class Providers:
         self._secrets = secrets
         self._caution = caution
         self._breakers = Breakers()
+        #: The provider as which each endpoint was asked first.
+        self._guarded: dict[Breaker, str] = {}
         self._made: dict[str, Provider] = {}
 
     def access_model(self, identity: str) -> Model:
@@ -60,10 +62,16 @@ class Providers:
     def access_provider(self, name: str) -> Provider:
         """The provider of that name. Errors: as ``access_model``."""
         if name not in self.descriptors:
-            raise NameAbsence("provider", name, self.descriptors, hint="Add one as a table [providers.NAME].")
+            hint = "Add one as a table [providers.NAME]; `ripieno providers` lists them."
+            raise NameAbsence("provider", name, self.descriptors, hint=hint)
         if name not in self._made:
             self._made[name] = self._make(self.descriptors[name])
         return self._made[name]
+
+    @property
+    def openings(self) -> Mapping[str, int]:
+        """How often the breaker of each endpoint has opened, by the provider as which it was asked first."""
+        return {name: breaker.openings for breaker, name in self._guarded.items()}
 
     def _make(self, descriptor: ProviderDescriptor) -> Provider:
         # Without a carrier, its descriptor would have been refused.
@@ -93,7 +101,9 @@ class Providers:
         )
         overrides: dict[str, Any] = dict(descriptor.breaker)
         caution = dataclasses.replace(self._caution, **overrides)
-        transport, protocol = reach(endpoint, protocol, self._breakers.access(endpoint.place, caution))
+        breaker = self._breakers.access(endpoint.place, caution)
+        self._guarded.setdefault(breaker, descriptor.name)
+        transport, protocol = reach(endpoint, protocol, breaker)
         if not prompted and _leaves_calls(descriptor):
             protocol = dataclasses.replace(protocol, interpret=interpret)
         cached: dict[str, Capabilities] = {}

@@ -19,7 +19,8 @@ from ripieno.journal import InvocationState, Journal, Restored
 from ripieno.jsonvalues import canonical
 from ripieno.pausing import Paused
 
-_UNKNOWN = Fault(
+#: What a model reads of a call that was started, and of which nothing is known after that.
+UNKNOWN = Fault(
     category="outcome_unknown",
     message="The program ended while this call ran, and nobody knows what it did.",
     recoverable=False,
@@ -79,7 +80,7 @@ def _interrupted(journal: Journal, restored: Restored) -> Conversation:
     for invocation in conversation.open:
         state = states.get(invocation.identifier)
         if state is not None and state.status == "outcome_unknown":
-            added.append(ResultCanister(invocation_id=invocation.identifier, error=_UNKNOWN))
+            added.append(ResultCanister(invocation_id=invocation.identifier, error=UNKNOWN))
         elif _FINGERPRINT.search(canonical(invocation.arguments).decode()):
             added.append(ResultCanister(invocation_id=invocation.identifier, error=_INCOMPLETE))
         else:

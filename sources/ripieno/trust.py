@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import pathlib
-import tempfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +20,7 @@ from ripieno.controls import Limits
 from ripieno.descriptors.sandboxes import tighten
 from ripieno.exceptions import InputError
 from ripieno.loading import ConfigurationPart, Layer, LeftOut, load_ensembles, read_configuration_part
+from ripieno.statefiles import replace_private
 
 CONFIGURATION_NAME = "ripieno.toml"
 PINS_NAME = "ripieno.lock.toml"
@@ -170,16 +170,8 @@ class TrustStore:
             raise InputError(f"{self.file} cannot be read ({error}). Delete it, and trust again.") from error
 
     def _write(self, trusted: Mapping[str, str]) -> None:
-        self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         text = json.dumps({"version": _VERSION, "trusted": dict(trusted)}, indent=2, sort_keys=True)
-        descriptor, temporary = tempfile.mkstemp(dir=self.file.parent, prefix=".trust")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-                stream.write(text + "\n")
-            os.replace(temporary, self.file)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        replace_private(self.file, text + "\n")
 
 
 def restrict(
@@ -202,7 +194,7 @@ def restrict(
             kept[table] = _limits(value, outer.get("limits", {}), leave)
         elif table == "sandbox":
             kept[table] = _sandbox(value, outer.get("sandbox", {}), leave)
-        elif table in ("plugins", "environment", "configuration", "journal"):
+        elif table in ("plugins", "environment", "configuration", "journal", "gateway"):
             leave(f"[{table}]", "only the user's own configuration may set it")
         elif not trusted:
             if table == "ensembles" and "enabled" in value:

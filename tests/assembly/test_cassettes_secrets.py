@@ -124,6 +124,9 @@ class Failing:
         async with self._inner.exchange(body, path=path, stream=stream) as natives:
             yield natives
 
+    def open(self) -> None:
+        """There is nothing to make ready."""
+
     async def close(self) -> None:
         """Nothing is open."""
 

@@ -11,6 +11,7 @@ from ripieno.confirmation import Answer, Approve, ConfirmationRequest, Deny
 from ripieno.conversations import Conversation
 from ripieno.journal import Journal
 from ripieno.jsonvalues import thaw
+from ripieno.models import Model
 from ripieno.testing import call, model_of, turn
 from tests.assembly.conftest import Home
 
@@ -71,6 +72,19 @@ def check_journal(journal: Journal, conversation: Conversation) -> None:
     assert journal.restore(conversation.identifier).conversation.canisters == conversation.canisters
 
 
+async def conducted(
+    home: Home, settings: dict[str, Any], person: Person, score: Model, what: str, *, agent: str
+) -> Conversation:
+    """A conversation with an agent of these settings, all of whose calls stand in the journal."""
+    with Journal(home.places.state / "journal.sqlite3") as journal:
+        async with assemble(
+            settings, workspace=home.workspace, places=home.places, confirmer=person, recorder=journal
+        ) as assembly:
+            conversation = await assembly.conduct(what, model=score, agent=agent)
+        check_journal(journal, conversation)
+    return conversation
+
+
 def faults(conversation: Conversation) -> list[str | None]:
     """The category of each result's fault."""
     errors = [one.error for one in conversation.canisters if isinstance(one, ResultCanister)]
@@ -86,16 +100,12 @@ async def test_a_documentation_agent_writes_a_readme_after_approval(home: Home, 
             turn("It is written."),
         ]
     )
+    conversation = await conducted(home, settings, person, score, "Document it.", agent="documentation")
     with Journal(home.places.state / "journal.sqlite3") as journal:
-        async with assemble(
-            settings, workspace=home.workspace, places=home.places, confirmer=person, recorder=journal
-        ) as assembly:
-            conversation = await assembly.conduct("Document it.", model=score, agent="documentation")
-        check_journal(journal, conversation)
         answers = [line.record for line in journal.lines(conversation.identifier, stage="answered")]
-        assert [None if one is None else (one.tool, one.details["answer"]) for one in answers] == [
-            ("io.write_file", "approve")
-        ]
+    assert [None if one is None else (one.tool, one.details["answer"]) for one in answers] == [
+        ("io.write_file", "approve")
+    ]
     assert (home.workspace / "README.md").read_text() == README
     assert conversation.text == "It is written."
     (request,) = person.asked
@@ -121,12 +131,7 @@ async def test_a_coding_agent_writes_source_and_runs_tests(home: Home, settings:
             turn("They pass."),
         ]
     )
-    with Journal(home.places.state / "journal.sqlite3") as journal:
-        async with assemble(
-            settings, workspace=home.workspace, places=home.places, confirmer=person, recorder=journal
-        ) as assembly:
-            conversation = await assembly.conduct("Write it.", model=score, agent="coding")
-        check_journal(journal, conversation)
+    conversation = await conducted(home, settings, person, score, "Write it.", agent="coding")
     assert faults(conversation) == [None, None, None], conversation.canisters
     assert (home.workspace / "double.py").read_text() == CODE
     told = [one for one in conversation.canisters if isinstance(one, ResultCanister)][-1].text
@@ -142,12 +147,7 @@ async def test_a_denial_is_read_by_the_model(home: Home, settings: dict[str, Any
             turn("I was told: {refusal}"),
         ]
     )
-    with Journal(home.places.state / "journal.sqlite3") as journal:
-        async with assemble(
-            settings, workspace=home.workspace, places=home.places, confirmer=person, recorder=journal
-        ) as assembly:
-            conversation = await assembly.conduct("Document it.", model=score, agent="documentation")
-        check_journal(journal, conversation)
+    conversation = await conducted(home, settings, person, score, "Document it.", agent="documentation")
     assert "Write it into docs/ instead." in conversation.text
     assert list(home.workspace.iterdir()) == []
     assert len(person.asked) == 1

@@ -1,7 +1,8 @@
-"""Runs the real command as a process, for a user who lives in a temporary folder."""
+"""Runs the real command, as a process or in this one, for a user who lives in a temporary folder."""
 
 import contextlib
 import dataclasses
+import io
 import os
 import pathlib
 import re
@@ -10,8 +11,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from unittest import mock
 
 import ripieno
+from ripieno.cli import main
 
 ROOT = pathlib.Path(__file__).parents[2]
 #: How many ensembles come with the package.
@@ -33,6 +36,17 @@ def _heeding_hangups() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+class _Shown(io.TextIOWrapper):
+    """Stands in for a standard stream that is no terminal, and keeps what is written."""
+
+    def __init__(self) -> None:
+        self._bytes = io.BytesIO()
+        super().__init__(self._bytes, encoding="utf-8", write_through=True)
+
+    def text(self) -> str:
+        return self._bytes.getvalue().decode()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,6 +96,19 @@ class User:
             env=self.environment(**extra),
             start_new_session=True,
         )
+
+    def call(self, *arguments: str, text: str = "", **extra: str) -> subprocess.CompletedProcess[str]:
+        """Does what ``run`` does, in this process: without the second or more that starting one takes."""
+        out, err = _Shown(), _Shown()
+        with (
+            mock.patch.dict(os.environ, self.environment(**extra), clear=True),
+            mock.patch.object(sys, "stdin", io.StringIO(text)),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+            contextlib.chdir(self.workspace),
+        ):
+            code = main(arguments)
+        return subprocess.CompletedProcess(arguments, code, out.text(), err.text())
 
     @contextlib.contextmanager
     def start(self, *arguments: str, **extra: str) -> Iterator[subprocess.Popen[str]]:

@@ -138,26 +138,26 @@ def plays(score: str) -> pytest.MarkDecorator:
     "served", ["reading openai-chat", "reading anthropic", "reading openai-responses"], indirect=True
 )
 def test_the_answer_streams_and_notes_stand_beside_it(user: User, served: str) -> None:
-    done = user.run("ask", "What is in it?")
+    done = user.call("ask", "What is in it?")
     assert (done.returncode, done.stdout) == (0, "I look.\nIt says alpha.\n")
     lines = done.stderr.splitlines()
     assert '> io.read_file {"path":"a.txt"} (early)' in lines
     assert [line for line in lines if line.startswith("< io.read_file (") and line.endswith("ms, early) alpha ...")]
-    quiet = user.run("ask", "-", "--quiet", text="What is in it?")
+    quiet = user.call("ask", "-", "--quiet", text="What is in it?")
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, done.stdout, "")
 
 
 @plays("reading")
 def test_only_the_tools_that_are_wanted_are_offered(user: User, served: str) -> None:
     for arguments in (["--tools", "io.list_*"], ["--agent", "reader"]):
-        done = user.run("ask", *arguments, "What is in it?")
+        done = user.call("ask", *arguments, "What is in it?")
         assert (done.returncode, done.stderr) == (0, "")
         assert "'read_file', which is not offered. Offered: list_directory." in done.stdout
 
 
 @plays("cut")
 def test_an_answer_that_was_cut_off_is_no_good_end(user: User, served: str) -> None:
-    done = user.run("ask", "Tell me.")
+    done = user.call("ask", "Tell me.")
     assert (done.returncode, done.stdout) == (exits.REFUSED, "And then\n")
     assert "'length'" in done.stderr
 
@@ -165,7 +165,7 @@ def test_an_answer_that_was_cut_off_is_no_good_end(user: User, served: str) -> N
 @plays("talking")
 def test_an_endpoint_that_refuses(user: User, served: str) -> None:
     user.configure(f'[providers.rehearsed]\nprotocol = "openai-chat"\nbase_url = "{served}/elsewhere"\n')
-    done = user.run("ask", "-m", "rehearsed/x", "Hello")
+    done = user.call("ask", "-m", "rehearsed/x", "Hello")
     assert (done.returncode, done.stdout) == (exits.PROVIDER, "")
     assert "HTTP 404" in done.stderr
     assert "base_url" in done.stderr
@@ -179,7 +179,7 @@ def test_a_tool_with_a_bug_ends_the_run(user: User, served: str) -> None:
         '[[invokers]]\nname = "break_down"\ndescription = "x"\neffect = "none"\n',
     )
     (file.parent / "mine.py").write_text("def break_down(context, arguments): return 1 / 0\n")
-    done = user.run("ask", "Go.")
+    done = user.call("ask", "Go.")
     assert done.returncode == exits.REFUSED
     assert "mine.break_down" in done.stderr
     assert done.stderr.count("! mine.break_down: The tool failed with ZeroDivisionError: division by zero") == 1
@@ -264,7 +264,7 @@ def test_a_signal_ends_a_start(user: User, tmp_path: pathlib.Path, command: list
 
 @plays("talking")
 def test_a_chat_goes_on_with_what_was_said(user: User, served: str) -> None:
-    done = user.run("chat", text="Hello\n\n/tools\nAnd?\n/help\n/nothing\n/new\nHello\n/exit\nnever said\n")
+    done = user.call("chat", text="Hello\n\n/tools\nAnd?\n/help\n/nothing\n/new\nHello\n/exit\nnever said\n")
     assert (done.returncode, done.stdout) == (0, "First.\nSecond.\nFirst.\n")
     assert "io.read_file (read): " in done.stderr
     assert "/exit" in done.stderr
@@ -279,7 +279,7 @@ def test_a_chat_ends_with_its_input(user: User, served: str) -> None:
 
 def test_a_chat_survives_an_endpoint_that_fails(user: User) -> None:
     user.configure('[providers.gone]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/v1"\nretries = 0\n')
-    done = user.run("chat", "-m", "gone/x", text="Hello\nHello?\n")
+    done = user.call("chat", "-m", "gone/x", text="Hello\nHello?\n")
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.count("Nothing answers at http://127.0.0.1:9/v1") == 2
 

@@ -9,7 +9,10 @@ import sys
 import pytest
 
 from ripieno.cli import exits
+from ripieno.protocols.openai_chat import PROTOCOL
+from ripieno.scores import Score
 from tests.faces.commanding import COMMAND, PATIENCE, User
+from tests.faces.test_cli_ask import serving
 from tests.needing import lacking
 
 CONFIGURATION = """
@@ -72,7 +75,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[User, pathlib.Pa
     folder = tmp_path_factory.mktemp("recorded")
     user = User.living(folder)
     file = folder / "demo.jsonl"
-    done = user.run("demo", "--record", str(file))
+    done = user.call("demo", "--record", str(file))
     assert (done.returncode, done.stderr) == (0, "")
     return user, file, done.stdout
 
@@ -97,7 +100,7 @@ def test_a_recorded_demo_opens_no_socket(recorded: tuple[User, pathlib.Path, str
 
 def test_a_demo_is_forked(recorded: tuple[User, pathlib.Path, str]) -> None:
     user, file, shown = recorded
-    done = user.run("demo", "--replay", str(file), "--fork", "1", "--protocol", "anthropic")
+    done = user.call("demo", "--replay", str(file), "--fork", "1", "--protocol", "anthropic")
     assert done.returncode == 0, done.stderr
     assert "> io.write_file" in done.stdout
     assert done.stdout != shown
@@ -112,20 +115,20 @@ def reading(user: User) -> pathlib.Path:
 
 
 def test_ask(user: User, reading: pathlib.Path) -> None:
-    with user.rehearse(str(reading)) as urls:
-        user.configure(CONFIGURATION.format(url=urls["openai-chat"]))
-        live = user.run("ask", "--record", "talk.jsonl", "What is in it?")
+    with serving(Score.read(reading), PROTOCOL) as url:
+        user.configure(CONFIGURATION.format(url=url))
+        live = user.call("ask", "--record", "talk.jsonl", "What is in it?")
         assert (live.returncode, live.stdout) == (0, "I look.\nIt says the first line.\n")
         file = user.workspace / "talk.jsonl"
         assert "the first line" in file.read_text()
-        taken = user.run("ask", "--record", "talk.jsonl", "What is in it?")
+        taken = user.call("ask", "--record", "talk.jsonl", "What is in it?")
         assert taken.returncode == exits.INPUT
         assert "move it away" in taken.stderr
         # What was recorded stands, and what comes after it is live.
         (user.workspace / "a.txt").write_text("another line\n")
-        fork = user.run("ask", "--replay", "talk.jsonl", "--fork", "1")
+        fork = user.call("ask", "--replay", "talk.jsonl", "--fork", "1")
         assert (fork.returncode, fork.stdout) == (0, "I look.\nIt says the first line.\n"), fork.stderr
-        fresh = user.run("ask", "--replay", "talk.jsonl", "--fork", "0")
+        fresh = user.call("ask", "--replay", "talk.jsonl", "--fork", "0")
         assert (fresh.returncode, fresh.stdout) == (0, "I look.\nIt says another line.\n"), fresh.stderr
     # Neither the model, nor the configuration, nor the file is needed any more.
     shutil.rmtree(user.configuration)
@@ -139,12 +142,12 @@ def test_ask(user: User, reading: pathlib.Path) -> None:
 
 
 def test_chat(user: User, reading: pathlib.Path) -> None:
-    with user.rehearse(str(reading)) as urls:
-        user.configure(CONFIGURATION.format(url=urls["openai-chat"]))
-        live = user.run("chat", "--record", "talk.jsonl", text="What is in it?\nThank you.\n")
+    with serving(Score.read(reading), PROTOCOL) as url:
+        user.configure(CONFIGURATION.format(url=url))
+        live = user.call("chat", "--record", "talk.jsonl", text="What is in it?\nThank you.\n")
         assert live.returncode == 0, live.stderr
         assert live.stdout.splitlines()[-1] == "You are welcome."
-        fork = user.run("chat", "--replay", "talk.jsonl", "--fork", "2", text="Thanks a lot.\n")
+        fork = user.call("chat", "--replay", "talk.jsonl", "--fork", "2", text="Thanks a lot.\n")
         assert fork.returncode == 0, fork.stderr
         assert fork.stdout == live.stdout
     again = bare(user, *COMMAND, "chat", "--replay", str(user.workspace / "talk.jsonl"))
@@ -161,6 +164,6 @@ def test_what_cannot_be_asked_for_is_refused(user: User) -> None:
         ("ask", "--replay", "missing.jsonl"),
         ("demo", "--replay", os.devnull),
     ):
-        done = user.run(*arguments)
+        done = user.call(*arguments)
         assert (done.returncode, done.stdout) == (exits.INPUT, ""), (arguments, done.stderr)
         assert "Bug" not in done.stderr

@@ -51,12 +51,12 @@ def test_the_demo_plays_over_every_wire_and_quotes_the_real_file(user: User, tmp
 
 
 def test_the_demo_plays_over_one_wire(user: User) -> None:
-    done = user.run("demo", "--protocol", "openai-responses")
+    done = user.call("demo", "--protocol", "openai-responses")
     assert (done.returncode, done.stderr) == (0, "")
     assert [line.partition(",")[0] for line in done.stdout.splitlines() if line.startswith("===")] == [
         "=== openai-responses"
     ]
-    absent = user.run("demo", "--protocol", "openai-response")
+    absent = user.call("demo", "--protocol", "openai-response")
     assert absent.returncode == exits.INPUT
     assert "Did you mean 'openai-responses'?" in absent.stderr
 
@@ -116,7 +116,7 @@ def test_the_environment_that_a_rehearsal_prints_is_enough(user: User, monkeypat
         gemini.close()
         # The table that it prints is a configuration.
         user.configure(text[text.index("  [providers.rehearsed]") :])
-        asked = user.run("ask", "-m", "rehearsed/mine", "Hello")
+        asked = user.call("ask", "-m", "rehearsed/mine", "Hello")
         assert asked.returncode == 0, asked.stderr
         assert asked.stdout == "Hello from the score.\n"
         process.send_signal(signal.SIGTERM)
@@ -142,7 +142,7 @@ def test_a_rehearsal_says_what_it_wants_and_warns_of_what_it_does_not_get(user: 
         # Somebody who asks something else, with other tools, is answered and told of.
         configuration = text[text.index("  [providers.rehearsed]") : text.index("Then: ")]
         user.configure(configuration.partition("  [ensembles]")[0])
-        other = user.run("ask", "-m", "rehearsed/demo", "Hello")
+        other = user.call("ask", "-m", "rehearsed/demo", "Hello")
         assert (other.returncode, "I look around first." in other.stdout) == (0, True)
         warnings = [process.stderr.readline() for _ in range(2)]
         assert "does not offer clock__tell_time, count_lines, which the score 'demo' calls" in warnings[0]
@@ -152,7 +152,7 @@ def test_a_rehearsal_says_what_it_wants_and_warns_of_what_it_does_not_get(user: 
         user.configure(configuration + '[confirmation]\napprove = ["io.write_file"]\n')
         (user.workspace / "README.rst").write_text("A title\n")
         path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
-        asked = user.run("ask", "-m", "rehearsed/demo", question, PATH=path)
+        asked = user.call("ask", "-m", "rehearsed/demo", question, PATH=path)
         assert asked.returncode == 0, asked.stderr
         assert 'README.rst begins with "A title"' in asked.stdout
         process.send_signal(signal.SIGTERM)
@@ -163,7 +163,7 @@ def test_a_rehearsal_says_what_it_wants_and_warns_of_what_it_does_not_get(user: 
 def test_a_port_can_be_chosen_and_may_be_taken(user: User) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = user.run("rehearse", "demo", "--port", str(port))
+        done = user.call("rehearse", "demo", "--port", str(port))
         assert done.returncode == exits.INPUT
         assert f"port {port}" in done.stderr
     with user.rehearse("demo", port=port) as urls:

@@ -1,17 +1,20 @@
 """A folder that nobody trusts: listing, checking and asking in it start nothing, import nothing and open nothing."""
 
+import dataclasses
 import json
 import pathlib
+import subprocess
+import sys
 
 import pytest
 
 from ripieno.cli import exits
-from tests.faces.commanding import User
+from tests.faces.commanding import PATIENCE, User
 
 #: Notes, in a file, every act that a folder must not be able to cause.
 WATCHER = """
 import os, sys
-FOLDER, LOG = os.environ["WATCHED"], os.environ["WATCHER_LOG"]
+FOLDER = os.environ["WATCHED"]
 ACTS = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty",
         "pty.spawn", "socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto",
         "webbrowser.open", "ctypes.dlopen", "ripieno.start"}
@@ -27,7 +30,7 @@ def note(event, arguments):
         what = arguments[0]
     else:
         return
-    descriptor = os.open(LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    descriptor = os.open(os.environ["WATCHER_LOG"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(descriptor, f"{event} {what}\\n".encode())
     os.close(descriptor)
 sys.addaudithook(note)
@@ -100,11 +103,28 @@ COMMANDS = {
     "hum": exits.INPUT,
     "--help": 0,
 }
+#: A process of its own is started for these; the others run one after the other in one, each as a user of its own.
+ALONE = ("tools", "ask Hello", "invoke import.python_it", "hum")
+PLAYER = """
+import contextlib, io, json, os, sys
+from ripieno.cli import main
+for command, variables in json.load(sys.stdin):
+    os.environ.update(variables)
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(command.split())
+    print(json.dumps([code, out.getvalue() + err.getvalue()]))
+"""
+KEY = {"OPENAI_API_KEY": "sk-hostile"}
 
 
 @pytest.fixture
 def folder(user: User) -> pathlib.Path:
     """The workspace, with everything in it that a hostile one could have."""
+    return furnish(user)
+
+
+def furnish(user: User) -> pathlib.Path:
     (user.workspace / "ripieno.toml").write_text(CONFIGURATION)
     for place in ("ensembles", "more"):
         (user.workspace / place).mkdir()
@@ -117,12 +137,17 @@ def folder(user: User) -> pathlib.Path:
 
 
 @pytest.fixture
-def watched(user: User, tmp_path: pathlib.Path) -> dict[str, str]:
+def watched(user: User) -> dict[str, str]:
+    return watch(user)
+
+
+def watch(user: User) -> dict[str, str]:
     """The variables that make a process note its acts, in the file that ``WATCHER_LOG`` names."""
-    site = tmp_path / "watcher"
+    place = user.workspace.parent
+    site = place / "watcher"
     site.mkdir()
     (site / "sitecustomize.py").write_text(WATCHER)
-    return {"PYTHONPATH": str(site), "WATCHED": str(user.workspace), "WATCHER_LOG": str(tmp_path / "acts")}
+    return {"PYTHONPATH": str(site), "WATCHED": str(user.workspace), "WATCHER_LOG": str(place / "acts")}
 
 
 def acts(watched: dict[str, str]) -> list[str]:
@@ -134,20 +159,59 @@ def acts(watched: dict[str, str]) -> list[str]:
     return [line for line in lines if not any(mark in line for mark in ours)]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_nothing_acts(user: User, folder: pathlib.Path, watched: dict[str, str], command: str) -> None:
+@pytest.fixture(scope="module")
+def together(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str, list[str]]]:
+    """By command that is not started alone: its exit code, what it said, and its acts. None changes the folder."""
+    user = User.living(tmp_path_factory.mktemp("together"))
+    folder, watched = furnish(user), watch(user)
     before = sorted(folder.rglob("*"))
-    done = user.run(*command.split(), OPENAI_API_KEY="sk-hostile", **watched)
+    places = {command: folder.parent / str(number) for number, command in enumerate(COMMANDS) if command not in ALONE}
+    variables = {
+        command: dataclasses.replace(user, state=place).environment(**watched, **KEY)
+        for command, place in places.items()
+    }
+    logs = {command: {**watched, "WATCHER_LOG": f"{place}.acts"} for command, place in places.items()}
+    todo = [(command, {**variables[command], **logs[command]}) for command in places]
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", PLAYER],
+        input=json.dumps(todo),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+        cwd=folder,
+        env=user.environment(**watched, **KEY),
+    )
+    assert done.returncode == 0, done.stderr
     assert acts(watched) == []
     assert sorted(folder.rglob("*")) == before
-    assert done.returncode == COMMANDS[command], done.stderr
-    assert "sk-hostile" not in done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
+    played = zip(places, done.stdout.splitlines(), strict=True)
+    return {command: (*json.loads(line), acts(logs[command])) for command, line in played}
+
+
+@pytest.mark.parametrize("command", ALONE)
+def test_nothing_acts(user: User, folder: pathlib.Path, watched: dict[str, str], command: str) -> None:
+    before = sorted(folder.rglob("*"))
+    done = user.run(*command.split(), **KEY, **watched)
+    assert sorted(folder.rglob("*")) == before
+    check(command, done.returncode, done.stdout + done.stderr, acts(watched))
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command not in ALONE])
+def test_nothing_acts_one_after_the_other(together: dict[str, tuple[int, str, list[str]]], command: str) -> None:
+    check(command, *together[command])
+
+
+def check(command: str, code: int, said: str, acted: list[str]) -> None:
+    assert acted == []
+    assert code == COMMANDS[command], said
+    assert KEY["OPENAI_API_KEY"] not in said
+    assert "Traceback" not in said
 
 
 @pytest.mark.parametrize("command", ["tools", "check", "ensembles", "ask Hello", "doctor"])
 def test_what_was_left_out_is_named(user: User, folder: pathlib.Path, command: str) -> None:
-    done = user.run(*command.split())
+    done = user.call(*command.split())
     said = done.stdout + done.stderr
     for name in (
         "[providers]",
@@ -166,13 +230,13 @@ def test_what_was_left_out_is_named(user: User, folder: pathlib.Path, command: s
 
 @pytest.mark.parametrize("command", ["tools", "check", "ensembles", "doctor"])
 def test_json_has_it_too(user: User, folder: pathlib.Path, command: str) -> None:
-    done = user.run(command, "--format", "json")
+    done = user.call(command, "--format", "json")
     names = {one["name"] for one in json.loads(done.stdout)["left_out"]}
     assert names >= {"run", "serve", "import", "call", "io", "[plugins]", "[providers]", "[confirmation] approve"}
 
 
 def test_it_may_deny_all_the_same(user: User, folder: pathlib.Path) -> None:
-    tools = json.loads(user.run("tools", "--format", "json").stdout)["tools"]
+    tools = json.loads(user.call("tools", "--format", "json").stdout)["tools"]
     actions = {tool["identity"]: tool["confirmation"]["action"] for tool in tools}
     assert actions == {"io.list_directory": "deny", "io.read_file": "run", "io.write_file": "ask"}
 
@@ -182,29 +246,29 @@ def test_the_watcher_sees_what_is_trusted_act(user: User, folder: pathlib.Path, 
     (folder / "ripieno.toml").unlink()
     (folder / "ensembles" / "call.toml").unlink()
     (folder / "ensembles" / "io.toml").unlink()
-    assert user.run("trust").returncode == 0
+    assert user.call("trust").returncode == 0
     done = user.run("tools", **watched)
     assert done.returncode == exits.INPUT, "touch is no MCP server"
     assert [act for act in acts(watched) if act.startswith("ripieno.start") and "touch" in act]
     (folder / "ensembles" / "serve.toml").unlink()
-    assert user.run("trust").returncode == 0
+    assert user.call("trust").returncode == 0
     done = user.run("check", **watched)
     assert [act for act in acts(watched) if act.startswith("exec") and act.endswith("evil.py")], done.stdout
     assert (folder / "ensembles" / "pwned").exists()
 
 
 def test_trust_ends_when_a_file_changes(user: User, folder: pathlib.Path, watched: dict[str, str]) -> None:
-    assert user.run("trust").returncode == 0
+    assert user.call("trust").returncode == 0
     (folder / "ensembles" / "evil.py").write_text(EVIL + "# changed\n")
     done = user.run("tools", **watched)
     assert (done.returncode, acts(watched)) == (0, [])
     assert "run (" in done.stderr
-    assert "changed since it was trusted" in user.run("doctor", "--no-connect").stdout
+    assert "changed since it was trusted" in user.call("doctor", "--no-connect").stdout
 
 
 def test_naming_a_file_of_it_is_consent_to_that_file_only(user: User, folder: pathlib.Path) -> None:
     (folder / "ripieno.toml").write_text('[confirmation]\napprove = ["io.write_file"]\n')
-    done = user.run("--config", "ripieno.toml", "invoke", "io.write_file", "path=a.txt", "content=x")
+    done = user.call("--config", "ripieno.toml", "invoke", "io.write_file", "path=a.txt", "content=x")
     assert done.returncode == 0, done.stderr
     assert "[confirmation] approve" not in done.stderr
     assert "ensembles/run.toml" in done.stderr
@@ -215,7 +279,7 @@ def test_naming_a_file_of_it_is_consent_to_that_file_only(user: User, folder: pa
 )
 def test_a_configuration_that_cannot_be_read_is_no_obstacle(user: User, text: str) -> None:
     (user.workspace / "ripieno.toml").write_text(text)
-    done = user.run("tools")
+    done = user.call("tools")
     assert done.returncode == 0, done.stderr
     assert "read_file" in done.stdout
-    assert "ripieno.toml" in user.run("check").stdout
+    assert "ripieno.toml" in user.call("check").stdout

@@ -279,7 +279,7 @@ def test_an_imported_server_plays(bring: Call, user: User, call: Call) -> None:
     assert bring({"clock": {**clock, "env": {"PYTHONPATH": path}}}).code == 0
     # It is no reason not to start when a variable is missing.
     assert call("tools").code == 0
-    done = user.run("tools", "-e", "clock", "--format", "json", NOTHING_HERE="")
+    done = user.call("tools", "-e", "clock", "--format", "json", NOTHING_HERE="")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)
 

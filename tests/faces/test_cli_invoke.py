@@ -174,7 +174,7 @@ def test_json_has_what_is_structured(call: Call, user: User) -> None:
 def test_arguments_may_come_as_json(user: User) -> None:
     (user.workspace / "a.txt").write_text("one")
     given = json.dumps({"path": "a.txt"})
-    assert user.run("invoke", "io.read_file", "--arguments", given).stdout == "one\n"
+    assert user.call("invoke", "io.read_file", "--arguments", given).stdout == "one\n"
     assert user.run("invoke", "io.read_file", "--arguments", "-", text=given).stdout == "one\n"
 
 

@@ -29,7 +29,7 @@ CALL = ("invoke", "band.everything", "--yes")
 
 def test_in_a_pipe_only_text_is_the_output(user: User) -> None:
     play_band(user)
-    done = user.run(*CALL)
+    done = user.call(*CALL)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "words")
     assert [line for line in done.stderr.splitlines() if line in (*LABELS, ADVICE)] == [*LABELS, ADVICE]
 
@@ -43,7 +43,7 @@ def test_at_a_terminal_the_order_is_kept(user: User) -> None:
 
 def test_json_has_every_content(user: User) -> None:
     play_band(user)
-    done = user.run(*CALL, "--format", "json")
+    done = user.call(*CALL, "--format", "json")
     mapping = json.loads(done.stdout[done.stdout.index("{") :])
     assert mapping["output"] == "words"
     kinds = [one["type"] for one in mapping["content"]]
@@ -55,8 +55,8 @@ def test_json_has_every_content(user: User) -> None:
 
 def test_what_is_no_text_is_saved_as_files(user: User) -> None:
     play_band(user)
-    assert user.run(*CALL, "--output", "saved/here").returncode == 0
-    done = user.run(*CALL, "--output", "saved/here")
+    assert user.call(*CALL, "--output", "saved/here").returncode == 0
+    done = user.call(*CALL, "--output", "saved/here")
     assert (done.returncode, ADVICE in done.stderr) == (0, False)
     saved = [line for line in done.stderr.splitlines() if "aved: " in line]
     assert saved == [

@@ -164,5 +164,5 @@ def test_who_waits_at_a_terminal_is_told_for_what(user: User) -> None:
         screen.wait_for("Still connecting: mute ...")
         screen.wait_for("was not ready within 4 s")
         assert screen.end() == exits.GOOD
-    done = user.run("tools")
+    done = user.call("tools")
     assert "Still connecting" not in done.stderr

@@ -230,12 +230,12 @@ def test_nothing_stays_connected_when_one_server_fails(user: User, tmp_path: pat
     with living(tmp_path / "alive") as alive:
         environment = f'environment = {{ ALIVE = "{alive.path}", PYTHONPATH = "{user.environment()["PYTHONPATH"]}" }}\n'
         user.ensemble("server", SERVER.format(command=clock) + environment)
-        done = user.run("tools", "--ensemble", "server")
+        done = user.call("tools", "--ensemble", "server")
         assert done.returncode == 0, done.stderr
         assert "tell_time" in done.stdout
         assert alive.all_gone(5)
         user.ensemble("dead", SERVER.format(command='["sh", "-c", "sleep 1; exit 3"]').replace('"server"', '"dead"'))
-        done = user.run("tools")
+        done = user.call("tools")
         assert done.returncode == exits.INPUT
         assert "'dead'" in done.stderr
         assert alive.all_gone(5)

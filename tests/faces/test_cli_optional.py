@@ -6,7 +6,10 @@ import pytest
 import tomli_w
 
 from ripieno.cli import exits
+from ripieno.protocols.anthropic import PROTOCOL
+from ripieno.scores import Score
 from tests.faces.commanding import ROOT, User
+from tests.faces.test_cli_ask import serving
 
 DEAD = """
 [ensemble]
@@ -32,7 +35,7 @@ def configuration(user: User, tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def test_the_demo_names_a_server_that_is_not_there_and_plays_to_its_end(user: User) -> None:
-    done = user.run("demo")
+    done = user.call("demo")
     assert done.returncode == 0, done.stderr
     assert "optional: attic. There is no program 'no-such-server' in any folder of PATH.\n" in done.stdout
     assert done.stdout.count("1 failed, and was mended.") == done.stdout.count("\n=== ") > 0
@@ -40,16 +43,16 @@ def test_the_demo_names_a_server_that_is_not_there_and_plays_to_its_end(user: Us
 
 
 def test_the_demo_takes_no_configuration(user: User, configuration: pathlib.Path) -> None:
-    done = user.run("demo", "--config", str(configuration))
+    done = user.call("demo", "--config", str(configuration))
     assert done.returncode == exits.INPUT
     assert "it takes no --config" in done.stderr
 
 
 def test_a_call_of_another_ensemble_and_a_list_of_all(user: User, configuration: pathlib.Path) -> None:
     (user.workspace / "a.txt").write_text("one\n")
-    done = user.run("invoke", "--config", str(configuration), "count.count_lines", "file=a.txt")
+    done = user.call("invoke", "--config", str(configuration), "count.count_lines", "file=a.txt")
     assert (done.returncode, done.stderr) == (0, "")
-    listed = user.run("tools", "--config", str(configuration))
+    listed = user.call("tools", "--config", str(configuration))
     assert listed.returncode == 0, listed.stderr
     assert "read_file" in listed.stdout
     assert "count_lines" in listed.stdout
@@ -62,10 +65,10 @@ def test_a_call_of_another_ensemble_and_a_list_of_all(user: User, configuration:
 
 def test_a_model_answers_without_it(user: User, configuration: pathlib.Path) -> None:
     (user.workspace / "mine.toml").write_text('[score]\nname = "mine"\n[[turns]]\ntext = "Hello from the score."\n')
-    with user.rehearse("./mine.toml") as urls:
-        provider = f'\n[providers.rehearsed]\nprotocol = "anthropic"\nbase_url = "{urls["anthropic"]}"\n'
+    with serving(Score.read(user.workspace / "mine.toml"), PROTOCOL) as url:
+        provider = f'\n[providers.rehearsed]\nprotocol = "anthropic"\nbase_url = "{url}"\n'
         configuration.write_text(configuration.read_text() + provider)
-        asked = user.run("ask", "--config", str(configuration), "-m", "rehearsed/mine", "Hello")
+        asked = user.call("ask", "--config", str(configuration), "-m", "rehearsed/mine", "Hello")
     assert (asked.returncode, asked.stdout) == (0, "Hello from the score.\n"), asked.stderr
     assert "'dead' is left out" in asked.stderr
 

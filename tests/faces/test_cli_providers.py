@@ -37,8 +37,8 @@ def test_the_matrix_says_what_the_data_says(call: Call, user: User, monkeypatch:
     lines = [line.split() for line in done.out.splitlines()]
     assert lines[0][:8] == ["PROVIDER", "PROTOCOL", "CALLS", "PARALLEL", "STREAMING", "JSON", "CHOICE", "STRICT"]
     rows = {line[0]: line for line in lines[1:]}
-    # Seed 000, section 4.1.
-    assert rows["anthropic"][2:7] == ["native", "yes", "yes", "no", "yes"]
+    # Seed 000, section 4.1; the first has a format for answers since.
+    assert rows["anthropic"][2:7] == ["native", "yes", "yes", "yes", "yes"]
     assert rows["openai"][2:7] == ["native", "yes", "yes", "yes", "yes"]
     assert rows["ollama"][3:7] == ["no", "yes", "yes", "no"]
     assert rows["vllm"][2:7] == ["native", "yes", "yes", "yes", "yes"]
@@ -97,7 +97,7 @@ def small() -> Iterator[tuple[Obedient, str]]:
 def test_a_probe_prints_a_table_that_a_configuration_takes(user: User, small: tuple[Obedient, str], call: Call) -> None:
     model, url = small
     user.configure(HOUSE.format(url=url))
-    done = user.run("probe", "house/small-[1]", HOUSE_KEY="secret")
+    done = user.call("probe", "house/small-[1]", HOUSE_KEY="secret")
     assert (done.returncode, len(model.requests)) == (0, 10)
     assert "no   It makes two calls at once: it called add(first=1, second=2)" in done.stderr
     assert "The data of house says function_calling = false. The probe found otherwise: true." in done.stderr
@@ -117,14 +117,14 @@ def test_a_probe_prints_a_table_that_a_configuration_takes(user: User, small: tu
 def test_what_streams_and_does_not_count_is_two_findings(user: User) -> None:
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(obeying(Obedient("stream_usage"))) as url:
         user.configure(HOUSE.format(url=url))
-        done = user.run("probe", "house/m", HOUSE_KEY="k")
+        done = user.call("probe", "house/m", HOUSE_KEY="k")
     assert "yes  It streams\nno   It counts tokens in a stream\n" in done.stderr
     assert "stream_usage = false" in done.stdout
 
 
 def test_a_probe_as_json(user: User, small: tuple[Obedient, str]) -> None:
     user.configure(HOUSE.format(url=small[1]))
-    probed = json.loads(user.run("probe", "house/m", "--format", "json", HOUSE_KEY="k").stdout)
+    probed = json.loads(user.call("probe", "house/m", "--format", "json", HOUSE_KEY="k").stdout)
     assert len(probed["findings"]) == 10
     assert probed["capabilities"]["parallel_calls"] is False
 

@@ -133,7 +133,7 @@ async def test_without_git_it_says_so(tmp_path: pathlib.Path, monkeypatch: pytes
 
 
 def test_another_score_is_not_played(user: User) -> None:
-    done = user.run("demo", "--score", "repai")
+    done = user.call("demo", "--score", "repai")
     assert done.returncode == exits.INPUT
     assert "Did you mean 'repair'?" in done.stderr
 

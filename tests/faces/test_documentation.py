@@ -114,9 +114,9 @@ def test_add_a_provider(user: User, call: Call, small: str, monkeypatch: pytest.
     assert "HOUSE_GEMINI_KEY or GEMINI_API_KEY*" in call("providers", "gemini").out
     (row,) = json.loads(call("providers", "house", "--model", "small-1", "--format", "json").out)
     assert (row["capabilities"]["function_calling"], row["capabilities"]["parallel_calls"]) == (False, False)
-    asked = user.run(*typed(ask), HOUSE_KEY="k")
+    asked = user.call(*typed(ask), HOUSE_KEY="k")
     assert (asked.returncode, asked.stdout) == (0, "one two three four\n")
-    probed = user.run(*typed(probe), HOUSE_KEY="k")
+    probed = user.call(*typed(probe), HOUSE_KEY="k")
     shown = probe.splitlines()[1:]
     assert shown.pop() == "..."
     assert probed.stderr.splitlines()[: len(shown)] == shown
@@ -278,7 +278,7 @@ def starting(user: User, call: Call, small: str, tmp_path: pathlib.Path, monkeyp
 
 
 def test_the_readme(starting: User, call: Call, capsys: pytest.CaptureFixture[str]) -> None:
-    first, chosen, program, install, terminal = texts("../README", "", "", "python", "", "")
+    first, chosen, program, install, terminal, _ = texts("../README", "", "", "python", "", "", "")
     assert shell(first) == shell(install) == []
     run_program(program)
     assert capsys.readouterr().out.count("one two three four") == 1

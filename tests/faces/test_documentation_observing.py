@@ -27,7 +27,7 @@ def asked(user: User, call: Call) -> Iterator[User]:
                 f'[providers.house]\nprotocol = "openai-chat"\nbase_url = "{url.removesuffix("/v1")}/v1"\n'
                 '[model]\ndefault = "house/small-1"\n'
             )
-            done = user.run("ask", "What is in README.rst?")
+            done = user.call("ask", "What is in README.rst?")
             assert done.returncode == 0, done.stderr
             yield user
 

@@ -2,6 +2,10 @@
 
 import asyncio
 import base64
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
@@ -10,9 +14,38 @@ from mcp.server.subscriptions import ToolsListChanged
 from mcp.types import CallToolResult, ToolListChangedNotification
 
 from tests.faces.commanding import PATIENCE, User
-from tests.faces.mcpserving import ERAS, TRANSPORTS, appear, connected, play_band
+from tests.faces.mcpserving import ERAS, TRANSPORTS, appear, connected, over_http, play_band
 
 pytestmark = [pytest.mark.parametrize("transport", TRANSPORTS), pytest.mark.parametrize("mode", ERAS)]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Served:
+    """A band that is served to one client after the other, and the user whose it is."""
+
+    user: User
+    connect: Callable[..., AbstractAsyncContextManager[Client]]
+
+
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[User, str]]:
+    """A server over HTTP that stands while clients come and go, whose band it is, and its URL."""
+    user = User.living(tmp_path_factory.mktemp("standing"))
+    play_band(user)
+    with over_http(user) as (url, _):
+        yield user, url
+
+
+@pytest.fixture
+def served(user: User, transport: str, mode: str, request: pytest.FixtureRequest) -> Served:
+    """Over standard streams each client has a server of its own."""
+    if transport == "stdio":
+        play_band(user)
+        return Served(user, functools.partial(connected, user, transport, mode))
+    host, url = request.getfixturevalue("standing")
+    for name in ("began", "cancelled"):
+        (host.workspace / name).unlink(missing_ok=True)
+    return Served(host, functools.partial(Client, url, mode=mode))
 
 
 def text_of(result: CallToolResult) -> str:
@@ -50,10 +83,9 @@ async def test_tools_are_listed_as_models_see_them(user: User, transport: str, m
     assert hints["destroy"] == (False, True, False, None)
 
 
-async def test_calls_have_their_results(user: User, transport: str, mode: str) -> None:
-    play_band(user)
-    (user.workspace / "notes.txt").write_text("Noted.")
-    async with connected(user, transport, mode) as client:
+async def test_calls_have_their_results(served: Served, mode: str) -> None:
+    (served.user.workspace / "notes.txt").write_text("Noted.")
+    async with served.connect() as client:
 
         async def call(name: str, **arguments: Any) -> CallToolResult:
             result = await client.call_tool(name, arguments)
@@ -63,14 +95,14 @@ async def test_calls_have_their_results(user: User, transport: str, mode: str) -
         assert text_of(await call("read_file", path="notes.txt")) == "Noted."
         await check_structures(call, mode)
         await check_contents(call)
-        await check_faults(client, call, user)
+        await check_faults(client, call, served.user)
         # Whatever is printed, and by whom, the protocol goes on; and there is nothing to read.
         shouted = await call("shout")
         assert (shouted.is_error, text_of(shouted)) == (False, "")
         denied = await call("save")
         assert denied.is_error
         assert "ripieno serve mcp --approve band.save" in text_of(denied)
-        assert not (user.workspace / "saved").exists()
+        assert not (served.user.workspace / "saved").exists()
 
 
 async def check_structures(call: Any, mode: str) -> None:
@@ -123,9 +155,8 @@ async def check_faults(client: Client, call: Any, user: User) -> None:
     assert "add" in unknown.value.message
 
 
-async def test_progress_grows_and_comes_before_the_result(user: User, transport: str, mode: str) -> None:
-    play_band(user)
-    async with connected(user, transport, mode) as client:
+async def test_progress_grows_and_comes_before_the_result(served: Served) -> None:
+    async with served.connect() as client:
         told: list[tuple[float, float | None, str | None]] = []
         all_told = asyncio.Event()
 
@@ -143,39 +174,36 @@ async def test_progress_grows_and_comes_before_the_result(user: User, transport:
     assert told == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
 
 
-async def test_a_call_that_is_cancelled_ends(user: User, transport: str, mode: str) -> None:
-    play_band(user)
-    async with connected(user, transport, mode) as client:
+async def test_a_call_that_is_cancelled_ends(served: Served) -> None:
+    async with served.connect() as client:
         call = asyncio.create_task(client.call_tool("wait", {}))
-        await appear(user.workspace / "began")
+        await appear(served.user.workspace / "began")
         call.cancel()
-        await appear(user.workspace / "cancelled")
+        await appear(served.user.workspace / "cancelled")
         assert text_of(await client.call_tool("add", {"first": 1})) == '{"sum":2}'  # type: ignore[arg-type]
         with pytest.raises(asyncio.CancelledError):
             await call
 
 
-async def test_a_call_goes_on_beside_others(user: User, transport: str, mode: str) -> None:
-    play_band(user)
-    async with connected(user, transport, mode) as client:
+async def test_a_call_goes_on_beside_others(served: Served) -> None:
+    async with served.connect() as client:
         call = asyncio.create_task(client.call_tool("wait", {}))
-        await appear(user.workspace / "began")
+        await appear(served.user.workspace / "began")
         results = await asyncio.gather(*(client.call_tool("add", {"first": number}) for number in range(20)))
         assert [result.structured_content for result in results] == [{"sum": number + 1} for number in range(20)]  # type: ignore[union-attr]
         assert not call.done()
         call.cancel()
-        await appear(user.workspace / "cancelled")
+        await appear(served.user.workspace / "cancelled")
 
 
-async def test_clients_are_told_that_the_list_has_changed(user: User, transport: str, mode: str) -> None:
-    play_band(user)
+async def test_clients_are_told_that_the_list_has_changed(served: Served, mode: str) -> None:
     told = asyncio.Event()
 
     async def note(message: Any) -> None:
         if isinstance(message, ToolListChangedNotification):
             told.set()
 
-    async with connected(user, transport, mode, message_handler=note) as client, asyncio.timeout(PATIENCE):
+    async with served.connect(message_handler=note) as client, asyncio.timeout(PATIENCE):
         if mode == "auto":
             async with client.listen(tools_list_changed=True) as events:
                 await client.call_tool("reconnect", {})

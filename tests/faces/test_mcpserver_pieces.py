@@ -12,10 +12,10 @@ from starlette.types import Message, Receive, Scope, Send
 
 from ripieno.mcpserver import bodies
 from ripieno.mcpserver.concealing import Concealer
-from ripieno.mcpserver.http import is_loopback
 from ripieno.mcpserver.messages import Refused, read
 from ripieno.origins.mcp.framing import LINE_LIMIT
 from ripieno.origins.mcp.measuring import VALUES
+from ripieno.serving.listening import is_loopback
 
 WORKSPACE = pathlib.Path("/tmp/work")
 HIDDEN = "(a path outside of the workspace)"

@@ -200,7 +200,7 @@ async def test_a_client_that_does_not_read_holds_nobody_up_at_the_end(user: User
     ],
 )
 def test_slips_are_answered_with_what_to_do(user: User, arguments: list[str], words: list[str]) -> None:
-    done = user.run("serve", "mcp", *arguments, SHORT="short")
+    done = user.call("serve", "mcp", *arguments, SHORT="short")
     assert (done.returncode, done.stdout) == (2, "")
     for word in words:
         assert word in done.stderr

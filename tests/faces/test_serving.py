@@ -7,9 +7,8 @@ from collections.abc import AsyncGenerator
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from ripieno import serving
 from ripieno.exceptions import InputError
-from ripieno.serving import serve
+from ripieno.serving import Bounds, serve
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: here\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 4\r\n\r\n"
@@ -34,12 +33,12 @@ class Application:
 
 @contextlib.asynccontextmanager
 async def connection(
-    application: Application, *, go: bool = True
+    application: Application, *, header_seconds: float = 10.0, go: bool = True
 ) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter], None]:
     """A connection to a server of the application."""
     if go:
         application.go.set()
-    async with serve(application) as url, asyncio.timeout(20):
+    async with serve(application, bounds=Bounds(header_seconds=header_seconds)) as url, asyncio.timeout(20):
         reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
         try:
             yield reader, writer
@@ -57,16 +56,14 @@ async def cut(reader: asyncio.StreamReader) -> bytes:
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HT", REQUEST[:-2]])
-async def test_a_request_that_does_not_come_is_cut(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "HEADER_SECONDS", 0.1)
-    async with connection(Application()) as (reader, writer):
+async def test_a_request_that_does_not_come_is_cut(sent: bytes) -> None:
+    async with connection(Application(), header_seconds=0.1) as (reader, writer):
         writer.write(sent)
         assert await cut(reader) == b""
 
 
-async def test_headers_that_dribble_are_cut_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "HEADER_SECONDS", 0.2)
-    async with connection(Application()) as (reader, writer):
+async def test_headers_that_dribble_are_cut_at_the_same_time() -> None:
+    async with connection(Application(), header_seconds=0.2) as (reader, writer):
         writer.write(REQUEST[:-2])
         gone = asyncio.create_task(cut(reader))
         sent = 0
@@ -78,9 +75,8 @@ async def test_headers_that_dribble_are_cut_at_the_same_time(monkeypatch: pytest
         assert sent > 1
 
 
-async def test_the_next_request_of_a_connection_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "HEADER_SECONDS", 0.1)
-    async with connection(Application()) as (reader, writer):
+async def test_the_next_request_of_a_connection_is_bounded_too() -> None:
+    async with connection(Application(), header_seconds=0.1) as (reader, writer):
         for _ in range(2):
             writer.write(REQUEST)
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(ANSWER)
@@ -88,10 +84,9 @@ async def test_the_next_request_of_a_connection_is_bounded_too(monkeypatch: pyte
         assert await cut(reader) == b""
 
 
-async def test_neither_bodies_nor_answers_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "HEADER_SECONDS", 0.05)
+async def test_neither_bodies_nor_answers_are_cut() -> None:
     application = Application()
-    async with connection(application, go=False) as (reader, writer):
+    async with connection(application, header_seconds=0.05, go=False) as (reader, writer):
         writer.write(POST)
         for one in (b"b", b"o", b"d", b"y"):
             await asyncio.sleep(0.03)

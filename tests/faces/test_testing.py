@@ -15,6 +15,7 @@ from ripieno.events import ConductEnded, Event, ExecutionBegan, ReasoningDelta, 
 from ripieno.exceptions import ConfigurationInvalidity, ResourceFault, UsageError
 from ripieno.gathering import Places
 from ripieno.policies import Policy
+from ripieno.processors import Asked
 from ripieno.scores import Score
 from ripieno.standalone import prepare_ensembles
 from ripieno.testing import ScoredModel, call, model_of, turn
@@ -144,6 +145,6 @@ def test_wrong_turns_are_told_at_once() -> None:
 async def test_there_is_no_wire_and_that_is_said() -> None:
     provider = model_of([turn("x")]).provider
     with pytest.raises(UsageError, match="Rehearse it"):
-        provider.protocol.encoder("x")
+        provider.protocol.encoder(Asked(model="x"))
     assert provider.capabilities("x") == {}
     await provider.transport.close()

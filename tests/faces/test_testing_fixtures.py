@@ -1,5 +1,6 @@
 """The fixtures for authors of plugins and applications, as pytest runs them in a project of their own."""
 
+import importlib
 import pathlib
 
 import pytest
@@ -37,7 +38,23 @@ def write(pytester: pytest.Pytester, question: str = "What is there?", expected:
     pytester.makepyfile(test_mine=f"QUESTION, EXPECTED = {question!r}, {expected!r}\n{TEST}")
 
 
-OPTIONS = ("-p", "no:cacheprovider", "-p", "no:xdist", "-rP")
+OPTIONS = ("-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:asyncio", "-rP")
+#: What a run in this process imports it also forgets, and a class that comes back is another one: these are here first.
+IMPORTED = (
+    "anthropic",
+    "ripieno.cassettes.recording",
+    "ripieno.cassettes.replaying",
+    "ripieno.origins",
+    "ripieno.protocols.anthropic",
+    "ripieno.protocols.gemini",
+    "ripieno.protocols.openai_chat",
+    "ripieno.protocols.openai_responses",
+    "ripieno.schemas.engine",
+    "ripieno.signatures",
+    "ripieno.testing.fixtures",
+)
+for name in IMPORTED:
+    importlib.import_module(name)
 
 
 def test_a_cassette_is_recorded_on_request_and_replayed_ever_after(pytester: pytest.Pytester) -> None:
@@ -45,14 +62,14 @@ def test_a_cassette_is_recorded_on_request_and_replayed_ever_after(pytester: pyt
     missing = pytester.runpytest_subprocess(*OPTIONS)
     missing.assert_outcomes(failed=1)
     missing.stdout.fnmatch_lines(["*There is no cassette *sea.jsonl: record it with pytest --ripieno-record.*"])
-    recorded = pytester.runpytest_subprocess(*OPTIONS, "--ripieno-record")
+    recorded = pytester.runpytest_inprocess(*OPTIONS, "--ripieno-record")
     recorded.assert_outcomes(passed=1)
     recorded.stdout.fnmatch_lines(["1 ran"])
     file = pytester.path / "cassettes" / "sea.jsonl"
     assert file.exists()
     before = file.read_bytes()
     for options in ((), ("--ripieno-record",)):
-        replayed = pytester.runpytest_subprocess(*OPTIONS, *options)
+        replayed = pytester.runpytest_inprocess(*OPTIONS, *options)
         replayed.assert_outcomes(passed=1)
         replayed.stdout.fnmatch_lines(["0 ran"])
     assert file.read_bytes() == before
@@ -64,16 +81,16 @@ def test_a_cassette_that_no_longer_fits_fails_the_test(
     write(pytester)
     with monkeypatch.context() as patch:
         patch.setenv("RIPIENO_RECORD", "1")
-        pytester.runpytest_subprocess(*OPTIONS).assert_outcomes(passed=1)
+        pytester.runpytest_inprocess(*OPTIONS).assert_outcomes(passed=1)
     write(pytester, question="What was there?")
-    failed = pytester.runpytest_subprocess(*OPTIONS)
+    failed = pytester.runpytest_inprocess(*OPTIONS)
     failed.assert_outcomes(failed=1)
     failed.stdout.fnmatch_lines(["*ReplayDivergence*step 1: messages*"])
 
 
 def test_what_a_failing_test_recorded_is_set_aside(pytester: pytest.Pytester) -> None:
     write(pytester, expected="nothing")
-    pytester.runpytest_subprocess(*OPTIONS, "--ripieno-record").assert_outcomes(failed=1)
+    pytester.runpytest_inprocess(*OPTIONS, "--ripieno-record").assert_outcomes(failed=1)
     assert [path.name for path in (pytester.path / "cassettes").iterdir()] == ["sea.jsonl.failed"]
 
 

@@ -195,7 +195,8 @@ def test_a_wrong_request_is_an_error_that_says_what_is_wrong(changes: Any, words
     ],
 )
 def test_the_choice_among_tools_is_read(config: Any, choice: str | None, allowed: tuple[str, ...] | None) -> None:
-    controls = parsed(tool_config={"function_calling_config": config}).controls
+    tools = [{"functionDeclarations": [{"name": "f"}, {"name": "g"}]}]
+    controls = parsed(tool_config={"function_calling_config": config}, tools=tools).controls
     assert (controls.tool_choice, controls.allowed_tools) == (choice, allowed)
 
 

@@ -15,7 +15,7 @@ from ripieno.canisters import AssistantCanister, Canister, InvocationCanister
 from ripieno.contents import OpaqueContent, TextualContent
 from ripieno.events import play
 from ripieno.jsonvalues import parse, thaw
-from ripieno.processors import Protocol
+from ripieno.processors import Protocol, Refusal
 from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.rehearsal.server import base_url, create_application
@@ -57,7 +57,7 @@ async def answering(scenario: Scenario, *, slowly: bool) -> AsyncIterator[str]:
         if asked.controls.stream:
             data = written(protocol, paced(events) if slowly else events)
             return Response(data, media_type="text/event-stream")
-        return Response(protocol.encode(events, asked.model), media_type="application/json")
+        return Response(protocol.encode(events, asked), media_type="application/json")
 
     async with serving(answer) as (url, _):
         yield base_url(url, protocol)
@@ -278,7 +278,11 @@ async def test_a_refused_request_is_the_error_of_the_client(stream: bool) -> Non
     async def answer(request: Request) -> Response:
         protocol = MESSAGES if request.url.path == "/v1/messages" else CHAT
         status = int(request.headers["x-status"])
-        return Response(protocol.refuse(status, "Too much of it."), status_code=status, media_type="application/json")
+        return Response(
+            protocol.refuse(Refusal(status=status, message="Too much of it.")),
+            status_code=status,
+            media_type="application/json",
+        )
 
     expected = {
         400: "BadRequestError",

@@ -16,6 +16,7 @@ from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, R
 from ripieno.contents import OpaqueContent, TextualContent
 from ripieno.events import ContentSealed, ReasoningDelta, TextDelta, TurnBegan, TurnEnded, play
 from ripieno.jsonvalues import parse, thaw
+from ripieno.processors import Asked, Refusal
 from ripieno.protocols.openai_responses import PROTOCOL
 from ripieno.protocols.openai_responses.items import is_made
 from ripieno.rehearsal.server import base_url, create_application
@@ -53,7 +54,7 @@ async def answering(scenario: Scenario, *, slowly: bool = False) -> AsyncIterato
         if asked.controls.stream:
             data = written(PROTOCOL, paced(events) if slowly else events)
             return Response(data, media_type="text/event-stream")
-        return Response(PROTOCOL.encode(events, asked.model), media_type="application/json")
+        return Response(PROTOCOL.encode(events, asked), media_type="application/json")
 
     async with serving(answer) as (url, _), client_at(base_url(url, PROTOCOL)) as client:
         yield client
@@ -204,7 +205,7 @@ def test_whole_answers_are_what_the_sdk_says() -> None:
     for scenario in SERVED:
         expected = scenario.expectation("served")
         events = play(revive(expected["canisters"]), finish=expected["finish"], usage=usage_in(expected))
-        native = json.loads(PROTOCOL.encode(events, "m"))
+        native = json.loads(PROTOCOL.encode(events, Asked(model="m")))
         native["output"] = [one for one in native["output"] if not one["type"].startswith("acme:")]
         SdkResponse.model_validate(native)
 
@@ -251,7 +252,11 @@ async def test_reasoning_without_an_item_is_shown_and_not_kept() -> None:
 async def test_a_refused_request_is_the_error_of_the_client(stream: bool) -> None:
     async def answer(request: Request) -> Response:
         status = int(request.headers["x-status"])
-        return Response(PROTOCOL.refuse(status, "Too much."), status_code=status, media_type="application/json")
+        return Response(
+            PROTOCOL.refuse(Refusal(status=status, message="Too much.")),
+            status_code=status,
+            media_type="application/json",
+        )
 
     expected: dict[int, type[openai.APIStatusError]] = {
         400: openai.BadRequestError,
@@ -278,7 +283,7 @@ async def test_an_error_in_a_stream_is_the_error_of_the_client() -> None:
             async for _ in await client.responses.create(**ASK, stream=True):
                 pass
     # Who reads events by their types has the words there, too, and the response that failed.
-    error, response = (
+    *_, error, response = (
         json.loads(line[6:]) for line in failed(PROTOCOL, "It is gone.").split(b"\n") if line[:5] == b"data:"
     )
     assert (error["type"], error["message"], error["error"]["message"]) == ("error", "It is gone.", "It is gone.")

@@ -16,7 +16,7 @@ from ripieno.conversations import Conversation
 from ripieno.events import Alert, Event, ResultReady, TurnBegan, TurnEnded
 from ripieno.exceptions import ConfigurationInvalidity, ProviderRefusal, ProviderUnreachable
 from ripieno.fallback import FallbackModel
-from ripieno.processors import Protocol
+from ripieno.processors import Protocol, Refusal
 from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
 from ripieno.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.rehearsal.server import create_application
@@ -91,7 +91,11 @@ async def test_a_conversation_goes_on_elsewhere(first: Protocol, second: Protoco
     down = {1, 2}  # Its second turn, asked for twice.
 
     def failing(number: int) -> Response | None:
-        return Response(first.refuse(503, "Gone for lunch."), status_code=503, headers=SOON) if number in down else None
+        return (
+            Response(first.refuse(Refusal(status=503, message="Gone for lunch.")), status_code=503, headers=SOON)
+            if number in down
+            else None
+        )
 
     async with two_servers(failing) as (one, asked_one, two, asked_two):
         base = {CHAT.name: "/v1", ANTHROPIC.name: ""}

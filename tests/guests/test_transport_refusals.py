@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response, Stream
 
 from ripieno.canisters import AssistantCanister, UserCanister
 from ripieno.exceptions import ProviderRefusal
-from ripieno.processors import Protocol
+from ripieno.processors import Protocol, Refusal
 from tests.guests.loopback import serving
 from tests.guests.transporting import (
     answering,
@@ -173,8 +173,11 @@ async def test_a_redirect_is_not_followed(stream: bool) -> None:
 @both
 async def test_an_error_in_a_stream_is_a_refusal(protocol: Protocol) -> None:
     for content, kind in (
-        (b"event: error\ndata: " + protocol.refuse(529, "Overloaded.") + b"\n\n", "text/event-stream"),
-        (protocol.refuse(529, "Overloaded."), "application/json"),
+        (
+            b"event: error\ndata: " + protocol.refuse(Refusal(status=529, message="Overloaded.")) + b"\n\n",
+            "text/event-stream",
+        ),
+        (protocol.refuse(Refusal(status=529, message="Overloaded.")), "application/json"),
     ):
         async with serving(answering(content, kind)) as (url, _):
             transport, model = converse(url, protocol)

@@ -18,7 +18,7 @@ from ripieno.descriptors.patience import Caution, Timeouts
 from ripieno.events import Alert, Event, TextDelta, TurnBegan, TurnEnded
 from ripieno.exceptions import ProviderFailure, ProviderRefusal, ProviderUnreachable, WireInvalidity
 from ripieno.models import Model, Provider
-from ripieno.processors import Protocol
+from ripieno.processors import Protocol, Refusal
 from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
 from ripieno.protocols.breaking import Breaker
 from ripieno.protocols.gemini import PROTOCOL as GEMINI
@@ -151,7 +151,7 @@ async def test_a_whole_answer_without_its_end_is_asked_again(protocol: Protocol,
 @either_way
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529, 599])
 async def test_a_refusal_that_may_pass_is_asked_again(protocol: Protocol, stream: bool, status: int) -> None:
-    refused = protocol.refuse(status, f"Not now ({status}).")
+    refused = protocol.refuse(Refusal(status=status, message=f"Not now ({status})."))
     answer = saying(
         lambda: Response(refused, status_code=status, headers=SOON),
         lambda: Response(refused, status_code=status, headers=SOON),
@@ -364,7 +364,7 @@ async def test_a_whole_answer_that_is_cut_is_asked_for_again() -> None:
 @both
 async def test_an_error_that_begins_a_stream_is_asked_again(protocol: Protocol) -> None:
     """Overload is told with a good status, once the stream has begun."""
-    error = json.loads(protocol.refuse(529, "Overloaded."))
+    error = json.loads(protocol.refuse(Refusal(status=529, message="Overloaded.")))
     error["error"]["type"] = "overloaded_error"
     stream = b"event: error\ndata: " + json.dumps(error).encode() + b"\n\n"
     answer = saying(lambda: Response(stream, media_type="text/event-stream"), lambda: good(protocol, True))

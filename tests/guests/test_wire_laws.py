@@ -24,7 +24,7 @@ from ripieno.events import (
 )
 from ripieno.exceptions import ProviderFailure
 from ripieno.jsonvalues import encode, freeze
-from ripieno.processors import Identifiers, Protocol
+from ripieno.processors import Asked, Identifiers, Protocol
 from ripieno.protocols.openai_chat import PROTOCOL as CHAT
 from tests.counts import count
 from tests.ground.jsonstrategies import objects, texts
@@ -110,7 +110,7 @@ def test_what_a_server_encodes_a_client_decodes(protocol: Protocol, data: st.Dat
     mine = without_foreign(canisters)
     assert shape(carried(protocol, collect(back), deltas=deltas)) == shape(carried(protocol, mine, deltas=deltas))
     assert back[-1] == TurnEnded(finish=finish, usage=usage, reason=getattr(back[-1], "reason", None))
-    whole = json.loads(protocol.encode(events, "m"))
+    whole = json.loads(protocol.encode(events, Asked(model="m")))
     back = list(protocol.decode(whole, "house", Identifiers()))
     assert shape(carried(protocol, collect(back), whole=True)) == shape(carried(protocol, mine, whole=True))
 

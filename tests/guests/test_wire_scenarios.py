@@ -26,7 +26,7 @@ from ripieno.events import (
 )
 from ripieno.exceptions import ProviderFailure
 from ripieno.offers import Offer
-from ripieno.processors import Identifiers, Native, Protocol, Request
+from ripieno.processors import Asked, Identifiers, Native, Protocol, Refusal, Request
 from ripieno.protocols.splitting import Splitter
 from tests.counts import ATTACK
 from tests.guests.wires import (
@@ -259,13 +259,13 @@ def parsed(data: bytes) -> Native:
 
 def written(protocol: Protocol, events: Iterable[Event]) -> bytes:
     """A streamed answer of ours."""
-    encoder = protocol.encoder("house/model")
+    encoder = protocol.encoder(Asked(model="house/model"))
     return b"".join(encoder.feed(event) for event in events)
 
 
 def failed(protocol: Protocol, message: str) -> bytes:
     """The event with which a server of ours ends a stream that it cannot finish."""
-    return protocol.encoder("house/model").fail(message)
+    return protocol.encoder(Asked(model="house/model")).fail(Refusal(status=500, message=message))
 
 
 def paced(events: Iterable[Event]) -> list[Event]:
@@ -326,11 +326,13 @@ def test_whole_answers_of_ours_are_read_back(scenario: Scenario) -> None:
         assert "error" in expected or not scenario.has("json")
         return
     if "error" in expected:
-        refused = json.loads(protocol.refuse(500, expected["error"]["message"]))
+        refused = json.loads(protocol.refuse(Refusal(status=500, message=expected["error"]["message"])))
         check(protocol, expected, lambda: list(protocol.decode(refused, "house", Identifiers())))
         return
     canisters = revive(expected["canisters"])
-    data = protocol.encode(play(canisters, finish=expected["finish"], usage=usage_in(expected)), "house/model")
+    data = protocol.encode(
+        play(canisters, finish=expected["finish"], usage=usage_in(expected)), Asked(model="house/model")
+    )
     back = list(protocol.decode(parsed(data), "house", Identifiers()))
     assert carried(protocol, collect(back), whole=True) == carried(protocol, canisters, whole=True)
     ended = back[-1]

@@ -124,7 +124,8 @@ def returned_by_chat(canisters: Sequence[Canister]) -> Row:
             row += calls
             said, opaque, calls = [], [], []
         if isinstance(canister, InvocationCanister):
-            call = ("call", canister.identifier, canister.name, canister.kind, canister.arguments, None)
+            # A free-form call is one of a function there, unless the provider knows these.
+            call = ("call", canister.identifier, canister.name, "function", canister.arguments, None)
             calls.append(call)
         elif isinstance(canister, AssistantCanister):
             said += [one.text for one in canister.content if isinstance(one, TextualContent)]

@@ -1,4 +1,4 @@
-"""Installs the servers that others wrote into .build/real: once, and again when what is wanted has changed."""
+"""Installs the programs that others wrote into .build/real: once, and again when what is wanted has changed."""
 
 import json
 import pathlib
@@ -19,6 +19,8 @@ NODE_SERVERS = (
     "@modelcontextprotocol/server-filesystem@>=2026.8.31",
     "@modelcontextprotocol/server-memory@>=2026.8.31",
 )
+#: A coding agent, whose package has its program beside a launcher: what it asks changes from version to version.
+CODING_AGENT = ("@openai/codex@0.169.0",)
 #: Seconds that one installation may take.
 PATIENCE = 400
 
@@ -38,17 +40,31 @@ def python_commands() -> pathlib.Path:
 
 def node_commands() -> pathlib.Path:
     """The folder of the commands that npm installed."""
-    place = PLACE / "node"
-    if not _stands(place, NODE_SERVERS):
+    return _modules("node", NODE_SERVERS) / ".bin"
+
+
+def coding_agent() -> pathlib.Path:
+    """The coding agent's own program for this machine, which needs neither Node nor its launcher."""
+    modules = _modules("codex", CODING_AGENT)
+    programs = list(modules.glob("@openai/codex-*/vendor/*/bin/codex"))
+    if len(programs) != 1:
+        pytest.fail(f"{CODING_AGENT[0]} has no program for this machine below {modules}.", pytrace=False)
+    return programs[0]
+
+
+def _modules(folder: str, wanted: Sequence[str]) -> pathlib.Path:
+    """What npm installed into a folder of its own."""
+    place = PLACE / folder
+    if not _stands(place, wanted):
         npm = shutil.which("npm")
         if npm is None:
             pytest.fail("These tests need npm, and no folder of PATH has it: install Node 20 or later.", pytrace=False)
         _clear(place)
         place.mkdir(parents=True)
         options = ("--no-audit", "--no-fund", "--loglevel=error")
-        _run("install them with npm", npm, "install", "--prefix", str(place), *options, *NODE_SERVERS)
-        _sign(place, NODE_SERVERS)
-    return place / "node_modules" / ".bin"
+        _run("install them with npm", npm, "install", "--prefix", str(place), *options, *wanted)
+        _sign(place, wanted)
+    return place / "node_modules"
 
 
 def _stands(place: pathlib.Path, wanted: Sequence[str]) -> bool:
@@ -76,5 +92,5 @@ def _run(purpose: str, *argv: str) -> None:
         said, failed = f"It was not done after {PATIENCE} s.", True
     if failed:
         last = "\n  ".join(line for line in said.splitlines() if line.strip())[-3000:]
-        why = f"These tests play servers that others wrote, and could not {purpose}; they need a network."
+        why = f"These tests play programs that others wrote, and could not {purpose}; they need a network."
         pytest.fail(f"{why}\n  {last}", pytrace=False)

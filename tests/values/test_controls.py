@@ -3,8 +3,9 @@
 import dataclasses
 
 import pytest
+from frozendict import frozendict
 
-from ripieno.controls import Controls, Limits, Rules
+from ripieno.controls import Controls, Format, Limits, Rules
 from ripieno.policies import EFFECTS, HARMLESS, Policy
 
 
@@ -21,6 +22,8 @@ def test_what_is_unset_is_left_to_the_provider() -> None:
         "allowed_tools",
         "parallel",
         "strict",
+        "format",
+        "tool_calls",
     }
     assert controls.stream is True
 
@@ -39,6 +42,14 @@ def test_a_forced_choice_is_relaxed_and_the_rest_stays(choice: str | None, force
 
 def test_none_and_empty_are_two_things() -> None:
     assert Controls(allowed_tools=()) != Controls()
+
+
+def test_a_format_has_a_schema_where_it_is_one() -> None:
+    assert Format(kind="json_schema", schema=frozendict(type="object")) != Format(kind="json_object")
+    with pytest.raises(ValueError, match="has a schema if its kind is json_schema"):
+        Format(kind="json_schema")
+    with pytest.raises(ValueError, match="and none otherwise"):
+        Format(kind="json_object", schema=frozendict(type="object"))
 
 
 def test_the_limits_are_the_documented_ones() -> None:

@@ -9,7 +9,7 @@ from ripieno.canisters import Canister, SupervisorCanister
 from ripieno.cassettes.redacting import secrets_among
 from ripieno.conducting import Run, Watcher
 from ripieno.confirmation import Answer, Confirmer, Given
-from ripieno.controls import Controls
+from ripieno.controls import Controls, Limits
 from ripieno.conversations import Conversation
 from ripieno.ensembles import Ensemble
 from ripieno.ensembles.surroundings import Tap
@@ -89,6 +89,7 @@ class CassetteAssembly(Assembly):
         tools: Sequence[str] | None = None,
         auxdata: Any = None,
         controls: Controls | None = None,
+        limits: Limits | None = None,
         answers: Mapping[str, Answer | Given] | None = None,
     ) -> Run:
         """As ``Assembly.conduct``. What a replay's run begins with may be left out."""
@@ -102,23 +103,13 @@ class CassetteAssembly(Assembly):
         what = what if begun is None else begun.canisters
         if what is None:
             raise InputError("There is nothing to conduct: say something.")
-        # It resolves names and refuses what cannot be; it is never begun.
-        meant = super().conduct(
-            what, model=model, agent=agent, ensembles=ensembles, supervisor=supervisor, tools=tools, controls=controls
+        chosen, settings = self._settle(
+            model=model, agent=agent, ensembles=ensembles, supervisor=supervisor, tools=tools, controls=controls
         )
-        if descriptor is not None:
-            tools = descriptor.tools if tools is None else tools
-            controls = controls or descriptor.controls
-            common["limits"] = descriptor.limits
-        return self._cassette.conduct(
-            meant.model,
-            meant.conversation,
-            execution=self.execution,
-            ensembles=self.ensembles if ensembles is None else tuple(ensembles),
-            tools=tools,
-            controls=controls or self.configuration.controls,
-            **common,
-        )
+        # Whoever summarizes is not recorded: what is shown is the whole conversation.
+        del settings["history"]
+        settings["limits"] = limits or settings["limits"]
+        return self._cassette.conduct(chosen, what, execution=self.execution, **settings, **common)
 
 
 def assemble_with(cassette: Cassette, configuration: Any = None, **settings: Any) -> CassetteAssembly:

@@ -50,6 +50,9 @@ class PlayedTransport:
         self._lenient = lenient
         self._body: dict[str, Any] = {}
 
+    def open(self) -> None:
+        """There is nothing to make ready."""
+
     def exchange(self, body: bytes, *, path: str, stream: bool) -> AbstractAsyncContextManager[AsyncIterator[Natives]]:
         """As ``Transport.exchange``. Errors: ``ReplayDivergence``, and those that were recorded."""
         del path, stream

@@ -33,6 +33,10 @@ class TapedTransport:
         self._tape = tape
         self._model = model
 
+    def open(self) -> None:
+        """As ``Transport.open``."""
+        self._inner.open()
+
     def exchange(self, body: bytes, *, path: str, stream: bool) -> AbstractAsyncContextManager[AsyncIterator[Natives]]:
         """As ``Transport.exchange``."""
         return self._exchange(body, path, stream)

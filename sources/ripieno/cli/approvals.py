@@ -1,5 +1,7 @@
 """``ripieno approvals``: looks at calls that wait for a person, and answers them, from another process."""
 
+import pathlib
+import shlex
 import shutil
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -55,19 +57,22 @@ def list_(output: Format) -> None:
     if not waiting:
         click.echo("No conversation waits for anybody.")
         return
+    callers = any(one.caller for one in waiting)
     rows = [
         [
-            paused.identifier[:8],
+            paused.short,
             one.invocation,
             one.tool,
             _state(paused, one),
-            f"{paused.at:%Y-%m-%d %H:%M}",
+            _since(paused),
+            *([paused.caller or "-"] if callers else []),
             first_words(paused.conversation),
         ]
         for paused in waiting
         for one in paused.conversation.waiting
     ]
-    print_table(["conversation", "call", "tool", "state", "since", "began with"], rows)
+    caller = ["caller"] if callers else []
+    print_table(["conversation", "call", "tool", "state", "since", *caller, "began with"], rows)
 
 
 @approvals.command()
@@ -90,6 +95,7 @@ def show(conversation: str, call: str, output: Format) -> None:
     if output == "json":
         print_json({**_mapping(paused), "waiting": [_waiting(paused, one) for one in chosen]})
         return
+    click.echo(clean(_introduction(paused)))
     width = shutil.get_terminal_size().columns
     for one in chosen:
         click.echo(f"{clean(one.invocation)}: {_state(paused, one)}")
@@ -141,8 +147,31 @@ def _answer(conversation: str, calls: Sequence[str], answer: Answer) -> None:
     done = "Approved" if isinstance(answer, Approve) else "Denied"
     for one in wanted:
         click.echo(f"{done}: {clean(one.tool)} ({clean(one.invocation)})")
-    left = len(changed.unanswered)
-    click.echo(f"{left} more to answer." if left else f"Go on with: ripieno resume {paused.identifier[:8]}")
+    if left := len(changed.unanswered):
+        click.echo(f"{left} more to answer.")
+        return
+    click.echo(clean(f"Go on with: {_resume(paused)}"))
+    if paused.caller:
+        click.echo("Or: a client of the Responses API by asking again.")
+
+
+def _resume(paused: Paused) -> str:
+    """The command that goes on with it from here: its tools work in the folder that they had."""
+    command = ["ripieno", "resume", paused.short]
+    if pathlib.Path(paused.workspace).resolve() != pathlib.Path.cwd():
+        command += ["--workspace", paused.workspace]
+    return shlex.join(command)
+
+
+def _introduction(paused: Paused) -> str:
+    """Which conversation it is, whose, since when it waits, and what it began with."""
+    caller = f" of {paused.caller}" if paused.caller else ""
+    began = first_words(paused.conversation)
+    return f"{paused.short}{caller} waits since {_since(paused)}" + (f" and began with: {began}" if began else ".")
+
+
+def _since(paused: Paused) -> str:
+    return f"{paused.at:%Y-%m-%d %H:%M}"
 
 
 def _store() -> PausedStore:
@@ -188,6 +217,7 @@ def _mapping(paused: Paused) -> dict[str, Any]:
         "since": paused.at.isoformat(),
         "workspace": paused.workspace,
         "model": paused.model,
+        "caller": paused.caller,
         "began_with": first_words(paused.conversation),
         "waiting": [_waiting(paused, one) for one in paused.conversation.waiting],
     }

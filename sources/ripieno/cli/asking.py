@@ -100,9 +100,16 @@ class Wanted:
         """What shows runs: their text on standard output, everything else on standard error."""
         return Renderer(sys.stdout, sys.stderr, quiet=self.quiet)
 
-    def conduct(self, assembly: Assembly, what: Conversation, *, answers: Mapping[str, Given] | None = None) -> Run:
-        """A run over what is said. Errors: ``InputError`` for names that fit nothing."""
-        return assembly.conduct(what, model=self.model, agent=self.agent, tools=self.tools, answers=answers)
+    def conduct(
+        self, assembly: Assembly, what: Conversation, *, answers: Mapping[str, Given] | None = None, caller: str = ""
+    ) -> Run:
+        """A run over what is said. Errors: ``InputError`` for names that fit nothing.
+
+        ``caller`` is the client of a server for which it runs; tools know it as their ``auxdata``.
+        """
+        return assembly.conduct(
+            what, model=self.model, agent=self.agent, tools=self.tools, answers=answers, auxdata=caller or None
+        )
 
 
 def asking(command: Callable[..., Any]) -> Callable[..., Any]:

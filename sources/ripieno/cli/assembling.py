@@ -11,6 +11,7 @@ from ripieno.assembly import Assembly
 from ripieno.cli.running import say
 from ripieno.cli.settings import Settings
 from ripieno.cli.waiting import telling
+from ripieno.conducting import Watcher
 from ripieno.confirmation import Confirmer
 from ripieno.events import Alert
 from ripieno.exceptions import NameAbsence, Problem
@@ -120,10 +121,14 @@ class ToldAssembly(Assembly):
 
 
 def make_assembly(
-    gathered: Gathered, *, confirmer: Confirmer | None = None, alert: Callable[[Alert], None] | None = None
+    gathered: Gathered,
+    *,
+    confirmer: Confirmer | None = None,
+    alert: Callable[[Alert], None] | None = None,
+    watchers: Sequence[Watcher] = (),
 ) -> Assembly:
     """The assembly, to be entered; alerts are said on standard error unless somebody else wants them."""
-    return ToldAssembly(gathered, confirmer=confirmer, alert=say_alert if alert is None else alert)
+    return ToldAssembly(gathered, confirmer=confirmer, alert=say_alert if alert is None else alert, watchers=watchers)
 
 
 def say_alert(alert: Alert) -> None:

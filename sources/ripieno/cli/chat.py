@@ -230,7 +230,8 @@ class Chat:
     async def _conduct(self, line: str | None) -> Run:
         if line is None:
             answers = self._keeper.answers(self._conversation)
-            return self._wanted.conduct(self._assembly, self._conversation, answers=answers)
+            caller = self._keeper.caller(self._conversation)
+            return self._wanted.conduct(self._assembly, self._conversation, answers=answers, caller=caller)
         return self._wanted.conduct(self._assembly, self._conversation.say(line))
 
 

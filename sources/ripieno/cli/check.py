@@ -19,6 +19,7 @@ from ripieno.cli.assembling import (
 )
 from ripieno.cli.auditing import audit, find_replaced
 from ripieno.cli.doubting import doubt, doubt_rows
+from ripieno.cli.gatekeeping import audit_gateway
 from ripieno.cli.linting import lint
 from ripieno.cli.losing import find_losses
 from ripieno.cli.programs import find_missing_programs
@@ -145,7 +146,8 @@ def _examine_gathered(gathered: Gathered, importing: bool, files: Iterable[str] 
     found += [*_examine(known, gathered.registry, importing), *audit(gathered, (*gathered.files, *files))]
     found += locate(find_losses(gathered))
     if not gathered.failures:
-        found += doubt(gathered, make_assembly(gathered, alert=say_alert).surroundings.secrets)
+        surroundings = make_assembly(gathered, alert=say_alert).surroundings
+        found += (*doubt(gathered, surroundings.secrets), *audit_gateway(gathered, surroundings))
     found += _find_absent_variables(gathered, known)
     return Findings(problems=_sorted(found), ensembles=len(known))
 

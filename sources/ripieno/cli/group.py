@@ -44,7 +44,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "resume": ("resume:resume", "Go on with a CONVERSATION that waits for a person, or that was interrupted."),
     "approvals": ("approvals:approvals", "Answer calls that wait for a person."),
     "rehearse": ("rehearse:rehearse", "Serve a score as a model, over real wire formats."),
-    "serve": ("serve:serve", "Serve ensembles to other programs."),
+    "serve": ("serve:serve", "Serve ensembles, and models, to other programs."),
 }
 
 

@@ -1,6 +1,5 @@
 """``ripieno journal``: what was said and done in conversations, found again, shown, checked, forked and deleted."""
 
-import os
 import pathlib
 import sys
 
@@ -20,6 +19,7 @@ from ripieno.outputs import Outputs
 from ripieno.pausing import PausedStore
 from ripieno.serialization import serialize
 from ripieno.showing import brief
+from ripieno.statefiles import open_private
 
 #: Characters of an identifier that tables show.
 _ABBREVIATED = 12
@@ -192,7 +192,7 @@ def export(*, conversation: str | None, target: pathlib.Path | None, file: pathl
             sys.stdout.write(anchor_line(anchor))
             return
         try:
-            with open(target, "x", encoding="ascii", opener=_private) as written:
+            with open(target, "x", encoding="ascii", opener=open_private) as written:
                 written.writelines(one.export(named))
                 written.write(anchor_line(anchor))
         except FileExistsError:
@@ -295,11 +295,6 @@ def delete(*, conversations: tuple[str, ...], older_than: str | None, yes: bool,
             _agree(victims)
         for summary in victims:
             _delete(one, summary)
-
-
-def _private(path: str, flags: int) -> int:
-    """Everything that was said is in it: it is for its user alone."""
-    return os.open(path, flags, 0o600)
 
 
 def _agree(victims: list[Summary]) -> None:

@@ -32,15 +32,28 @@ class Keeper:
 
     def answers(self, conversation: Conversation) -> Mapping[str, Given]:
         """What was answered meanwhile to calls that wait."""
-        kept = [one for one in self.store.all() if one.identifier == conversation.identifier]
-        return kept[0].answers if kept else {}
+        kept = self.store.load(conversation.identifier)
+        return {} if kept is None else kept.answers
+
+    def caller(self, conversation: Conversation) -> str:
+        """The client of a server that asked for it; empty where nobody did."""
+        kept = self.store.load(conversation.identifier)
+        return "" if kept is None else kept.caller
 
     def keep(self, conversation: Conversation, model: str, tools: tuple[str, ...] | None) -> None:
         """Saves a conversation that waits for somebody, and says what to do; forgets one that waits no more."""
         if conversation.finish != "open":
             self.store.forget(conversation.identifier)
             return
-        self.store.save(Paused(conversation=conversation, workspace=self._workspace, model=model, tools=tools))
+        self.store.save(
+            Paused(
+                conversation=conversation,
+                workspace=self._workspace,
+                model=model,
+                tools=tools,
+                caller=self.caller(conversation),
+            )
+        )
         short = conversation.identifier[:8]
         for one in conversation.waiting:
             say(f"Open: {one.tool} ({one.invocation}): {_WHY[one.why]}")

@@ -49,7 +49,10 @@ def observed(log: LogFormat | None, *, debug: bool = False) -> Generator[tuple[W
 
 
 class _Plain(logging.Formatter):
-    """A line for people, in which nothing can act on a terminal."""
+    """A line for people, in which nothing can act on a terminal, and only a traceback begins another one."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return super().formatMessage(record).replace("\r", "\\r").replace("\n", "\\n")
 
     def format(self, record: logging.LogRecord) -> str:
         return clean(super().format(record))
@@ -62,11 +65,14 @@ def _logging(log: LogFormat, level: int) -> Generator[None, None, None]:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log == "json" else _Plain("%(asctime)s %(levelname)s %(message)s"))
     logger = logging.getLogger("ripieno")
-    before = logger.level
+    level_before, told_before = logger.level, logger.propagate
     logger.addHandler(handler)
     logger.setLevel(level)
+    # Whoever says what libraries log would say all of it again.
+    logger.propagate = False
     try:
         yield
     finally:
         logger.removeHandler(handler)
-        logger.setLevel(before)
+        logger.setLevel(level_before)
+        logger.propagate = told_before

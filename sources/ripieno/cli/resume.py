@@ -41,7 +41,8 @@ def resume(settings: Settings, *, conversation: str, wanted: Wanted) -> None:
         found.check(gathered)
         chosen = wanted.like(found.model, found.tools)
         with keeper.conducting(found.identifier):
-            what = recall(keeper, found)
+            # Somebody else may have gone on with it just before.
+            what = recall(keeper, find(keeper, found.identifier))
             if not what.conversation.open and what.conversation.finish in ANSWERED:
                 advice = f"Say more with: ripieno chat --resume {found.identifier[:8]}"
                 raise InputError(f"The conversation {found.identifier} is at its end. {advice}")
@@ -55,7 +56,8 @@ async def _resume(
     confirmer = ShownConfirmer(wanted.confirmer(terminal, patient=True))
     renderer = wanted.renderer()
     async with wanted.assembly(gathered, confirmer, renderer, keeper) as assembly:
-        run = wanted.conduct(assembly, what.conversation, answers=what.answers)
+        caller = keeper.caller(what.conversation)
+        run = wanted.conduct(assembly, what.conversation, answers=what.answers, caller=caller)
         try:
             return await follow(run, assembly, renderer, confirmer)
         finally:

@@ -103,7 +103,9 @@ def judge(error: BaseException) -> tuple[int, str]:
 
 def say(text: str) -> None:
     """A line for the person, on standard error, in which nothing can act on the terminal."""
-    print(clean(text), file=sys.stderr, flush=True)
+    # In one write: several workers say theirs on the same pipe.
+    sys.stderr.write(f"{clean(text)}\n")
+    sys.stderr.flush()
 
 
 def run_async(main: Coroutine[Any, Any, Value], *, wake: Callable[[], None] | None = None) -> Value:

@@ -9,10 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ripieno.canisters import Canister
+from ripieno.controls import Finish
 from ripieno.conversations import Conversation, Usage, assistant_begins
 from ripieno.events import TurnEnded
 from ripieno.execution import Circumstances
 from ripieno.execution.reporting import Reporter
+from ripieno.limiting import Budget
 from ripieno.recording import Record
 
 
@@ -45,13 +47,21 @@ class Chronicle:
             self._write(tuple(self._new(conversation.canisters)), conversation, around)
 
     def answer(
-        self, conversation: Conversation, canisters: Sequence[Canister], took: Mapping[str, Any], around: Circumstances
+        self,
+        conversation: Conversation,
+        canisters: Sequence[Canister],
+        ended: TurnEnded,
+        around: Circumstances,
+        *,
+        model: str,
+        seconds: float,
     ) -> None:
-        """A model's answer, before the calls that had to wait for its end begin."""
+        """A model's answer and what it took, before the calls that had to wait for its end begin."""
         if self._reporter.recorder is None:
             return
         first = len(conversation.canisters)
         said = [self._said(one, first + index, around.turn) for index, one in enumerate(canisters)]
+        took = _took(model, ended, seconds)
         turned = Record(stage="turned", conversation=self._identifier, turn=around.turn, details=took)
         if self._reporter.record((*said, turned), around):
             self._kept = first + len(canisters)
@@ -62,9 +72,11 @@ class Chronicle:
             self._kept = len(conversation.canisters)
             conversation.note_kept(self._reporter.recorder, conversation.canisters)
 
-    def end(self, around: Circumstances, details: Mapping[str, Any]) -> None:
+    def end(self, around: Circumstances, finish: Finish, budget: Budget) -> None:
         """How the run ended, if it began."""
         if self._began:
+            usage = _tokens_of(budget.usage)
+            details = {"finish": finish, "turns": budget.turns, "calls": budget.calls, "usage": usage}
             ended = Record(stage="ended", conversation=self._identifier, turn=around.turn, details=details)
             self._reporter.record((ended,), around)
 
@@ -91,16 +103,16 @@ class Chronicle:
         )
 
 
-def took(model: str, ended: TurnEnded, seconds: float) -> dict[str, Any]:
+def _took(model: str, ended: TurnEnded, seconds: float) -> dict[str, Any]:
     """What an answer took, as JSON."""
     return {
         "model": model,
         "finish": ended.finish,
         "milliseconds": round(seconds * 1000),
-        "usage": tokens_of(ended.usage),
+        "usage": _tokens_of(ended.usage),
     }
 
 
-def tokens_of(usage: Usage) -> dict[str, int]:
+def _tokens_of(usage: Usage) -> dict[str, int]:
     """Tokens as JSON, without what is none."""
     return {name: count for name, count in dataclasses.asdict(usage).items() if count}

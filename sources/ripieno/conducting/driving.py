@@ -10,7 +10,7 @@ from frozendict import frozendict
 
 from ripieno.canisters import Canister, InvocationCanister, UserCanister
 from ripieno.channels import Channel
-from ripieno.conducting.chronicles import Chronicle, tokens_of, took
+from ripieno.conducting.chronicles import Chronicle
 from ripieno.confirmation import Answer, Given
 from ripieno.controls import Controls, Finish, Limits
 from ripieno.conversations import NO_USAGE, Conversation, Usage, Waiting, assistant_begins
@@ -114,10 +114,7 @@ class Driver:
         finally:
             self.driving = False
             self.conversation = self.conversation.replace(finish=finish)
-            self._chronicle.end(
-                self._around(),
-                {"finish": finish, "turns": budget.turns, "calls": budget.calls, "usage": tokens_of(budget.usage)},
-            )
+            self._chronicle.end(self._around(), finish, budget)
             self._tell(ConductEnded(finish=finish, turns=budget.turns, calls=budget.calls, usage=budget.usage))
             self._channel.close()
 
@@ -219,8 +216,8 @@ class Driver:
                 return "limit"
             raise
         canisters = collect(sealed)
-        spent = took(self._named or self.model.identity, ended, loop.time() - began)
-        self._chronicle.answer(self.conversation, canisters, spent, around)
+        model, seconds = self._named or self.model.identity, loop.time() - began
+        self._chronicle.answer(self.conversation, canisters, ended, around, model=model, seconds=seconds)
         try:
             if ended.finish == "invocations":
                 await turn.finish()

@@ -21,6 +21,7 @@ from ripieno.confirmation.confirmers import (
     CallbackConfirmer,
     DeferredConfirmer,
     RulesConfirmer,
+    ServingConfirmer,
 )
 from ripieno.confirmation.judging import Allowances, Outlook, Verdict, expect, judge
 from ripieno.confirmation.terminal import TerminalConfirmer
@@ -41,6 +42,7 @@ __all__ = [
     "Outlook",
     "Question",
     "RulesConfirmer",
+    "ServingConfirmer",
     "TerminalConfirmer",
     "Verdict",
     "ask",

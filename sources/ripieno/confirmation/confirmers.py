@@ -1,4 +1,4 @@
-"""Confirmers without a screen: the rules alone, a function, nobody for now, and nobody at all."""
+"""Confirmers without a screen: the rules alone, those of a server, a function, nobody for now, and nobody at all."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Collection
@@ -21,6 +21,25 @@ class RulesConfirmer:
         return Deny(
             f"Nobody is there to ask ({request.reason}). "
             f'The user can allow it with approve = ["{request.tool}"] under [confirmation].'
+        )
+
+
+class ServingConfirmer:
+    """The confirmer of a server: nobody can be asked, and the text says what its operator can do.
+
+    ``command`` is what the operator started, such as ``ripieno serve mcp``.
+    """
+
+    def __init__(self, command: str) -> None:
+        self._command = command
+
+    async def confirm(self, request: ConfirmationRequest) -> Answer:
+        """Denies."""
+        if not request.reason.startswith("its effect is"):
+            return Deny(f"Nobody is there to ask, and it asks always: {request.reason}.")
+        return Deny(
+            f"Nobody is there to ask ({request.reason}). Whoever runs this server can allow it: "
+            f'{self._command} --approve {request.tool}, or approve = ["{request.tool}"] under [confirmation].'
         )
 
 

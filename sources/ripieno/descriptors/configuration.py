@@ -22,6 +22,7 @@ from ripieno.descriptors.controlkeys import (
     make_rules,
 )
 from ripieno.descriptors.ensembles import ENSEMBLE, ENSEMBLE_NAME, FLAT, EnsembleDescriptor, read_into
+from ripieno.descriptors.gateways import GATEWAY, GatewayDescriptor, check_gateway, make_gateway
 from ripieno.descriptors.histories import HISTORY, HistoryDescriptor, check_history, make_history
 from ripieno.descriptors.journals import JOURNAL
 from ripieno.descriptors.keys import Key, Table
@@ -88,6 +89,7 @@ class ConfigurationDescriptor:
     defer_over: int | None = None
     #: Whether a journal is written; None leaves it to the face.
     journal: bool | None = None
+    gateway: GatewayDescriptor = GatewayDescriptor()  # noqa: RUF009
 
 
 _MODEL = Text(pattern=r"[a-z][a-z0-9_.-]*/\S+", shape='a provider and a model such as "house/small-1"')
@@ -257,6 +259,7 @@ CONFIGURATION = Table(
                 ("confirmation", RULES),
                 ("tools", TOOLS),
                 ("journal", JOURNAL),
+                ("gateway", GATEWAY),
             )
         ),
         Key(
@@ -309,6 +312,7 @@ def read_parts(
         parts["ensembles"] = ensembles | {"paths": tuple(_beside(folder, path) for path in ensembles["paths"])}
     check_backoffs(parts.get("retry", EMPTY), ("retry",), problems)
     check_history(parts.get("history", EMPTY), ("history",), problems)
+    check_gateway(parts.get("gateway", EMPTY), ("gateway",), problems)
     for name, agent in parts.get("agents", EMPTY).items():
         check_history(agent.get("history", EMPTY), ("agents", name, "history"), problems)
     if "root" in parts.get("workspace", {}):
@@ -356,6 +360,7 @@ def combine(parts: Sequence[Mapping[str, Any]]) -> ConfigurationDescriptor:
         sandbox=make_sandbox(whole.get("sandbox", {})),
         defer_over=whole.get("tools", {}).get("defer_over"),
         journal=whole.get("journal", {}).get("enabled"),
+        gateway=make_gateway(whole.get("gateway", {})),
     )
 
 

@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from ripieno.controls import Controls, Limits, Reasoning, Rules
+from ripieno.controls import Controls, Format, Limits, Reasoning, Rules
 from ripieno.descriptors.keys import UNSET, Key, Table
-from ripieno.descriptors.kinds import INVALID, Flag, Kind, Number, Several, Size, Text, refuse
+from ripieno.descriptors.kinds import INVALID, Flag, Free, Kind, Number, Several, Size, Text, refuse
 from ripieno.descriptors.positions import Path
 from ripieno.descriptors.problems import Problems, subject
 from ripieno.exceptions import PatternInvalidity
@@ -34,6 +34,53 @@ class CallPattern:
 
     def schema(self) -> dict[str, Any]:
         return {"type": "string", "pattern": FORM}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Formats:
+    """What answers are held to, as a table that ``Format`` is made of."""
+
+    expected: str = 'a table such as { kind = "json_object" } or { kind = "json_schema", schema = { … } }'
+
+    def read(self, value: Any, path: Path, problems: Problems) -> Any:
+        read = _FREE.read(value, path, problems)
+        if read is INVALID:
+            return INVALID
+        try:
+            format_from(read)
+        except (TypeError, ValueError):
+            return refuse(self, value, path, problems)
+        return read
+
+    def schema(self) -> dict[str, Any]:
+        members = {
+            "kind": {"enum": ["json_object", "json_schema"], "description": "JSON of any kind, or that fits a schema."},
+            "name": {"type": "string", "description": "What a model is told that it is."},
+            "description": {"type": "string", "description": "What a model is told about it."},
+            "schema": {"type": "object", "description": "The JSON Schema, for the kind json_schema."},
+            "strict": {"type": "boolean", "description": "Whether the provider follows the schema exactly."},
+        }
+        return {"type": "object", "properties": members, "required": ["kind"], "additionalProperties": False}
+
+
+_FREE = Free()
+_FORMAT_KINDS: Mapping[str, tuple[type, ...]] = {
+    "kind": (str,),
+    "name": (str,),
+    "description": (str,),
+    "schema": (Mapping,),
+    "strict": (bool,),
+}
+
+
+def format_from(table: Mapping[str, Any]) -> Format:
+    """The format that a table says. Errors: ``TypeError`` and ``ValueError`` for one that says none."""
+    if table.get("kind") not in ("json_object", "json_schema"):
+        raise ValueError("A format has the kind json_object or json_schema.")
+    for name, value in table.items():
+        if name not in _FORMAT_KINDS or not isinstance(value, _FORMAT_KINDS[name]):
+            raise TypeError(f"A format has no {name} like that.")
+    return Format(**table)
 
 
 _PATTERNS = Several(item=CallPattern(), items='patterns such as "io.read_file", "git.*" or "io.move(path=docs/**)"')
@@ -69,6 +116,7 @@ CONTROL_KEYS: tuple[Key, ...] = (
     ),
     _key(_CONTROLS, "parallel", Flag(), "Whether one message may have several calls.", False),
     _key(_CONTROLS, "strict", Flag(), "Whether the provider holds arguments to their schemas.", True),
+    _key(_CONTROLS, "format", Formats(), "What the text of an answer is held to: JSON.", {"kind": "json_object"}),
 )
 LIMIT_KEYS: tuple[Key, ...] = (
     _key(_LIMITS, "turns", Number(whole=True, minimum=1), "Turns of one run.", 50),
@@ -95,7 +143,10 @@ RULES = Table(
 
 def make_controls(*layers: Mapping[str, Any]) -> Controls:
     """The controls that read tables make together; later ones win."""
-    return Controls(**_together(layers, CONTROLS))
+    values = _together(layers, CONTROLS)
+    if "format" in values:
+        values["format"] = format_from(values["format"])
+    return Controls(**values)
 
 
 def make_limits(*layers: Mapping[str, Any]) -> Limits:

@@ -64,6 +64,9 @@ CAPABILITY_KEYS: tuple[Key, ...] = (
         UNSET,
         "none-was-made",
     ),
+    _capability(
+        "custom_tools", Flag(), "Whether free-form tools are sent as such; else as functions of one text.", UNSET, False
+    ),
     _capability("allowed_tools", Flag(), "Whether the wire has a word for the tools that may be called.", False, True),
     _capability(
         "tool_search",

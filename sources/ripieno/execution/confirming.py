@@ -22,10 +22,10 @@ from ripieno.confirmation import (
     ask,
 )
 from ripieno.confirmation.asking import checked
-from ripieno.ensembles import Context
 from ripieno.events import Alert, ConfirmationRequested
 from ripieno.exceptions import InputError, JsonInvalidity, PermissionFault
 from ripieno.execution.circumstances import Circumstances, Deferred, Prepared
+from ripieno.execution.contexts import context_of
 from ripieno.execution.judging import Judge
 from ripieno.execution.refusals import UNRECORDED, denied, unfit
 from ripieno.execution.reporting import Reporter
@@ -119,34 +119,14 @@ class Approver:
         )
         if invoker.preview is None:
             return show()
-        preview = functools.partial(invoker.preview, self._context(prepared, around))
+        context = context_of(prepared, around, self._reporter.surroundings, progress=_nobody_follows)
+        preview = functools.partial(invoker.preview, context)
         look = functools.partial(show, preview=preview)
         try:
             async with asyncio.timeout(_FORESIGHT):
                 return await run_in_thread(look, name=f"preview of {invoker.identity}", patient=False)
         except TimeoutError:
             return show(preview=lambda _: "What would change is not known: the preview takes too long.")
-
-    def _context(self, prepared: Prepared, around: Circumstances) -> Context:
-        """The context of a preview, in which nothing is told and nobody is asked."""
-        invoker, ensemble = prepared.invoker, prepared.invoker.ensemble
-
-        def progress(done: float, total: float | None = None, message: str = "") -> None:
-            """Nobody follows a preview."""
-
-        return Context(
-            invoker=invoker,
-            invocation=prepared.invocation.identifier,
-            conversation=around.conversation,
-            turn=around.turn,
-            auxdata=around.auxdata,
-            namespace=around.namespaces.setdefault(ensemble.name, {}),
-            connection=ensemble.connection,
-            configuration=invoker.configuration or ensemble.configuration,
-            surroundings=ensemble.surroundings or self._reporter.surroundings,
-            deadline=None,
-            progress=progress,
-        )
 
     def _settle(self, prepared: Prepared, given: Given, binding: Binding, around: Circumstances) -> Outcome:
         """What an answer makes of a call: nothing of it counts before it is recorded."""
@@ -211,6 +191,10 @@ class Approver:
             details=details,
         )
         return self._reporter.record((record,), around)
+
+
+def _nobody_follows(done: float, total: float | None = None, message: str = "") -> None:
+    """Nothing is told of a preview."""
 
 
 def _given(prepared: Prepared, binding: Binding, around: Circumstances) -> Given | None:

@@ -10,9 +10,10 @@ from ripieno.calls import Call
 from ripieno.canisters import ResultCanister
 from ripieno.confirmation import Confirmer
 from ripieno.controls import Limits
-from ripieno.ensembles import Context, Invoker
+from ripieno.ensembles import Invoker
 from ripieno.events import Alert, ExecutionBegan, ExecutionProgress
 from ripieno.execution.circumstances import Circumstances, Prepared
+from ripieno.execution.contexts import context_of
 from ripieno.execution.refusals import NOT_RUN, UNRECORDED
 from ripieno.execution.reporting import Reporter, record_of
 from ripieno.inquiring import Inquirer
@@ -100,16 +101,24 @@ class Launcher:
                 call.tell(notify, event)
 
         inquirer = Inquirer(self._confirmer, invocation, invoker, around.conversation, notify, inquire=around.inquire)
+        keep = self._keep(prepared, around)
         kept = self._cache.begin(invoker, prepared.arguments, asked)
         call = Call(
             invocation=invocation,
             invoker=invoker,
-            context=self._context(prepared, around, progress, inquirer),
+            context=context_of(
+                prepared,
+                around,
+                self._reporter.surroundings,
+                progress=progress,
+                inquire=inquirer,
+                kept=0 if keep is None else self._limits.spill,
+            ),
             arguments=prepared.arguments,
             timeout=timeout,
             latest=seconds,
             limit=room,
-            keep=self._keep(prepared, around),
+            keep=keep,
             early=early,
             attempts=Attempts(invoker.policy, self._chance),
             progress=progress,
@@ -135,27 +144,6 @@ class Launcher:
         return Keeper(
             outputs=outputs, conversation=around.conversation, limit=self._limits.spill, reader=prepared.reader
         ).keep
-
-    def _context(
-        self, prepared: Prepared, around: Circumstances, progress: Callable[..., None], inquirer: Inquirer
-    ) -> Context:
-        invoker = prepared.invoker
-        ensemble = invoker.ensemble
-        return Context(
-            invoker=invoker,
-            invocation=prepared.invocation.identifier,
-            conversation=around.conversation,
-            turn=around.turn,
-            auxdata=around.auxdata,
-            namespace=around.namespaces.setdefault(ensemble.name, {}),
-            connection=ensemble.connection,
-            configuration=invoker.configuration or ensemble.configuration,
-            surroundings=ensemble.surroundings or self._reporter.surroundings,
-            deadline=None,
-            kept=0 if self._keep(prepared, around) is None else self._limits.spill,
-            progress=progress,
-            inquire=inquirer,
-        )
 
 
 def _timeout(prepared: Prepared) -> float:

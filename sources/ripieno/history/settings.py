@@ -49,12 +49,6 @@ class History:
             return ("drop-oldest",)
         return self.strategy if isinstance(self.strategy, tuple) else ()
 
-    def needs_tokens(self) -> bool:
-        """Whether somebody must know how many tokens may be shown."""
-        return isinstance(self.strategy, tuple) and any(
-            name != "sliding-window" or self.exchanges is None for name in self.names
-        )
-
     def cutting(self, tokens: int | None, model: Model, tokenizer: ConversationTokenizer) -> list[HistoryStrategy]:
         """What cuts, for a budget. Errors: ``InputError`` for one that makes no sense."""
         if self.strategy is not None and not isinstance(self.strategy, tuple):

@@ -10,7 +10,7 @@ from ripieno.controls import Finish
 from ripieno.conversations import NO_USAGE, Conversation, Usage
 from ripieno.exceptions import InputError
 from ripieno.journal.lines import DELETED, Line
-from ripieno.journal.retelling import retell
+from ripieno.journal.retelling import last_calls, retell
 from ripieno.journal.states import InvocationState, fold
 from ripieno.recording import Record
 
@@ -71,37 +71,20 @@ def restore(conversation: str, lines: Iterable[Line], *, until: int | None = Non
     if until is not None:
         _check_cut(canisters, until, whole)
     cut, last = len(canisters) < len(whole), max(turns, default=0)
-    message, results = _ending(canisters)
-    said = {id(canister): turn for canister, turn in zip(canisters, turns, strict=True)}
+    calls, results = last_calls(canisters)
     states = {(state.turn, state.identifier): state for state in fold(kept)}
     return Restored(
         conversation=Conversation(
             identifier=conversation,
             canisters=canisters,
-            open=tuple(one for one in message if one.identifier not in results),
+            open=tuple(one for one in calls.values() if one.identifier not in results),
             usage=sum((usage for turn, usage in usages if turn <= last), start=NO_USAGE),
             finish=None if cut else finish,
         ),
-        states=tuple(states[(said[id(one)], one.identifier)] for one in message),
+        states=tuple(states[(turns[place], one.identifier)] for place, one in calls.items()),
         ended=ended or cut,
         turns=tuple(turns),
     )
-
-
-def _ending(canisters: Sequence[Canister]) -> tuple[list[InvocationCanister], set[str]]:
-    """The calls of the last assistant message, and which of them have their results."""
-    calls: list[InvocationCanister] = []
-    results: set[str] = set()
-    spoken = False
-    for canister in reversed(canisters):
-        if isinstance(canister, ResultCanister) and not spoken:
-            results.add(canister.invocation_id)
-        elif isinstance(canister, AssistantCanister | InvocationCanister):
-            spoken = True
-            calls[:0] = [canister] if isinstance(canister, InvocationCanister) else []
-        else:
-            break
-    return calls, results
 
 
 def _check_cut(canisters: Sequence[Canister], until: int, everything: Sequence[Canister]) -> None:
@@ -109,12 +92,12 @@ def _check_cut(canisters: Sequence[Canister], until: int, everything: Sequence[C
     if until < 1 or len(canisters) < until:
         raise InputError(f"There is no message {until}; the conversation has {len(everything)}. Count from 1.")
     following = everything[until] if until < len(everything) else None
-    calls, results = _ending(canisters)
+    calls, results = last_calls(canisters)
     speaking = isinstance(canisters[-1], AssistantCanister | InvocationCanister)
     if (
         isinstance(following, ResultCanister)
         or (speaking and isinstance(following, AssistantCanister | InvocationCanister))
-        or any(call.identifier not in results for call in calls)
+        or any(call.identifier not in results for call in calls.values())
     ):
         raise InputError(
             f"Message {until} is in the middle of a turn: calls and their results stay together. "

@@ -3,7 +3,7 @@
 A result that came of a call stands in the record of its end alone. It belongs behind the answer that asked for it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, ResultCanister
 from ripieno.faults import Fault
@@ -68,16 +68,26 @@ class Retelling:
 
     def _pending(self) -> list[tuple[InvocationCanister, int]]:
         """The calls of the last answer that have no result yet, in the model's order."""
-        calls: list[tuple[InvocationCanister, int]] = []
-        results: set[str] = set()
-        for canister, turn in zip(reversed(self.canisters), reversed(self.turns), strict=True):
-            if isinstance(canister, ResultCanister) and not calls:
-                results.add(canister.invocation_id)
-            elif isinstance(canister, InvocationCanister):
-                calls.append((canister, turn))
-            elif not isinstance(canister, AssistantCanister):
-                break
-        return [call for call in reversed(calls) if call[0].identifier not in results]
+        calls, results = last_calls(self.canisters)
+        return [(call, self.turns[place]) for place, call in calls.items() if call.identifier not in results]
+
+
+def last_calls(canisters: Sequence[Canister]) -> tuple[dict[int, InvocationCanister], set[str]]:
+    """The calls of the last assistant message by their places, and the identifiers of those that have results."""
+    calls: dict[int, InvocationCanister] = {}
+    results: set[str] = set()
+    spoken = False
+    for place in reversed(range(len(canisters))):
+        canister = canisters[place]
+        if isinstance(canister, ResultCanister) and not spoken:
+            results.add(canister.invocation_id)
+        elif isinstance(canister, AssistantCanister | InvocationCanister):
+            spoken = True
+            if isinstance(canister, InvocationCanister):
+                calls[place] = canister
+        else:
+            break
+    return dict(reversed(calls.items())), results
 
 
 def retell(records: Iterable[Record]) -> Retelling:

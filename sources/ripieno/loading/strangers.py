@@ -84,6 +84,9 @@ def models_of(configuration: ConfigurationDescriptor) -> Iterator[tuple[Path, st
     yield from ((("model", "fallback", index), model) for index, model in enumerate(configuration.fallback))
     if configuration.history.model is not None:
         yield ("history", "model"), configuration.history.model
+    gateway = configuration.gateway
+    yield from ((("gateway", "models", index), model) for index, model in enumerate(gateway.models))
+    yield from ((("gateway", "map", name), model) for name, model in gateway.map.items())
     for name, agent in configuration.agents.items():
         if agent.history.model not in (None, configuration.history.model):
             yield ("agents", name, "history", "model"), str(agent.history.model)

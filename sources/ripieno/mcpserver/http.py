@@ -1,28 +1,22 @@
 """The protocol over HTTP: on loopback, or anywhere else behind a key; Host and Origin are checked in any case."""
 
 import contextlib
-import hashlib
-import hmac
-import ipaddress
 import logging
-import re
 from collections.abc import AsyncGenerator, Iterable
 
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ripieno.exceptions import InputError
 from ripieno.mcpserver.bodies import StrictBodies
 from ripieno.mcpserver.server import EnsembleServer
 from ripieno.owning import Owner
 from ripieno.serving import serve
+from ripieno.serving.keys import BEARER, Keys, digest_of
+from ripieno.serving.listening import LOOPBACK, check_exposure
 
 PATH = "/mcp"
-#: Characters that a header can carry, and as many as nobody guesses.
-_KEY = re.compile(r"[\x21-\x7e]{16,}")
 _logger = logging.getLogger(__name__)
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @contextlib.asynccontextmanager
@@ -35,16 +29,14 @@ async def serve_http(
     ``host``, and under ``names``. Errors: ``InputError`` for an address beyond loopback without a key, a key that is
     none, a port that cannot be had.
     """
-    if key is None and not is_loopback(host):
-        raise InputError(f"{host} can be reached from other machines: that needs a key, which clients send.")
-    if key is not None and not _KEY.fullmatch(key):
-        raise InputError("A key has at least 16 characters, all of them ASCII and none of them a space.")
-    security = _security([*_LOOPBACK, host, *names])
+    check_exposure(host, keyed=key is not None)
+    keys = None if key is None else Keys({"": digest_of(key)}, places=(BEARER,))
+    security = _security([*LOOPBACK, host, *names])
     application: ASGIApp = StrictBodies(
         server.streamable_http_app(streamable_http_path=PATH, transport_security=security)
     )
-    if key is not None:
-        application = _Keyed(application, key)
+    if keys is not None:
+        application = _Keyed(application, keys)
     # Its task group would wrap whatever is raised here, a port that is taken among it.
     sessions = Owner("MCP sessions", server.session_manager.run, lost=_report)
     await sessions.open()
@@ -62,14 +54,6 @@ def _report(error: BaseException, *_: object) -> None:
     _logger.error("The sessions of the MCP server were lost.", exc_info=error)
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches that address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def _security(names: Iterable[str]) -> TransportSecuritySettings:
     hosts = [f"[{name}]" if ":" in name else name for name in dict.fromkeys(names)]
     allowed = [form for host in hosts for form in (host, f"{host}:*")]
@@ -83,12 +67,12 @@ def _security(names: Iterable[str]) -> TransportSecuritySettings:
 class _Keyed:
     """Lets requests through that have the key. Takes the same time for any other, however much of it is right."""
 
-    def __init__(self, application: ASGIApp, key: str) -> None:
+    def __init__(self, application: ASGIApp, keys: Keys) -> None:
         self._application = application
-        self._digest = _digest(key.encode())
+        self._keys = keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not self._is_known(scope):
+        if scope["type"] == "http" and self._keys.identify(scope["headers"]) is None:
             refusal = Response(
                 "The key is missing or wrong: send Authorization: Bearer KEY.\n",
                 status_code=401,
@@ -97,14 +81,3 @@ class _Keyed:
             await refusal(scope, receive, send)
             return
         await self._application(scope, receive, send)
-
-    def _is_known(self, scope: Scope) -> bool:
-        sent = [value for name, value in scope["headers"] if name == b"authorization"]
-        if len(sent) != 1:
-            return False
-        scheme, _, key = sent[0].partition(b" ")
-        return scheme.lower() == b"bearer" and hmac.compare_digest(_digest(key.strip()), self._digest)
-
-
-def _digest(key: bytes) -> bytes:
-    return hashlib.sha256(key).digest()

@@ -14,6 +14,7 @@ import threading
 import time
 
 from ripieno.exceptions import ResourceFault
+from ripieno.statefiles import open_private
 
 #: What one workspace's texts may take together, in bytes; beyond it the oldest go, down to half of it.
 TOTAL_BYTES = 256 * 1024 * 1024
@@ -57,7 +58,7 @@ class Outputs:
         path = self._path(handle, conversation)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
-            with open(path, "xb", opener=_private) as file:
+            with open(path, "xb", opener=open_private) as file:
                 file.write(data)
         except BaseException:
             path.unlink(missing_ok=True)
@@ -164,7 +165,3 @@ def _status(path: pathlib.Path) -> os.stat_result | None:
 
 def _hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:32]
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CLOEXEC, 0o600)

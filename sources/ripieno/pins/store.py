@@ -4,7 +4,6 @@ import contextlib
 import fcntl
 import os
 import pathlib
-import tempfile
 import tomllib
 from collections.abc import Generator, Mapping
 from typing import Any
@@ -15,6 +14,7 @@ from ripieno.descriptors.tables import is_table
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import parse
 from ripieno.pins.records import Pin, PinRecord
+from ripieno.statefiles import replace_private
 
 Records = frozendict[str, PinRecord]
 
@@ -67,15 +67,7 @@ class PinStore:
             self._write({name: record for name, record in kept.items() if record is not None})
 
     def _write(self, records: Mapping[str, PinRecord]) -> None:
-        text = write_pins(records)
-        descriptor, temporary = tempfile.mkstemp(dir=self.file.parent, prefix=".pins")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
-                stream.write(text)
-            os.replace(temporary, self.file)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        replace_private(self.file, write_pins(records))
 
 
 @contextlib.contextmanager

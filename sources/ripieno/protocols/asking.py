@@ -1,15 +1,15 @@
 """What is the same in every request: what a client asks a server of ours for, and what a model can be asked for."""
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ripieno.controls import Controls, Reasoning
+from ripieno.controls import Controls, Format, Reasoning
 from ripieno.descriptors.tables import EMPTY, is_list, is_table
-from ripieno.ensembles import Definition
-from ripieno.exceptions import InputError, NameAbsence
+from ripieno.exceptions import InputError, JsonInvalidity, NameAbsence, RequestInvalidity
+from ripieno.jsonvalues import freeze
 from ripieno.offers import Offer
-from ripieno.processors import Asked, Capabilities, ControlsProcessor, MessagesProcessor, Native
+from ripieno.processors import Capabilities, Native
 
 #: Efforts that servers know, in our words: the nearest one.
 _EFFORTS: Mapping[object, Reasoning] = {
@@ -67,30 +67,17 @@ def strict_of(controls: Controls, capabilities: Capabilities) -> bool:
     return bool(controls.strict)
 
 
-def read_request(
-    native: Native,
-    *,
-    messages: MessagesProcessor,
-    controls: ControlsProcessor,
-    definition: Callable[[Native], Definition | None],
-    said: str = "messages",
-) -> Asked:
-    """A client's request; its conversation stands under ``said``. Errors: ``InputError``, which says what is wrong."""
-    model = native.get("model")
-    if not isinstance(model, str) or not model:
-        raise InputError("The request has no model.")
-    if not is_list(native.get(said)):
-        raise InputError(f"The request has no {said}.")
-    try:
-        tools = [definition(tool) for tool in tables_in(native, "tools")]
-        return Asked(
-            model=model,
-            canisters=messages.normalize(native),
-            tools=tuple(tool for tool in tools if tool is not None),
-            controls=controls.normalize(native),
+def format_of(controls: Controls, capabilities: Capabilities) -> Format | None:
+    """What the text of an answer is held to. Errors: ``InputError`` where the model cannot be held to anything.
+
+    A wire's own words are used where the provider's data does not say.
+    """
+    if controls.format is not None and not capabilities.get("json_mode", True):
+        raise InputError(
+            f"This model cannot be held to JSON (format = {controls.format.kind!r}): leave format out, or set "
+            "json_mode = true in the provider's capabilities."
         )
-    except (AttributeError, KeyError, TypeError) as error:
-        raise InputError(f"The request cannot be read: {error}.") from error
+    return controls.format
 
 
 def tables_in(native: Native, key: str) -> Sequence[Mapping[str, Any]]:
@@ -98,9 +85,13 @@ def tables_in(native: Native, key: str) -> Sequence[Mapping[str, Any]]:
     values = native.get(key)
     if values is None:
         return ()
-    if not is_list(values) or not all(is_table(value) for value in values):
-        raise InputError(f"{key} is a list of objects.")
-    return values
+    if is_list(values):
+        for value in values:
+            if type(value) is not dict and not is_table(value):
+                break
+        else:
+            return values
+    raise RequestInvalidity(f"{key} is a list of objects.", parameter=key)
 
 
 def table_in(native: Native, key: str) -> Mapping[str, Any]:
@@ -109,7 +100,7 @@ def table_in(native: Native, key: str) -> Mapping[str, Any]:
     if value is None:
         return EMPTY
     if not is_table(value):
-        raise InputError(f"{key} is an object.")
+        raise RequestInvalidity(f"{key} is an object.", parameter=key)
     return value
 
 
@@ -133,8 +124,10 @@ def decoded(data: object, where: str = "A part") -> bytes:
 def number_in(native: Native, key: str) -> float | None:
     """The number under a key. Errors: ``InputError``."""
     value = native.get(key)
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-        raise InputError(f"{key} is a number, not {value!r}.")
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RequestInvalidity(f"{key} is a number, not {value!r}.", parameter=key)
     return value
 
 
@@ -142,7 +135,7 @@ def count_in(native: Native, key: str) -> int | None:
     """The whole number from 1 under a key. Errors: ``InputError``."""
     value = number_in(native, key)
     if value is not None and (not isinstance(value, int) or value < 1):
-        raise InputError(f"{key} is a whole number from 1 on, not {value!r}.")
+        raise RequestInvalidity(f"{key} is a whole number from 1 on, not {value!r}.", parameter=key)
     return value
 
 
@@ -150,7 +143,7 @@ def flag_in(native: Native, key: str) -> bool | None:
     """The boolean under a key. Errors: ``InputError``."""
     value = native.get(key)
     if value is not None and not isinstance(value, bool):
-        raise InputError(f"{key} is true or false, not {value!r}.")
+        raise RequestInvalidity(f"{key} is true or false, not {value!r}.", parameter=key)
     return value
 
 
@@ -159,7 +152,7 @@ def texts_in(native: Native, key: str) -> tuple[str, ...] | None:
     value = native.get(key)
     values: object = [value] if isinstance(value, str) else value or ()
     if not is_list(values) or not all(isinstance(one, str) for one in values):
-        raise InputError(f"{key} is a text or a list of texts.")
+        raise RequestInvalidity(f"{key} is a text or a list of texts.", parameter=key)
     return tuple(values) or None
 
 
@@ -169,5 +162,36 @@ def effort_in(native: Native, key: str) -> Reasoning | None:
     if value is None:
         return None
     if not isinstance(value, str) or value not in _EFFORTS:
-        raise InputError(f"{key} is one of {', '.join(map(str, _EFFORTS))}; not {value!r}.")
+        words = ", ".join(map(str, _EFFORTS))
+        raise RequestInvalidity(f"{key} is one of {words}; not {value!r}.", parameter=key)
     return _EFFORTS[value]
+
+
+def format_in(form: Native, said: Native, key: str) -> Format | None:
+    """What the text of an answer is held to; ``said`` is where a wire has its schema. Errors: ``InputError``."""
+    kind = form.get("type")
+    if kind is None or kind == "text":
+        return None
+    if kind == "json_object":
+        return Format(kind=kind)
+    if kind != "json_schema":
+        raise RequestInvalidity(
+            f"{key} has the type {kind!r}; known are text, json_object and json_schema.", parameter=key
+        )
+    return schema_format(
+        said.get("schema"),
+        key,
+        name=str(said.get("name") or ""),
+        strict=flag_in(said, "strict"),
+        description=str(said.get("description") or ""),
+    )
+
+
+def schema_format(schema: object, key: str, **fields: Any) -> Format:
+    """A format with a schema. Errors: ``InputError`` for one that is no object."""
+    if not is_table(schema):
+        raise RequestInvalidity(f"{key} has no schema: give one, which is an object.", parameter=key)
+    try:
+        return Format(kind="json_schema", schema=freeze(schema), **fields)
+    except JsonInvalidity as error:
+        raise RequestInvalidity(f"The schema of {key} is no JSON: {error}", parameter=key) from error

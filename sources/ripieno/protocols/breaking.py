@@ -11,7 +11,7 @@ class Breaker:
     closes or opens it. Times are seconds of one clock that never goes back.
     """
 
-    __slots__ = ("_caution", "_failures", "_opens", "_trying", "words")
+    __slots__ = ("_caution", "_failures", "_opens", "_trying", "openings", "words")
 
     def __init__(self, caution: Caution) -> None:
         self._caution = caution
@@ -19,6 +19,8 @@ class Breaker:
         #: When somebody may try it again; None as long as it is closed.
         self._opens: float | None = None
         self._trying = False
+        #: How often it was opened that was closed.
+        self.openings = 0
         #: What the last failure was, in words.
         self.words = ""
 
@@ -56,6 +58,7 @@ class Breaker:
         self.words = words
         self._trying = False
         if 0 < self._caution.failures <= self._failures:
+            self.openings += self._opens is None
             self._opens = now + self._caution.cooldown
 
     def leave(self, *, trying: bool) -> None:

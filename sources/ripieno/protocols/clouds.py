@@ -14,9 +14,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 
 from ripieno.descriptors.tables import EMPTY
-from ripieno.exceptions import ProviderFailure
+from ripieno.exceptions import ProviderFailure, ProviderUnreachable
 from ripieno.processors import Natives, Protocol
 from ripieno.protocols.breaking import Breaker
+from ripieno.protocols.carrying import Answer
 from ripieno.protocols.endpoints import Endpoint
 from ripieno.protocols.framing import unframe
 from ripieno.protocols.heading import key_of
@@ -53,7 +54,8 @@ def reach(endpoint: Endpoint, protocol: Protocol, breaker: Breaker | None = None
         )
     if cloud == "azure":
         return HttpTransport(endpoint, breaker), _by_deployment(endpoint, protocol)
-    return SdkTransport(endpoint, breaker), protocol
+    carrier = SdkCarrier(endpoint)
+    return (FramedTransport if cloud == "bedrock" else HttpTransport)(endpoint, breaker, carrier), protocol
 
 
 def _by_deployment(endpoint: Endpoint, protocol: Protocol) -> Protocol:
@@ -67,12 +69,40 @@ def _by_deployment(endpoint: Endpoint, protocol: Protocol) -> Protocol:
     return dataclasses.replace(protocol, path=f"/openai/deployments/{{model}}{protocol.path}?{version}")
 
 
-class SdkTransport(HttpTransport):
-    """Posts mappings through the client that an SDK has for a cloud, which has the same pool beneath it."""
+class FramedTransport(HttpTransport):
+    """For a cloud that has an event stream of its own."""
 
-    _sdk: Any = None
-    #: What every request is told beside its body.
-    _options: Mapping[str, Any] = EMPTY
+    def _split(self, pieces: AsyncIterator[bytes]) -> AsyncGenerator[Natives, None]:
+        return unframe(pieces, self._endpoint.provider)
+
+
+class SdkCarrier:
+    """Posts mappings through the client that an SDK has for a cloud, over a pool of that SDK's kind."""
+
+    failures: tuple[type[Exception], ...] = ()
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._client: Any = None
+        self._sdk: Any = None
+        #: What every request is told beside its body.
+        self._options: Mapping[str, Any] = EMPTY
+
+    def open(self) -> None:
+        """Imports the SDK, and makes the pool. Errors: ``ProviderFailure``."""
+        if self._client is not None:
+            return
+        import httpx2
+
+        self.failures = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError)
+        timeouts = self._endpoint.timeouts
+        # Reading is timed by a watch of ours: this client knows no first byte, and sets a timer for each piece.
+        timeout = httpx2.Timeout(None, connect=timeouts.connect, write=timeouts.between)
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=64)
+        # No redirects: an endpoint that moves would be followed with the key in hand.
+        client = httpx2.AsyncClient(timeout=timeout, limits=limits, follow_redirects=False)
+        self._prepare(client)
+        self._client = client
 
     def _prepare(self, client: Any) -> None:
         endpoint = self._endpoint
@@ -108,13 +138,15 @@ class SdkTransport(HttpTransport):
         told = (name for name in self._sdk.default_headers if name.lower().startswith("x-stainless-"))
         self._options = {"headers": {**dict.fromkeys((*told, *_UNSAID), anthropic.omit), **endpoint.headers}}
 
-    async def _send(self, body: bytes, path: str) -> Any:
+    async def send(self, body: bytes, path: str) -> Answer:
+        """Posts a body, as a mapping."""
         import anthropic
         import httpx2
 
+        self.open()
         failure: Exception
         try:
-            return await self._sdk.post(
+            response = await self._sdk.post(
                 path,
                 body=json.loads(body),
                 cast_to=httpx2.Response,
@@ -122,8 +154,9 @@ class SdkTransport(HttpTransport):
                 stream_cls=anthropic.AsyncStream[object],
                 options=self._options,
             )
+            return _Raw(response)
         except anthropic.APIStatusError as error:
-            return error.response
+            return _Raw(error.response)
         except anthropic.APIConnectionError as error:
             # What the pool beneath it said is known here by name.
             cause = error.__cause__
@@ -143,10 +176,47 @@ class SdkTransport(HttpTransport):
             category="permission",
         )
 
-    def _split(self, pieces: AsyncIterator[bytes]) -> AsyncGenerator[Natives, None]:
-        if self._endpoint.cloud == "bedrock":
-            return unframe(pieces, self._endpoint.provider)
-        return super()._split(pieces)
+    def explain(self, error: Exception) -> ProviderUnreachable:
+        """What an error of the pool means."""
+        import httpx2
+
+        provider, base, reason = self._endpoint.provider, self._endpoint.shown, str(error) or type(error).__name__
+        if isinstance(error, httpx2.ConnectError):
+            return ProviderUnreachable(
+                provider, f"Nothing answers at {base} ({reason}).", hint="Is the server running, and is base_url right?"
+            )
+        if isinstance(error, httpx2.TimeoutException):
+            words = f"{base} took too long ({type(error).__name__})."
+            return ProviderUnreachable(provider, words, hint="Try again later.", category="timeout")
+        # An address that is none will not become one.
+        lost = isinstance(error, httpx2.HTTPError) and not isinstance(error, httpx2.UnsupportedProtocol)
+        return ProviderUnreachable(provider, f"The connection to {base} failed ({reason}).", retryable=lost)
+
+    async def close(self) -> None:
+        """Closes the pool."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+
+class _Raw:
+    """An answer that the SDK has not looked at."""
+
+    __slots__ = ("_response", "headers", "status")
+
+    def __init__(self, response: Any) -> None:
+        self._response = response
+        self.status: int = response.status_code
+        self.headers: Mapping[str, str] = response.headers
+
+    def pieces(self) -> AsyncIterator[bytes]:
+        """The body, as it comes."""
+        found: AsyncIterator[bytes] = self._response.aiter_bytes()
+        return found
+
+    async def close(self) -> None:
+        """Hangs up, unless the body has come to its end."""
+        await self._response.aclose()
 
 
 def _installed(module: str) -> bool:

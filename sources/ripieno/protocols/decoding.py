@@ -15,6 +15,7 @@ class AnswerDecoder(abc.ABC):
     """One answer, native event by native event. A wire says what each of them means, and what the end does."""
 
     def __init__(self, provider: str, identifiers: Identifiers) -> None:
+        #: Whether anybody looks at text and arguments before they are sealed. Reasoning has no other common form.
         self.deltas = True
         self._provider = provider
         self._identifiers = identifiers

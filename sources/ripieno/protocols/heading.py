@@ -6,7 +6,7 @@ from ripieno.exceptions import ProviderFailure
 from ripieno.protocols.endpoints import Endpoint
 
 
-def headers_of(endpoint: Endpoint, client: Any) -> dict[str, str]:
+def headers_of(endpoint: Endpoint) -> dict[str, str]:
     """The headers of every request: the SDK's own, its credentials, and the provider's. Imports the SDK.
 
     The SDKs refuse to be made without a key, so a server that asks for none gets none by leaving the header out.
@@ -20,10 +20,13 @@ def headers_of(endpoint: Endpoint, client: Any) -> dict[str, str]:
             | {"content-type": "application/json"}
             | dict(endpoint.headers)
         )
+    import httpx2
+
     settings: dict[str, Any] = {
         "api_key": key or "none",
-        "base_url": endpoint.base_url,
-        "http_client": client,
+        # It is asked for headers alone, and never posts.
+        "base_url": "http://nowhere.invalid",
+        "http_client": httpx2.AsyncClient(transport=httpx2.MockTransport(lambda _: httpx2.Response(204))),
         "max_retries": 0,
         "default_headers": dict(endpoint.headers),
     }

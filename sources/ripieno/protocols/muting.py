@@ -9,6 +9,7 @@ from ripieno.protocols.endpoints import Endpoint
 
 #: A filter holds for the records of one logger, and not for those below it: each is named.
 _LOGGERS = (
+    *("aiohttp.client", "aiohttp.internal"),
     "httpx2",
     *(f"httpcore2.{name}" for name in ("connection", "http11", "http2", "proxy", "socks")),
     *("anthropic", "anthropic._base_client", "openai", "openai._base_client"),

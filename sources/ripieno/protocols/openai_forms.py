@@ -9,21 +9,21 @@ from ripieno.contents import Content, DocumentContent, ImageContent
 from ripieno.conversations import Usage
 from ripieno.descriptors.tables import EMPTY
 from ripieno.jsonvalues import encode
-from ripieno.processors import Capabilities
+from ripieno.processors import Capabilities, Refusal
 from ripieno.protocols.asking import decoded
 
 _ERRORS = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
 
 
-def error_object(status: int, message: str) -> dict[str, Any]:
+def error_object(refusal: Refusal) -> dict[str, Any]:
     """An error as the body of an answer has it."""
-    kind = _ERRORS.get(status, "server_error" if status >= 500 else "invalid_request_error")
-    return {"message": message, "type": kind, "param": None, "code": None}
+    kind = _ERRORS.get(refusal.status, "server_error" if refusal.status >= 500 else "invalid_request_error")
+    return {"message": refusal.message, "type": kind, "param": refusal.parameter, "code": refusal.code}
 
 
-def refuse(status: int, message: str) -> bytes:
+def refuse(refusal: Refusal) -> bytes:
     """The body of an answer that is an error."""
-    return encode({"error": error_object(status, message)})
+    return encode({"error": error_object(refusal)})
 
 
 def data_url(data: bytes, mime_type: str) -> str:

@@ -3,49 +3,37 @@
 Nothing in it is a vendor's: routes, requests, answers and errors are those of the protocols that it is given.
 """
 
-import asyncio
 import contextlib
 import dataclasses
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from ripieno.canisters import AssistantCanister, UserCanister
 from ripieno.contents import text_of
 from ripieno.conversations import Usage
-from ripieno.descriptors.tables import is_table
 from ripieno.ensembles import Ensemble
-from ripieno.exceptions import InputError, JsonInvalidity, ProviderFailure, RipienoError
-from ripieno.jsonvalues import encode, parse
+from ripieno.exceptions import InputError, ProviderFailure, RipienoError
+from ripieno.jsonvalues import encode
 from ripieno.offers import Offer
-from ripieno.processors import Asked, Protocol
+from ripieno.processors import Asked, Protocol, Refusal
 from ripieno.protocols.prompted.reading import ended, in_words, recover
 from ripieno.scores import Answer, Score, callable_names, events_of, perform
+from ripieno.serving.receiving import Gone, Refused, read_asked, receive_body
 from ripieno.showing import brief
 from ripieno.tokens import EstimatingTokenizer
 
 #: Bytes of a request's body.
 BODY_BYTES = 10 * 1024 * 1024
-#: How deep a request may be nested: schemas of tools stand deep in it.
-BODY_DEPTH = 128
 #: How many different warnings are said, whatever clients ask.
 _NOTICES = 100
 #: Seconds in which all of a request's body must come.
 BODY_SECONDS = 30.0
-
-
-class _Refused(Exception):
-    """A request that is answered with an error."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
 
 
 def create_application(
@@ -118,10 +106,13 @@ class _Notice:
 def _endpoint(score: Score, protocol: Protocol, notice: _Notice) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         try:
-            asked = _read(await _body(request), protocol, request.path_params)
-        except _Refused as refused:
-            return _json(protocol.refuse(refused.status, refused.message), refused.status)
-        except ClientDisconnect:
+            body = await receive_body(request.receive, most=BODY_BYTES, seconds=BODY_SECONDS)
+            asked = read_asked(body, protocol, request.path_params, most=BODY_BYTES)
+        except Refused as refused:
+            return _json(protocol.refuse(refused.refusal), refused.refusal.status)
+        except (InputError, ProviderFailure) as error:
+            return _json(protocol.refuse(Refusal(status=400, message=str(error))), 400)
+        except Gone:
             return Response(status_code=400)
         received = asked
         # A model that is prompted hears of tools, calls and results in words, and answers so.
@@ -134,43 +125,14 @@ def _endpoint(score: Score, protocol: Protocol, notice: _Notice) -> Callable[[Re
             played = dataclasses.replace(played, canisters=(in_words(played.canisters),), finish=ended(played.finish))
         played = dataclasses.replace(played, usage=_usage(received, played))
         if not asked.controls.stream:
-            return _json(protocol.encode(events_of(played, model=asked.model), asked.model))
+            return _json(protocol.encode(events_of(played, model=asked.model), asked))
         return StreamingResponse(
-            _stream(played, protocol, asked.model),
+            _stream(played, protocol, asked),
             media_type="text/event-stream",
             headers={"cache-control": "no-cache"},
         )
 
     return answer
-
-
-async def _body(request: Request) -> bytes:
-    """The body, bounded while it is read."""
-    parts: list[bytes] = []
-    size = 0
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            async for part in request.stream():
-                size += len(part)
-                if size > BODY_BYTES:
-                    raise _Refused(413, f"The request is larger than {BODY_BYTES} bytes.")
-                parts.append(part)
-    except TimeoutError:
-        raise _Refused(408, f"The request did not come within {BODY_SECONDS:g} s.") from None
-    return b"".join(parts)
-
-
-def _read(body: bytes, protocol: Protocol, parameters: Mapping[str, Any]) -> Asked:
-    """What a client asks for: its body, and what its path says."""
-    try:
-        native = parse(body, max_bytes=BODY_BYTES, max_depth=BODY_DEPTH)
-        if not is_table(native):
-            raise _Refused(400, "The request is not a JSON object.")
-        return protocol.parse({**native, **parameters} if parameters else native)
-    except JsonInvalidity as error:
-        raise _Refused(400, f"The request is not strict JSON: {error}") from error
-    except (InputError, ProviderFailure) as error:
-        raise _Refused(400, str(error)) from error
 
 
 def _usage(asked: Asked, answer: Answer) -> Usage:
@@ -187,9 +149,9 @@ def _usage(asked: Asked, answer: Answer) -> Usage:
     )
 
 
-async def _stream(answer: Answer, protocol: Protocol, model: str) -> AsyncGenerator[bytes, None]:
-    encoder = protocol.encoder(model)
-    events = perform(answer, model=model)
+async def _stream(answer: Answer, protocol: Protocol, asked: Asked) -> AsyncGenerator[bytes, None]:
+    encoder = protocol.encoder(asked)
+    events = perform(answer, model=asked.model)
     try:
         async with contextlib.aclosing(events):
             async for event in events:
@@ -198,7 +160,7 @@ async def _stream(answer: Answer, protocol: Protocol, model: str) -> AsyncGenera
                     yield data
     except Exception as error:
         # The answer has begun with a good status: only the wire's own word makes an error of it for its reader.
-        yield encoder.fail(f"The score cannot go on: {str(error) or type(error).__name__}")
+        yield encoder.fail(Refusal(status=500, message=f"The score cannot go on: {str(error) or type(error).__name__}"))
         if not isinstance(error, RipienoError):
             raise
 

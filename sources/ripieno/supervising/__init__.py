@@ -8,4 +8,6 @@ without the package's face. Only ``wire`` is known to both sides.
 * ``keeper``: starts one process, tells how it ends, and leaves nothing of it behind.
 * ``leader``: what a keeper's child does before it becomes the program.
 * ``descendants``: finds, stops and kills what a process has started.
+
+``workers`` is another matter, for the application itself: it forks workers of a server, and watches over them.
 """

@@ -33,6 +33,7 @@ TOOL = "gen_ai.tool.name"
 TOOL_TYPE = "gen_ai.tool.type"
 TOOL_CALL = "gen_ai.tool.call.id"
 ERROR = "error.type"
+STATUS = "http.response.status_code"
 #: Content, which goes out only when it is asked for.
 OUTPUT_MESSAGES = "gen_ai.output.messages"
 TOOL_ARGUMENTS = "gen_ai.tool.call.arguments"
@@ -47,6 +48,20 @@ TOOL_METRIC = "gen_ai.execute_tool.duration"
 TOKEN_BUCKETS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
 DURATION_BUCKETS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 AGENT_BUCKETS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102.4, 204.8, 409.6)
+
+#: What a server of models tells of itself.
+SERVER_DURATION_METRIC = "gen_ai.server.request.duration"
+SERVER_FIRST_METRIC = "gen_ai.server.time_to_first_token"
+FIRST_BUCKETS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
+#: What the conventions have no name for.
+REQUESTS_METRIC = "ripieno.gateway.requests"
+ACTIVE_METRIC = "ripieno.gateway.active_requests"
+DEPARTURES_METRIC = "ripieno.gateway.departures"
+REFUSALS_METRIC = "ripieno.gateway.refusals"
+RETRIES_METRIC = "ripieno.gateway.retries"
+BREAKERS_METRIC = "ripieno.gateway.breaker_openings"
+WIRE = "ripieno.wire"
+REASON = "ripieno.refusal.reason"
 
 #: The variable by which all instrumentations of generative AI are told to send content.
 _CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -67,6 +82,11 @@ def wants_telemetry(environment: Mapping[str, str] | None = None) -> bool:
     if variables.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return False
     return any(name.startswith(("OTEL_EXPORTER_", "OTEL_TRACES_", "OTEL_METRICS_")) for name in variables)
+
+
+def spelled(name: str, unit: str = "") -> str:
+    """A name as Prometheus has it, with the unit as OpenTelemetry's rules for that put it there."""
+    return "_".join(filter(None, (name.replace(".", "_"), unit)))
 
 
 def of_model(identity: str, names: Mapping[str, str]) -> Attributes:

@@ -28,6 +28,7 @@ from ripieno.events import (
     TurnBegan,
     TurnEnded,
 )
+from ripieno.naming import spelled
 
 _logger = logging.getLogger("ripieno.runs")
 #: What every record of ``logging`` has; all else is a field that somebody gave.
@@ -77,15 +78,15 @@ class _Log:
                 self._say(logging.INFO, "An answer ended with %s.", finish, finish=finish, milliseconds=taken, **tokens)
             case ConfirmationRequested():
                 call = _call(event.tool, event.invocation.identifier)
-                self._say(logging.INFO, "%s waits for an approval.", event.tool, effect=event.effect, **call)
+                self._say(logging.INFO, "%s waits for an approval.", call["tool"], effect=event.effect, **call)
             case ExecutionBegan():
                 call = _call(event.tool, event.invocation.identifier)
-                self._say(logging.DEBUG, "%s starts.", event.tool, early=event.early, **call)
+                self._say(logging.DEBUG, "%s starts.", call["tool"], early=event.early, **call)
             case ResultReady():
                 self._asked = time.monotonic()
                 self._result(event)
             case Alert(message=message, tool=tool):
-                self._say(logging.WARNING, "%s", message, **({} if tool is None else {"tool": tool}))
+                self._say(logging.WARNING, "%s", message, **({} if tool is None else {"tool": spelled(tool)}))
             case ConductEnded(finish=finish, turns=turns, calls=calls):
                 level = logging.WARNING if finish in ("error", "aborted") else logging.INFO
                 self._say(level, "The run ended with %s.", finish, finish=finish, turns=turns, calls=calls)
@@ -95,13 +96,14 @@ class _Log:
     def _result(self, event: ResultReady) -> None:
         result = event.result
         fields = {"milliseconds": round(result.report.duration_ms), "attempts": result.report.attempts}
-        fields |= _call(event.tool, event.invocation.identifier)
+        call = _call(event.tool, event.invocation.identifier)
+        fields |= call
         if result.error is None:
-            self._say(logging.INFO, "%s gave its result.", event.tool, error=None, **fields)
+            self._say(logging.INFO, "%s gave its result.", call["tool"], error=None, **fields)
         else:
             category = result.error.category
             what = "%s failed: %s." if result.report.attempts or result.report.cached else "%s was refused: %s."
-            self._say(logging.WARNING, what, event.tool, category, error=category, **fields)
+            self._say(logging.WARNING, what, call["tool"], category, error=category, **fields)
 
     def _say(self, level: int, message: str, *values: object, **fields: Any) -> None:
         if _logger.isEnabledFor(level):
@@ -109,4 +111,4 @@ class _Log:
 
 
 def _call(tool: str, identifier: str) -> dict[str, Any]:
-    return {"tool": tool, "invocation": identifier}
+    return {"tool": spelled(tool), "invocation": spelled(identifier)}

@@ -12,13 +12,14 @@ unless content is wanted.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from opentelemetry import context as contexts
 from opentelemetry import metrics, trace
 from opentelemetry.context import Context
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import Span, SpanKind, StatusCode, TracerProvider
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from ripieno.conversations import NO_USAGE
 from ripieno.events import (
@@ -41,6 +42,7 @@ from ripieno.telemetry import conventions as names
 from ripieno.telemetry.conventions import Attributes
 
 _SCOPE = "ripieno"
+_PARENT = TraceContextTextMapPropagator()
 
 
 class Telemetry:
@@ -247,3 +249,23 @@ class _Watch:
         now = self._telemetry.clock()
         self._run.end(now)
         self._telemetry.runs.record((now - self._began) / 1e9, attributes, self._context)
+
+
+def adopt(headers: Iterable[tuple[bytes, bytes]]) -> Callable[[], None]:
+    """Makes the span that a request names (``traceparent``) the parent of what this task does; gives what ends that.
+
+    Where a span is current already, somebody has done it. Baggage is not taken: it would go on to whom we ask.
+    """
+    if trace.get_current_span().get_span_context().is_valid:
+        return _nothing
+    carrier = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers if name.startswith(b"trace")}
+    token = contexts.attach(_PARENT.extract(carrier))
+
+    def end() -> None:
+        contexts.detach(token)
+
+    return end
+
+
+def _nothing() -> None:
+    """There is nothing to end."""

@@ -38,12 +38,15 @@ class ScoreTransport:
         tools = callable_names([tool.exposed or tool.name for tool in asked.tools], asked.controls)
         events = events_of(self._score.answer(asked.canisters, tools), model=asked.model, chunk=self._chunk)
         if stream:
-            encoder = self._protocol.encoder(asked.model)
+            encoder = self._protocol.encoder(asked)
             pieces = [data for data in map(encoder.feed, events) if data]
             async with contextlib.aclosing(split(_each(pieces), _NAME)) as natives:
                 yield natives
         else:
-            yield _each([read_objects(self._protocol.encode(events, asked.model), _NAME)])
+            yield _each([read_objects(self._protocol.encode(events, asked), _NAME)])
+
+    def open(self) -> None:
+        """There is nothing to make ready."""
 
     async def close(self) -> None:
         """There is nothing to let go of."""

@@ -19,6 +19,7 @@ from collections import OrderedDict
 from collections.abc import Generator, Sequence
 
 from ripieno.exceptions import InputError
+from ripieno.statefiles import open_private
 from ripieno.undo.records import NOWHERE, Cause, Entry, Step
 
 #: A larger file's content is not kept, and a change of it cannot be undone.
@@ -149,7 +150,7 @@ class Journal:
     def _write(self, path: pathlib.Path, data: bytes) -> None:
         temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
         try:
-            with open(temporary, "xb", opener=_private) as file:
+            with open(temporary, "xb", opener=open_private) as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -207,7 +208,3 @@ class Journal:
         assert self._held is not None
         number = int(os.pread(self._held, 12, 0))
         return number % 500 == 0 and len(self._names()) > TOTAL_ENTRIES
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CLOEXEC, 0o600)

@@ -14,7 +14,6 @@ import math
 import os
 import pathlib
 import stat
-import tempfile
 import urllib.parse
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
@@ -24,6 +23,7 @@ from frozendict import frozendict
 from ripieno.descriptors.tables import is_table
 from ripieno.ensembles import Surroundings
 from ripieno.events import Alert
+from ripieno.statefiles import replace_private
 
 _VERSION = 1
 #: Bytes of a file that is still read.
@@ -99,14 +99,7 @@ class TokenStore:
         """Replaces what is kept of its issuer and resource. Errors: ``OSError``."""
         folder = self._prepare()
         text = json.dumps({"version": _VERSION, **_mapping(record)}, indent=2, sort_keys=True)
-        descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".token")  # Readable by its user only.
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-                stream.write(text + "\n")
-            os.replace(temporary, folder / _name(record.issuer, record.resource))
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        replace_private(folder / _name(record.issuer, record.resource), text + "\n")
 
     def forget(self, resource: str, issuer: str | None = None) -> int:
         """Deletes what is kept of a resource, also what cannot be read; with one issuer only, where one is given.

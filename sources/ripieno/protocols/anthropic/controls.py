@@ -1,10 +1,10 @@
 """Controls of the Messages wire."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ripieno.controls import Controls
-from ripieno.exceptions import InputError
+from ripieno.controls import Controls, Format, Reasoning
+from ripieno.exceptions import InputError, RequestInvalidity
 from ripieno.offers import Offer
 from ripieno.processors import Capabilities, ControlsProcessor, Native
 from ripieno.protocols.asking import (
@@ -12,6 +12,8 @@ from ripieno.protocols.asking import (
     count_in,
     effort_in,
     flag_in,
+    format_in,
+    format_of,
     number_in,
     sampling_of,
     table_in,
@@ -21,6 +23,9 @@ from ripieno.protocols.asking import (
 #: What a request asks for when neither the controls nor the provider's data say.
 OUTPUT_TOKENS = 8192
 _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
+_THINKING = ("enabled", "adaptive", "disabled", "between_tools")
+#: The most tokens that a model thinks for with little effort, and with some.
+_BUDGETS: Sequence[tuple[int, Reasoning]] = ((4096, "low"), (16384, "medium"))
 _CHOICES_BACK = {native: choice for choice, native in _CHOICES.items()}
 
 
@@ -39,27 +44,57 @@ class AnthropicControls(ControlsProcessor):
         elif controls.reasoning is not None:
             native["thinking"] = {"type": "adaptive"}
             native["output_config"] = {"effort": controls.reasoning}
+        form = format_of(controls, capabilities)
+        if form is not None:
+            native["output_config"] = {**native.get("output_config", {}), "format": _format(form)}
         if controls.stream:
             native["stream"] = True
         return native
 
     def normalize(self, native: Native) -> Controls:
-        choice = table_in(native, "tool_choice")
+        choice, output = table_in(native, "tool_choice"), table_in(native, "output_config")
         serial = flag_in(choice, "disable_parallel_tool_use")
-        disabled = table_in(native, "thinking").get("type") == "disabled"
+        form = table_in(output, "format")
         return Controls(
             temperature=number_in(native, "temperature"),
             output_tokens=count_in(native, "max_tokens"),
             top_p=number_in(native, "top_p"),
             stop=texts_in(native, "stop_sequences"),
-            reasoning="none" if disabled else effort_in(table_in(native, "output_config"), "effort"),
+            reasoning=_reasoning(table_in(native, "thinking"), effort_in(output, "effort")),
             stream=flag_in(native, "stream") or False,
             tool_choice=_chosen(choice),
             parallel=None if serial is None else not serial,
+            format=format_in(form, form, "output_config.format") if form else None,
         )
 
 
 CONTROLS = AnthropicControls()
+
+
+def _reasoning(thinking: Mapping[str, Any], effort: Reasoning | None) -> Reasoning | None:
+    """How much to think: as the effort says, or else a number of tokens. Errors: ``InputError`` for an unknown type."""
+    kind = thinking.get("type")
+    if kind is not None and kind not in _THINKING:
+        raise RequestInvalidity(
+            f"thinking has the type {kind!r}; known are {', '.join(_THINKING)}.", parameter="thinking.type"
+        )
+    if kind == "disabled":
+        return "none"
+    if kind != "enabled" or effort is not None:
+        return effort
+    budget = number_in(thinking, "budget_tokens")
+    if budget is None:
+        return None
+    for tokens, reasoning in _BUDGETS:
+        if budget <= tokens:
+            return reasoning
+    return "high"
+
+
+def _format(form: Format) -> dict[str, Any]:
+    if form.schema is None:
+        raise InputError("The Messages wire has no word for JSON of any kind (format = json_object): give a schema.")
+    return {"type": form.kind, "schema": form.schema}
 
 
 def _chosen(choice: Mapping[str, Any]) -> str | None:
@@ -67,9 +102,14 @@ def _chosen(choice: Mapping[str, Any]) -> str | None:
     if kind is None:
         return None
     if kind == "tool":
-        return str(choice["name"])
+        name = choice.get("name")
+        if not isinstance(name, str) or not name:
+            raise RequestInvalidity("tool_choice has a tool without a name.", parameter="tool_choice")
+        return name
     if kind not in _CHOICES_BACK:
-        raise InputError(f"tool_choice has the type {kind!r}; known are auto, any, tool and none.")
+        raise RequestInvalidity(
+            f"tool_choice has the type {kind!r}; known are auto, any, tool and none.", parameter="tool_choice"
+        )
     return _CHOICES_BACK[kind]
 
 

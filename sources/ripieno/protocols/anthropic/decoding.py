@@ -111,6 +111,8 @@ class Decoder(AnswerDecoder):
         elif block.kind == "text" and start.get("text"):
             block.fragments.append(start["text"])
             self._events.append(TextDelta(start["text"]))
+        elif block.kind == "thinking" and start.get("thinking"):
+            self._events.append(ReasoningDelta(start["thinking"]))
 
     def _delta(self, block: Block, delta: Mapping[str, Any]) -> None:
         kind = delta["type"]
@@ -130,7 +132,7 @@ class Decoder(AnswerDecoder):
             for name, value in delta.items():
                 if name != "type" and isinstance(value, str):
                     block.grown.setdefault(name, []).append(value)
-            if self.deltas and kind == "thinking_delta":
+            if kind == "thinking_delta":
                 self._events.append(ReasoningDelta(delta["thinking"]))
 
     def _stop(self, native: Native) -> None:

@@ -18,6 +18,7 @@ from ripieno.events import (
     TurnEnded,
 )
 from ripieno.jsonvalues import encode as encode_json
+from ripieno.processors import Asked, Refusal
 from ripieno.protocols.anthropic.blocks import block_of
 from ripieno.protocols.anthropic.endings import REASONS, usage_object
 from ripieno.protocols.anthropic.invocations import begun_block, invocation_block
@@ -36,8 +37,8 @@ _ERRORS = {
 class Encoder:
     """Streams an answer. Deltas open blocks; sealed events close them, or send them whole."""
 
-    def __init__(self, model: str) -> None:
-        self._model = model
+    def __init__(self, asked: Asked) -> None:
+        self._model = asked.model
         self._index = 0
         self._text: int | None = None
         #: The block of each call, by the call's own index; free-form calls, and those whose arguments were streamed.
@@ -58,8 +59,11 @@ class Encoder:
         write = self._writers.get(type(event))
         return b"" if write is None else write(event)
 
-    def fail(self, message: str) -> bytes:
-        return b"event: error\ndata: %s\n\n" % refuse(500, message)
+    def wait(self) -> bytes:
+        return _event("ping")
+
+    def fail(self, refusal: Refusal) -> bytes:
+        return b"event: error\ndata: %s\n\n" % refuse(refusal)
 
     def _begin(self, event: TurnBegan) -> bytes:
         return _event("message_start", message=_message(event.model or self._model, [], None, NO_USAGE))
@@ -131,7 +135,7 @@ class Encoder:
         return self._close_text() + ended + _event("message_stop")
 
 
-def encode(events: Iterable[Event], model: str) -> bytes:
+def encode(events: Iterable[Event], asked: Asked) -> bytes:
     """A whole answer."""
     content: list[Mapping[str, Any]] = []
     reason, usage = "end_turn", NO_USAGE
@@ -144,11 +148,12 @@ def encode(events: Iterable[Event], model: str) -> bytes:
             content.append(invocation_block(event.invocation))
         elif isinstance(event, TurnEnded):
             reason, usage = REASONS.get(event.finish, "end_turn"), event.usage
-    return encode_json(_message(model, content, reason, usage))
+    return encode_json(_message(asked.model, content, reason, usage))
 
 
-def refuse(status: int, message: str) -> bytes:
+def refuse(refusal: Refusal) -> bytes:
     """The wire's own form of an error."""
+    status, message = refusal.status, refusal.message
     kind = _ERRORS.get(status, "api_error" if status >= 500 else "invalid_request_error")
     return encode_json({"type": "error", "error": {"type": kind, "message": message}})
 

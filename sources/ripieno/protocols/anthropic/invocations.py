@@ -1,5 +1,7 @@
 """Tools, calls and results of the Messages wire."""
 
+import dataclasses
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -8,10 +10,12 @@ from ripieno.contents import Content, OpaqueContent, TextualContent, text_of
 from ripieno.descriptors.tables import EMPTY
 from ripieno.ensembles import Definition, Invoker
 from ripieno.events import InvocationBegan
-from ripieno.exceptions import InputError
+from ripieno.exceptions import InputError, RequestInvalidity
 from ripieno.faults import Fault
-from ripieno.processors import Identifiers, InvocationsProcessor, Native
+from ripieno.processors import HostedTool, Identifiers, InvocationsProcessor, Native
 from ripieno.protocols.anthropic.blocks import NAME, block_of, contents_of, is_blank
+from ripieno.protocols.asking import table_in, tables_in, texts_in
+from ripieno.protocols.declaring import Declared, one_by_one
 from ripieno.protocols.dialects import ANTHROPIC_STRICT
 from ripieno.protocols.reading import extras_of, read_invocation
 from ripieno.schemas import Schema
@@ -122,10 +126,26 @@ def result_of(block: Native) -> ResultCanister:
     return ResultCanister(invocation_id=identifier, content=rest, error=Fault(category="execution", message=message))
 
 
-def definition_from(tool: Native) -> Definition | None:
-    """A tool that a client declares; None for one that the provider would run. Errors: ``InputError``."""
-    if tool.get("type") not in (None, "custom"):
-        return None
+_DATE = re.compile(r"_\d{8}\Z")
+
+
+def definition_from(tool: Native) -> Definition | HostedTool | None:
+    """A tool that a client declares: its own, or one that its server would run, of a kind without its date.
+
+    None for a search of tools: whoever is sent their definitions knows them all. Errors: ``InputError``.
+    """
+    kind = tool.get("type")
+    if kind in (None, "custom"):
+        return _definition(tool)
+    if not isinstance(kind, str) or not kind:
+        raise InputError("The type of a tool is a text.")
+    if kind == "mcp_toolset":
+        return _toolset(tool)
+    kind = _DATE.sub("", kind)
+    return None if kind.startswith("tool_search_tool") else HostedTool(kind=kind, label=str(tool.get("name") or ""))
+
+
+def _definition(tool: Native) -> Definition:
     name = tool.get("name")
     if not isinstance(name, str) or not name:
         raise InputError("A tool has no name.")
@@ -136,3 +156,39 @@ def definition_from(tool: Native) -> Definition | None:
         schema=Schema.of(tool.get("input_schema") or {"type": "object"}),
         hosted="caller",
     )
+
+
+def _toolset(tool: Native) -> HostedTool:
+    """The tools of a server, all of them or those that are switched on one by one."""
+    label, default = tool.get("mcp_server_name"), table_in(tool, "default_config").get("enabled", True)
+    if not isinstance(label, str) or not label:
+        raise InputError("An mcp_toolset has no mcp_server_name.")
+    switched = {str(name): one.get("enabled", default) for name, one in table_in(tool, "configs").items()}
+    if default and not all(switched.values()):
+        raise InputError("An mcp_toolset switches tools off one by one: switch on those that it shall have instead.")
+    names = None if default else tuple(name for name, enabled in switched.items() if enabled)
+    return HostedTool(kind="mcp", label=label, names=names)
+
+
+_declared = one_by_one(definition_from)
+
+
+def declared_in(native: Native) -> Declared:
+    """The tools of a request, those of servers that it names beside them too. Errors: ``InputError``."""
+    declared = _declared(native)
+    servers = tables_in(native, "mcp_servers")
+    if not servers:
+        return declared
+    known = {one.label for one in declared.hosted if one.kind == "mcp"}
+    beside = [server for server in servers if server.get("name") not in known]
+    return dataclasses.replace(declared, hosted=(*declared.hosted, *filter(None, map(_server, beside))))
+
+
+def _server(server: Native) -> HostedTool | None:
+    """A server whose tools are meant without being declared; None where they are switched off."""
+    label, config = server.get("name"), table_in(server, "tool_configuration")
+    if not isinstance(label, str) or not label:
+        raise RequestInvalidity("A server has no name.", parameter="mcp_servers")
+    if not config.get("enabled", True):
+        return None
+    return HostedTool(kind="mcp", label=label, names=texts_in(config, "allowed_tools"))

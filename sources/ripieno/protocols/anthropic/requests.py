@@ -1,12 +1,20 @@
 """A whole request of the Messages wire: written by the client half, read by the server half."""
 
+import dataclasses
+
+from ripieno.controls import Controls
+from ripieno.descriptors.tables import is_table
+from ripieno.exceptions import RequestInvalidity
 from ripieno.jsonvalues import encode
 from ripieno.processors import Asked, Native, Request
 from ripieno.protocols.anthropic.blocks import NAME
 from ripieno.protocols.anthropic.controls import CONTROLS, tool_choice
-from ripieno.protocols.anthropic.invocations import INVOCATIONS, definition_from
+from ripieno.protocols.anthropic.invocations import INVOCATIONS, declared_in
 from ripieno.protocols.anthropic.messages import MESSAGES, marked, marks, system_of
-from ripieno.protocols.asking import read_request
+from ripieno.protocols.asking import tables_in
+from ripieno.protocols.checking import Checks, refused, unless
+from ripieno.protocols.declaring import Declared, hosted_word
+from ripieno.protocols.parsing import read_request
 from ripieno.protocols.pieces import join
 from ripieno.protocols.searching import declare
 
@@ -33,4 +41,42 @@ def request(asked: Request) -> bytes:
 
 def parse(native: Native) -> Asked:
     """What a client asks for. Errors: ``InputError``, which says what is wrong with its request."""
-    return read_request(native, messages=MESSAGES, controls=CONTROLS, definition=definition_from)
+    return read_request(
+        native,
+        checks=_CHECKS,
+        declared=declared_in,
+        canisters=lambda said, _: MESSAGES.normalize(said),
+        controls=_controls_in,
+    )
+
+
+def _controls_in(native: Native, declared: Declared) -> Controls:
+    """The controls; a choice of what its server would run is the word for that."""
+    controls = CONTROLS.normalize(native)
+    choice = controls.tool_choice
+    if choice is not None and ("", choice) not in declared.names:
+        hosted = next((one for one in declared.hosted if choice in (one.label, one.kind)), None)
+        if hosted is not None:
+            return dataclasses.replace(controls, tool_choice=hosted_word(hosted))
+    return controls
+
+
+def _edits(key: str, value: object) -> None:
+    """What may be cleared of a conversation on the way need not be; but nobody shortens it here."""
+    edits = tables_in(value, "edits") if is_table(value) else ()
+    if not is_table(value) or not all(str(edit.get("type")).startswith("clear_") for edit in edits):
+        raise RequestInvalidity(
+            f"{key} would shorten the conversation on the way: shorten it before, or leave {key} out.", parameter=key
+        )
+
+
+_STORED = refused("Nothing is stored here, so that {key} = {value} points nowhere: leave {key} out.")
+_CHECKS: Checks = {
+    "top_k": refused("{key} = {value} cannot be passed on to every model: leave {key} out."),
+    "container": _STORED,
+    "thread": _STORED,
+    "context_management": _edits,
+    "compaction": refused("{key} would shorten the conversation on the way: shorten it before, or leave {key} out."),
+    "fallbacks": unless([], why="{key} are chosen by whoever runs this server: leave {key} out."),
+    "inference_geo": unless("global", why="{key} = {value} cannot be promised here: leave {key} out."),
+}

@@ -3,14 +3,27 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ripieno.controls import Controls, Reasoning
-from ripieno.exceptions import InputError
+from ripieno.controls import Controls, Format, Reasoning
+from ripieno.descriptors.tables import is_table
+from ripieno.exceptions import RequestInvalidity
 from ripieno.offers import Offer
 from ripieno.processors import Capabilities, ControlsProcessor, Native
-from ripieno.protocols.asking import choice_of, count_in, number_in, sampling_of, strict_of, table_in, texts_in
+from ripieno.protocols.asking import (
+    choice_of,
+    count_in,
+    format_of,
+    number_in,
+    sampling_of,
+    schema_format,
+    strict_of,
+    table_in,
+    texts_in,
+)
+from ripieno.protocols.gemini.schemas import schema_of
 
 #: What a client appends to the model's name, and whether it streams.
 METHODS: Mapping[str, bool] = {"generateContent": False, "streamGenerateContent": True}
+_JSON = "application/json"
 _WORDS = {"temperature": "temperature", "top_p": "topP"}
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 #: Tokens that models of before the levels may think for, as the provider's own table of efforts has them.
@@ -31,6 +44,11 @@ class GeminiControls(ControlsProcessor):
             native["stopSequences"] = list(controls.stop)
         if controls.reasoning is not None:
             native["thinkingConfig"] = _thinking(controls.reasoning, capabilities)
+        form = format_of(controls, capabilities)
+        if form is not None:
+            native["responseMimeType"] = _JSON
+            if form.schema is not None:
+                native["responseJsonSchema"] = form.schema
         return {"generationConfig": native} if native else {}
 
     def normalize(self, native: Native) -> Controls:
@@ -45,10 +63,28 @@ class GeminiControls(ControlsProcessor):
             stream=METHODS.get(str(native.get("method")), False),
             tool_choice=choice,
             allowed_tools=allowed,
+            format=_format(config),
         )
 
 
 CONTROLS = GeminiControls()
+
+
+def _format(config: Native) -> Format | None:
+    """What the text of an answer is held to. Errors: ``InputError`` for a kind that is not JSON."""
+    kind = config.get("responseMimeType")
+    schema = config.get("responseJsonSchema")
+    if schema is None and is_table(own := config.get("responseSchema")):
+        schema = schema_of(own)
+    if kind in (None, "text/plain") and schema is None:
+        return None
+    if kind not in (None, _JSON):
+        raise RequestInvalidity(
+            f"responseMimeType is {kind!r}; known are text/plain and {_JSON}.",
+            parameter="generationConfig.responseMimeType",
+        )
+    key = "generationConfig.responseJsonSchema"
+    return Format(kind="json_object") if schema is None else schema_format(schema, key)
 
 
 def _thinking(reasoning: Reasoning, capabilities: Capabilities) -> dict[str, Any]:
@@ -64,7 +100,10 @@ def _reasoning(thinking: Mapping[str, Any]) -> Reasoning | None:
     level = thinking.get("thinkingLevel")
     if level is not None and level != "THINKING_LEVEL_UNSPECIFIED":
         if not isinstance(level, str) or level.upper() not in _EFFORTS:
-            raise InputError(f"thinkingLevel is one of {', '.join(_EFFORTS)}; not {level!r}.")
+            raise RequestInvalidity(
+                f"thinkingLevel is one of {', '.join(_EFFORTS)}; not {level!r}.",
+                parameter="generationConfig.thinkingConfig.thinkingLevel",
+            )
         return _EFFORTS[level.upper()]
     budget = number_in(thinking, "thinkingBudget")
     if budget is None or budget < 0:
@@ -84,7 +123,10 @@ def _chosen(config: Mapping[str, Any]) -> tuple[str | None, tuple[str, ...] | No
     if mode in ("AUTO", "VALIDATED"):
         return "auto", names
     if mode != "ANY":
-        raise InputError(f"The mode of functionCallingConfig is {mode!r}; known are AUTO, ANY, NONE and VALIDATED.")
+        raise RequestInvalidity(
+            f"The mode of functionCallingConfig is {mode!r}; known are AUTO, ANY, NONE and VALIDATED.",
+            parameter="toolConfig.functionCallingConfig.mode",
+        )
     return (names[0], None) if names and len(names) == 1 else ("required", names)
 
 

@@ -94,7 +94,7 @@ class Decoder(AnswerDecoder):
 
     def _think(self, part: Mapping[str, Any]) -> None:
         text = part.get("text")
-        if text and self.deltas:
+        if text:
             self._events.append(ReasoningDelta(text))
         if len(part) == len(_THOUGHT) and text is not None:
             self._seal(thought=False)

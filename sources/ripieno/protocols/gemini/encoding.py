@@ -16,6 +16,7 @@ from ripieno.events import (
     TurnEnded,
 )
 from ripieno.jsonvalues import encode as encode_json
+from ripieno.processors import Asked, Refusal
 from ripieno.protocols.gemini.endings import REASONS, usage_object
 from ripieno.protocols.gemini.invocations import served_part
 from ripieno.protocols.gemini.parts import CONTINUATION, is_own, parts_of
@@ -37,8 +38,8 @@ _NOTHING: Mapping[str, Any] = {"text": ""}
 class Encoder:
     """Streams an answer: a chunk for each delta, and for whatever is sealed without any."""
 
-    def __init__(self, model: str) -> None:
-        self._model = model
+    def __init__(self, asked: Asked) -> None:
+        self._model = asked.model
         self._identifier = uuid.uuid4().hex
         #: Whether the text, or how much of the thought, that is sealed next has been sent in pieces.
         self._said = False
@@ -57,8 +58,11 @@ class Encoder:
         write = self._writers.get(type(event))
         return b"" if write is None else write(event)
 
-    def fail(self, message: str) -> bytes:
-        return b"data: %s\n\n" % refuse(500, message)
+    def wait(self) -> bytes:
+        return b""
+
+    def fail(self, refusal: Refusal) -> bytes:
+        return b"data: %s\n\n" % refuse(refusal)
 
     def _begin(self, event: TurnBegan) -> bytes:
         self._model = event.model or self._model
@@ -106,7 +110,7 @@ def _rest_of(part: Mapping[str, Any], sent: str) -> list[Mapping[str, Any]]:
     return [rest] if rest["text"] or rest.keys() > {"text", "thought"} else []
 
 
-def encode(events: Iterable[Event], model: str) -> bytes:
+def encode(events: Iterable[Event], asked: Asked) -> bytes:
     """A whole answer."""
     parts: list[Mapping[str, Any]] = []
     contents: list[Content] = []
@@ -126,7 +130,7 @@ def encode(events: Iterable[Event], model: str) -> bytes:
             ended, usage = event, event.usage
     parts += parts_of(contents)
     ending = {"finishReason": _reason(ended, ending), **ending}
-    answer = _answer(model, uuid.uuid4().hex, parts or [_NOTHING], ending)
+    answer = _answer(asked.model, uuid.uuid4().hex, parts or [_NOTHING], ending)
     return encode_json({**answer, "usageMetadata": usage_object(usage)})
 
 
@@ -148,7 +152,8 @@ def _answer(
     return {"candidates": [candidate], "modelVersion": model, "responseId": identifier}
 
 
-def refuse(status: int, message: str) -> bytes:
+def refuse(refusal: Refusal) -> bytes:
     """The wire's own form of an error."""
+    status, message = refusal.status, refusal.message
     word = _ERRORS.get(status, "INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
     return encode_json({"error": {"code": status, "message": message, "status": word}})

@@ -11,8 +11,9 @@ from ripieno.exceptions import InputError
 from ripieno.faults import Fault
 from ripieno.jsonvalues import encode
 from ripieno.offers import Offer
-from ripieno.processors import Identifiers, InvocationsProcessor, Native
+from ripieno.processors import HostedTool, Identifiers, InvocationsProcessor, Native
 from ripieno.protocols.asking import table_in, tables_in
+from ripieno.protocols.declaring import Declared, placed, remembered
 from ripieno.protocols.dialects import GEMINI
 from ripieno.protocols.gemini.parts import NAME, contents_of, parts_of
 from ripieno.protocols.gemini.schemas import schema_of
@@ -180,3 +181,22 @@ def definition_from(declaration: Native) -> Definition:
         schema=Schema.of(schema or {"type": "object"}),
         hosted="caller",
     )
+
+
+def _read(tools: Sequence[Native]) -> Declared:
+    """The functions of all tools, and what else they want their server to run."""
+    functions: list[Definition] = []
+    hosted: list[HostedTool] = []
+    for place, tool in enumerate(tools):
+        functions += [placed(place, definition_from, one) for one in tables_in(tool, "functionDeclarations")]
+        for kind, said in tool.items():
+            if kind == "mcpServers":
+                names = [server.get("name") for server in tables_in(tool, kind)]
+                hosted += [HostedTool(kind="mcp", label=str(name or "")) for name in names]
+            elif kind != "functionDeclarations" and said is not None:
+                hosted.append(HostedTool(kind=kind))
+    return Declared.of(functions, hosted)
+
+
+#: The tools of a request. Errors: ``InputError``.
+declared_in = remembered(_read)

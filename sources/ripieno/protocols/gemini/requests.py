@@ -4,15 +4,18 @@ from collections.abc import Sequence
 
 from ripieno.canisters import AssistantCanister, Canister, InvocationCanister
 from ripieno.contents import OpaqueContent
-from ripieno.exceptions import InputError
+from ripieno.descriptors.tables import is_list, is_table
+from ripieno.exceptions import InputError, RequestInvalidity
 from ripieno.jsonvalues import encode
 from ripieno.processors import Asked, Native, Request
-from ripieno.protocols.asking import read_request, strict_of, tables_in
+from ripieno.protocols.asking import strict_of
+from ripieno.protocols.checking import Checks, check, refused, unless
 from ripieno.protocols.gemini.controls import CONTROLS, METHODS, tool_choice
-from ripieno.protocols.gemini.invocations import INVOCATIONS, definition_from
+from ripieno.protocols.gemini.invocations import INVOCATIONS, declared_in
 from ripieno.protocols.gemini.messages import MESSAGES, system_of
 from ripieno.protocols.gemini.parts import CONTINUATION, NAME
 from ripieno.protocols.gemini.schemas import respell
+from ripieno.protocols.parsing import read_request
 from ripieno.protocols.pieces import definitions, join
 
 
@@ -59,8 +62,59 @@ def parse(native: Native) -> Asked:
     """
     if native.get("method", "generateContent") not in METHODS:
         raise InputError(f"There is no method {native['method']!r} here; known are {' and '.join(METHODS)}.")
-    respelled = respell(native)
-    respelled["tools"] = [
-        declaration for tool in tables_in(respelled, "tools") for declaration in tables_in(tool, "functionDeclarations")
-    ]
-    return read_request(respelled, messages=MESSAGES, controls=CONTROLS, definition=definition_from, said="contents")
+    return read_request(
+        respell(native),
+        checks=_CHECKS,
+        declared=declared_in,
+        canisters=lambda said, _: MESSAGES.normalize(said),
+        controls=lambda said, _: CONTROLS.normalize(said),
+        said="contents",
+        choice="toolConfig",
+    )
+
+
+def _generation(key: str, value: object) -> None:
+    if is_table(value):
+        check(value, _GENERATION, f"{key}.")
+
+
+def _safety(key: str, value: object) -> None:
+    """Only what withholds nothing can be promised of other models' filters."""
+    for setting in value if is_list(value) else ():
+        if is_table(setting) and setting.get("threshold") not in _OPEN:
+            raise RequestInvalidity(
+                f"{key} sets {setting.get('threshold')!r}, which cannot be passed on to every model: leave {key} out.",
+                parameter=key,
+            )
+
+
+_UNSAYABLE = "{key} = {value} cannot be passed on to every model: leave {key} out."
+_TEXT = "{key} = {value} asks for more than text, which is all that is answered here: leave {key} out."
+_OPEN = (None, "HARM_BLOCK_THRESHOLD_UNSPECIFIED", "BLOCK_NONE", "OFF")
+_GENERATION: Checks = {
+    "candidateCount": unless(1, why="{key} = {value} asks for several answers: ask once for each."),
+    "topK": refused(_UNSAYABLE),
+    "seed": refused(_UNSAYABLE),
+    "presencePenalty": unless(0, why=_UNSAYABLE),
+    "frequencyPenalty": unless(0, why=_UNSAYABLE),
+    "responseLogprobs": unless(False, why=_UNSAYABLE),
+    "logprobs": unless(0, why=_UNSAYABLE),
+    "responseModalities": unless(["TEXT"], ["text"], [], why=_TEXT),
+    "speechConfig": refused(_TEXT),
+    "imageConfig": refused(_TEXT),
+    "responseFormat": refused("{key} is not known here: give a responseMimeType and a responseJsonSchema."),
+    "mediaResolution": unless("MEDIA_RESOLUTION_UNSPECIFIED", why=_UNSAYABLE),
+    "audioTimestamp": unless(False, why=_UNSAYABLE),
+    "audioTranscriptionConfig": refused(_UNSAYABLE),
+    "translationConfig": refused(_UNSAYABLE),
+    "enableAffectiveDialog": unless(False, why=_UNSAYABLE),
+    "enableEnhancedCivicAnswers": unless(False, why=_UNSAYABLE),
+    "routingConfig": refused("{key} would choose another model: name one."),
+    "modelSelectionConfig": refused("{key} would choose another model: name one."),
+}
+_CHECKS: Checks = {
+    "generationConfig": _generation,
+    "safetySettings": _safety,
+    "cachedContent": refused("Nothing is stored here, so that {key} = {value} points nowhere: send all of it."),
+    "modelArmorConfig": refused("{key} cannot be promised here: leave {key} out."),
+}

@@ -10,12 +10,17 @@ from ripieno.protocols.asking import (
     count_in,
     effort_in,
     flag_in,
+    format_in,
+    format_of,
     number_in,
     sampling_of,
     table_in,
     texts_in,
 )
+from ripieno.protocols.declaring import Declared
+from ripieno.protocols.openai_chat.invocations import declared_in
 from ripieno.protocols.openai_choices import choice_in, choice_keys
+from ripieno.protocols.openai_parameters import format_object
 
 
 class OpenaiChatControls(ControlsProcessor):
@@ -30,6 +35,9 @@ class OpenaiChatControls(ControlsProcessor):
             native["stop"] = list(controls.stop)
         if controls.reasoning is not None:
             native["reasoning_effort"] = controls.reasoning
+        form = format_of(controls, capabilities)
+        if form is not None:
+            native["response_format"] = format_object(form, "json_schema")
         if controls.stream:
             native["stream"] = True
             if capabilities.get("stream_usage", True):
@@ -37,27 +45,29 @@ class OpenaiChatControls(ControlsProcessor):
         return native
 
     def normalize(self, native: Native) -> Controls:
-        choice, allowed = choice_in(native, _named, nested=True)
-        tokens = count_in(native, "max_completion_tokens")
-        return Controls(
-            temperature=number_in(native, "temperature"),
-            output_tokens=count_in(native, "max_tokens") if tokens is None else tokens,
-            top_p=number_in(native, "top_p"),
-            stop=texts_in(native, "stop"),
-            reasoning=effort_in(native, "reasoning_effort"),
-            stream=flag_in(native, "stream") or False,
-            tool_choice=choice,
-            allowed_tools=allowed,
-            parallel=flag_in(native, "parallel_tool_calls"),
-        )
+        return controls_in(native, declared_in(native))
 
 
 CONTROLS = OpenaiChatControls()
 
 
-def _named(tool: Mapping[str, Any]) -> str:
-    """The name in ``{"type": "function", "function": {"name"}}`` and its like."""
-    return str(table_in(tool, str(tool.get("type")))["name"])
+def controls_in(native: Native, declared: Declared) -> Controls:
+    """The controls of a request with these tools. Errors: ``InputError``."""
+    choice, allowed = choice_in(native, declared)
+    tokens = count_in(native, "max_completion_tokens")
+    form = table_in(native, "response_format")
+    return Controls(
+        temperature=number_in(native, "temperature"),
+        output_tokens=count_in(native, "max_tokens") if tokens is None else tokens,
+        top_p=number_in(native, "top_p"),
+        stop=texts_in(native, "stop"),
+        reasoning=effort_in(native, "reasoning_effort"),
+        stream=flag_in(native, "stream") or False,
+        tool_choice=choice,
+        allowed_tools=allowed,
+        parallel=flag_in(native, "parallel_tool_calls"),
+        format=format_in(form, table_in(form, "json_schema"), "response_format") if form else None,
+    )
 
 
 def tool_choice(controls: Controls, offer: Offer, capabilities: Capabilities) -> dict[str, Any]:

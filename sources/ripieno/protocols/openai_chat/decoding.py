@@ -1,5 +1,6 @@
 """Answers of the chat completions wire, chunk by chunk or whole, into our events."""
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -18,14 +19,17 @@ from ripieno.events import (
     TurnEnded,
 )
 from ripieno.exceptions import ProviderRefusal, WireInvalidity
+from ripieno.naming import spelled
 from ripieno.processors import Identifiers, Native
 from ripieno.protocols.decoding import AnswerDecoder
 from ripieno.protocols.openai_chat.endings import FINISHES, usage_of
-from ripieno.protocols.openai_chat.invocations import NAME
+from ripieno.protocols.openai_chat.invocations import NAME, function_in
 from ripieno.protocols.openai_chat.reasoning import ORDINARY, Collected, additions_in
 from ripieno.protocols.openai_chat.slots import Slot, Slots
 from ripieno.protocols.reading import cut_off, opaque_of
 from ripieno.protocols.splitting import DONE
+
+_logger = logging.getLogger(__name__)
 
 
 class Decoder(AnswerDecoder):
@@ -138,8 +142,10 @@ class Decoder(AnswerDecoder):
             self._seal_contents()
             self._seal_calls(slot.index)
         if slot.name is None:
+            _log_waiting(slot, fragment)
             return  # Arguments that come before the name wait for it.
         if slot.settled is None:
+            _log_replayed(slot, fragment)
             slot.settled = self._identifiers.settle(slot.identifier)
             self._events.append(
                 InvocationBegan(
@@ -226,3 +232,25 @@ def _numbered(message: Mapping[str, Any]) -> Mapping[str, Any]:
     if not calls:
         return message
     return {**message, "tool_calls": [{**call, "index": number} for number, call in enumerate(calls)]}
+
+
+def _log_waiting(slot: Slot, fragment: Mapping[str, Any]) -> None:
+    """Arguments came for a call whose name is not known yet."""
+    if _logger.isEnabledFor(logging.DEBUG) and (size := _size(fragment)):
+        fields = {"index": slot.index, "bytes": size}
+        _logger.debug("Arguments wait for the name of their call (index %d, %d bytes).", *fields.values(), extra=fields)
+
+
+def _log_replayed(slot: Slot, fragment: Mapping[str, Any]) -> None:
+    """The name of a call has come, after arguments of it."""
+    if _logger.isEnabledFor(logging.DEBUG) and len(slot.unshown) > bool(_size(fragment)):
+        size = sum(len(text.encode("utf-8", "replace")) for text in slot.unshown) - _size(fragment)
+        fields = {"tool": spelled(slot.name or ""), "bytes": size}
+        _logger.debug("Arguments that waited for the name %s are told (%d bytes).", *fields.values(), extra=fields)
+
+
+def _size(fragment: Mapping[str, Any]) -> int:
+    """Bytes of the arguments in a fragment, where they are text."""
+    function, freeform = function_in(fragment)
+    sent = function.get("input" if freeform else "arguments")
+    return len(sent.encode("utf-8", "replace")) if isinstance(sent, str) else 0

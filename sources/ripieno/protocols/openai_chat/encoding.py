@@ -21,6 +21,7 @@ from ripieno.events import (
     TurnEnded,
 )
 from ripieno.jsonvalues import encode as encode_json
+from ripieno.processors import Asked, Refusal
 from ripieno.protocols.openai_chat.endings import REASONS, usage_object
 from ripieno.protocols.openai_chat.invocations import NAME, WORDS, begun_object, call_object
 from ripieno.protocols.openai_chat.reasoning import additions_of
@@ -34,9 +35,9 @@ _REASONING_TEXTS = ("reasoning_content", "reasoning")
 class Encoder:
     """Streams an answer. Sealed events send what no delta has sent before them."""
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, asked: Asked) -> None:
         self._head = (
-            b'data: %s,"choices":[{"index":0,"delta":' % encode_json(_header("chat.completion.chunk", model))[:-1]
+            b'data: %s,"choices":[{"index":0,"delta":' % encode_json(_header("chat.completion.chunk", asked.model))[:-1]
         )
         self._texted = False
         self._reasoned = False
@@ -58,8 +59,11 @@ class Encoder:
         write = self._writers.get(type(event))
         return b"" if write is None else write(event)
 
-    def fail(self, message: str) -> bytes:
-        return b"data: %s\n\n" % refuse(500, message)
+    def wait(self) -> bytes:
+        return b""
+
+    def fail(self, refusal: Refusal) -> bytes:
+        return b"data: %s\n\n" % refuse(refusal)
 
     def _chunk(self, delta: Mapping[str, Any]) -> bytes:
         return b'%s%s,"finish_reason":null}]}\n\n' % (self._head, encode_json(delta))
@@ -126,9 +130,10 @@ class Encoder:
         return b'%s{},"finish_reason":%s}],"usage":%s}\n\ndata: [DONE]\n\n' % (self._head, ending, usage)
 
 
-def encode(events: Iterable[Event], model: str) -> bytes:
+def encode(events: Iterable[Event], asked: Asked) -> bytes:
     """A whole answer."""
     texts: list[str] = []
+    thoughts: list[str] = []
     opaques: list[OpaqueContent] = []
     calls: list[Any] = []
     reason, usage = "stop", NO_USAGE
@@ -138,20 +143,20 @@ def encode(events: Iterable[Event], model: str) -> bytes:
                 texts.append(event.content.text)
             elif isinstance(event.content, OpaqueContent):
                 opaques.append(event.content)
+        elif isinstance(event, ReasoningDelta):
+            thoughts.append(event.text)
         elif isinstance(event, InvocationSealed):
             calls.append(call_object(event.invocation))
         elif isinstance(event, TurnEnded):
             reason, usage = REASONS.get(event.finish, "stop"), event.usage
-    message: dict[str, Any] = {
-        "role": "assistant",
-        "content": "".join(texts) or None,
-        "refusal": None,
-        **additions_of(opaques, replay=True),
-    }
+    message: dict[str, Any] = {"role": "assistant", "content": "".join(texts) or None, "refusal": None}
+    message |= additions_of(opaques, replay=True)
+    if thoughts and not any(name in message for name in _REASONING_TEXTS):
+        message["reasoning_content"] = "".join(thoughts)
     if calls:
         message["tool_calls"] = calls
     answer = {
-        **_header("chat.completion", model),
+        **_header("chat.completion", asked.model),
         "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": reason}],
         "usage": usage_object(usage),
     }

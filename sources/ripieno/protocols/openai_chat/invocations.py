@@ -9,8 +9,9 @@ from ripieno.descriptors.tables import EMPTY, is_list, is_table
 from ripieno.ensembles import Definition, Invoker
 from ripieno.events import InvocationBegan
 from ripieno.exceptions import InputError
-from ripieno.processors import Identifiers, InvocationsProcessor, Native
+from ripieno.processors import HostedTool, Identifiers, InvocationsProcessor, Native
 from ripieno.protocols.asking import table_in
+from ripieno.protocols.declaring import one_by_one
 from ripieno.protocols.dialects import OPENAI_STRICT
 from ripieno.protocols.openai_forms import data_url, text_of_call
 from ripieno.protocols.reading import extras_of, read_invocation
@@ -144,11 +145,17 @@ def result_of(message: Native) -> ResultCanister:
     return ResultCanister(invocation_id=identifier, content=contents)
 
 
-def definition_from(tool: Native) -> Definition | None:
-    """A tool that a client declares; None for a kind that cannot be offered as a function. Errors: ``InputError``."""
-    if tool.get("type", "function") != "function":
-        return None
-    function = table_in(tool, "function")
+def definition_from(tool: Native) -> Definition | HostedTool:
+    """A tool that a client declares; any but a function is one that its server would run. Errors: ``InputError``."""
+    kind = tool.get("type", "function")
+    if kind == "custom":
+        raise InputError("Free-form tools are not answered over this wire: declare a function, or ask over Responses.")
+    if kind != "function":
+        if not isinstance(kind, str) or not kind:
+            raise InputError("A tool has no type.")
+        return HostedTool(kind=kind)
+    # Some clients send the flat form, which is that of the Responses wire.
+    function = table_in(tool, "function") if tool.get("function") is not None else tool
     name = function.get("name")
     if not isinstance(name, str) or not name:
         raise InputError("A tool has no function.name.")
@@ -159,3 +166,7 @@ def definition_from(tool: Native) -> Definition | None:
         schema=Schema.of(function.get("parameters") or {"type": "object"}),
         hosted="caller",
     )
+
+
+#: The tools of a request. Errors: ``InputError``.
+declared_in = one_by_one(definition_from)

@@ -31,11 +31,14 @@ from ripieno.protocols.openai_chat.invocations import (
 from ripieno.protocols.openai_chat.parts import contents_of, parts_of
 from ripieno.protocols.openai_chat.reasoning import additions_in, additions_of, merge, opaque
 from ripieno.protocols.openai_forms import replay_from
+from ripieno.protocols.openai_parameters import as_function
 from ripieno.protocols.pieces import by_turns, gather, piece
 from ripieno.protocols.saying import headed
 
 #: The key of pieces with all reasoning in them.
 _REPLAYED = f"{NAME} with reasoning"
+#: The key of pieces of free-form calls that are said as functions.
+_FUNCTION = f"{NAME} function"
 
 
 class Messages(MessagesProcessor):
@@ -46,10 +49,14 @@ class Messages(MessagesProcessor):
     ) -> bytes:
         since = replay_from(canisters, capabilities)
         # What was said stays said, unless the reasoning in it returns no more.
-        key = (NAME, capabilities.get("reasoning_replay"), since if since < len(canisters) else None)
+        freeform = bool(capabilities.get("custom_tools", False))
+        key = (NAME, capabilities.get("reasoning_replay"), since if since < len(canisters) else None, freeform)
 
         def said(canister: Canister, place: int) -> bytes:
             kind = type(canister)
+            if not freeform and isinstance(canister, InvocationCanister) and canister.kind == "freeform":
+                # Most servers know functions alone, and every tool is declared as one.
+                return piece(canister, _FUNCTION, _call_of_function)
             if kind is AssistantCanister and place >= since:
                 return piece(canister, _REPLAYED, _assistant_replaying)
             return piece(canister, NAME, _PIECES[kind])
@@ -146,6 +153,10 @@ def _merged(additions: Sequence[bytes]) -> bytes:
 
 def _call(canister: InvocationCanister) -> bytes:
     return encode(call_object(canister, verbatim=False))
+
+
+def _call_of_function(canister: InvocationCanister) -> bytes:
+    return _call(as_function(canister))
 
 
 def _spoken(role: str, contents: Sequence[Content]) -> bytes:

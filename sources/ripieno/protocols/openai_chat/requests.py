@@ -1,11 +1,26 @@
 """A whole request of the chat completions wire: written by the client half, read by the server half."""
 
 from ripieno.processors import Asked, Native, Request
-from ripieno.protocols.asking import read_request, strict_of
-from ripieno.protocols.openai_chat.controls import CONTROLS, tool_choice
-from ripieno.protocols.openai_chat.invocations import INVOCATIONS, NAME, definition_from
+from ripieno.protocols.asking import strict_of
+from ripieno.protocols.checking import Checks, refused, unless
+from ripieno.protocols.openai_chat.controls import CONTROLS, controls_in, tool_choice
+from ripieno.protocols.openai_chat.invocations import INVOCATIONS, NAME, declared_in
 from ripieno.protocols.openai_chat.messages import MESSAGES
+from ripieno.protocols.openai_parameters import CHECKS
+from ripieno.protocols.parsing import read_request
 from ripieno.protocols.pieces import definitions, join
+
+_SOUND = "{key} = {value} asks for more than text, which is all that is answered here: leave {key} out."
+_CHECKS: Checks = {
+    **CHECKS,
+    "n": unless(1, why="{key} = {value} asks for several answers: ask once for each."),
+    "functions": unless([], why="{key} are gone: declare them as tools."),
+    "function_call": unless("auto", "none", why="{key} is gone: use tool_choice."),
+    "audio": refused(_SOUND),
+    "modalities": unless(["text"], [], why=_SOUND),
+    "prediction": refused("{key} cannot be passed on to every model: leave {key} out."),
+    "web_search_options": refused("Nobody searches the web here: leave {key} out, or declare a tool that does."),
+}
 
 
 def request(asked: Request) -> bytes:
@@ -23,4 +38,10 @@ def request(asked: Request) -> bytes:
 
 def parse(native: Native) -> Asked:
     """What a client asks for. Errors: ``InputError``, which says what is wrong with its request."""
-    return read_request(native, messages=MESSAGES, controls=CONTROLS, definition=definition_from)
+    return read_request(
+        native,
+        checks=_CHECKS,
+        declared=declared_in,
+        canisters=lambda said, _: MESSAGES.normalize(said),
+        controls=controls_in,
+    )

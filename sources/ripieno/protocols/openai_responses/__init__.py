@@ -39,9 +39,12 @@ protocols. Reasoning is streamed when its item is complete.
 What a request cannot carry back: the same, and the kind of a text; empty texts; the borders of adjacent canisters of
 the assistant, and of leading supervisors (they become one text); arguments that cannot be read; a mark that a result
 failed, and its fault; several texts of a result as several, where it has nothing else; audio; documents and their
-identifiers (a text says them), but for their files; the name of a file, and the kind of one at a URL; images of a
-supervisor and of the assistant; ``text`` (format and verbosity), which is left to the provider.
+identifiers (a text says them), but for their files; the name of a file, and the kind of one at a URL; the
+``detail`` of an image that stands in its part; images of a supervisor and of the assistant; ``text`` (format and
+verbosity), which is left to the provider.
 """
+
+from frozendict import frozendict
 
 from ripieno.contents import DocumentContent, ImageContent, TextualContent
 from ripieno.processors import Protocol
@@ -53,6 +56,7 @@ from ripieno.protocols.openai_responses.invocations import INVOCATIONS
 from ripieno.protocols.openai_responses.messages import MESSAGES
 from ripieno.protocols.openai_responses.parts import NAME
 from ripieno.protocols.openai_responses.requests import parse, request
+from ripieno.protocols.openai_responses.seeding import SeedEncoder
 from ripieno.protocols.openai_responses.wholes import encode
 
 PROTOCOL = Protocol(
@@ -69,6 +73,8 @@ PROTOCOL = Protocol(
     routes=("/v1/responses",),
     parse=parse,
     encoder=Encoder,
+    variants=frozendict[str, type[Encoder]]({"seed": SeedEncoder}),
     encode=encode,
     refuse=refuse,
+    shows_results=True,
 )

@@ -12,14 +12,20 @@ from ripieno.protocols.asking import (
     count_in,
     effort_in,
     flag_in,
+    format_in,
+    format_of,
     number_in,
     sampling_of,
     table_in,
 )
+from ripieno.protocols.checking import check, unless
+from ripieno.protocols.declaring import Declared
 from ripieno.protocols.openai_choices import choice_in, choice_keys
-from ripieno.protocols.openai_responses.invocations import declared_by
+from ripieno.protocols.openai_parameters import format_object
+from ripieno.protocols.openai_responses.declaring import all_declared_in
+from ripieno.protocols.openai_responses.invocations import declared_by, knows_freeform
 
-_KINDS = ("function", "custom")
+_REASONING = {"mode": unless("standard", why="{key} = {value} has no word on other wires: leave {key} out.")}
 
 
 class OpenaiResponsesControls(ControlsProcessor):
@@ -34,6 +40,11 @@ class OpenaiResponsesControls(ControlsProcessor):
         if controls.output_tokens is not None:
             native["max_output_tokens"] = controls.output_tokens
         native.update(sampling_of(controls, capabilities))
+        form = format_of(controls, capabilities)
+        if form is not None:
+            native["text"] = {"format": format_object(form)}
+        if controls.tool_calls is not None:
+            native["max_tool_calls"] = controls.tool_calls
         if controls.reasoning is not None:
             native["reasoning"] = {"effort": controls.reasoning}
         if controls.stream:
@@ -41,38 +52,39 @@ class OpenaiResponsesControls(ControlsProcessor):
         return native
 
     def normalize(self, native: Native) -> Controls:
-        choice, allowed = choice_in(native, _named, nested=False)
-        return Controls(
-            temperature=number_in(native, "temperature"),
-            output_tokens=count_in(native, "max_output_tokens"),
-            top_p=number_in(native, "top_p"),
-            reasoning=effort_in(table_in(native, "reasoning"), "effort"),
-            stream=flag_in(native, "stream") or False,
-            tool_choice=choice,
-            allowed_tools=allowed,
-            parallel=flag_in(native, "parallel_tool_calls"),
-        )
+        return controls_in(native, all_declared_in(native))
 
 
 CONTROLS = OpenaiResponsesControls()
 
 
-def _named(tool: Mapping[str, Any]) -> str:
-    """The name in ``{"type": "function", "name"}``."""
-    if tool.get("type") not in _KINDS:
-        raise InputError(
-            f"tool_choice has the type {tool.get('type')!r}; known are {', '.join(_KINDS)} and allowed_tools."
-        )
-    return str(tool["name"])
+def controls_in(native: Native, declared: Declared) -> Controls:
+    """The controls of a request with these tools. Errors: ``InputError``."""
+    choice, allowed = choice_in(native, declared)
+    reasoning, text = table_in(native, "reasoning"), table_in(native, "text")
+    check(reasoning, _REASONING, "reasoning.")
+    form = table_in(text, "format")
+    return Controls(
+        temperature=number_in(native, "temperature"),
+        output_tokens=count_in(native, "max_output_tokens"),
+        top_p=number_in(native, "top_p"),
+        reasoning=effort_in(reasoning, "effort"),
+        stream=flag_in(native, "stream") or False,
+        tool_choice=choice,
+        allowed_tools=allowed,
+        parallel=flag_in(native, "parallel_tool_calls"),
+        format=format_in(form, form, "text.format") if form else None,
+        tool_calls=count_in(native, "max_tool_calls"),
+    )
 
 
 def tool_choice(controls: Controls, offer: Offer, capabilities: Capabilities) -> dict[str, Any]:
     """The keys of a request about the choice among its tools. Errors: ``InputError``."""
-    return choice_keys(controls, offer, capabilities, functools.partial(_naming, offer), nested=False)
+    return choice_keys(controls, offer, capabilities, functools.partial(_naming, offer, capabilities), nested=False)
 
 
-def _naming(offer: Offer, name: str) -> dict[str, str]:
+def _naming(offer: Offer, capabilities: Capabilities, name: str) -> dict[str, str]:
     """The word for one tool, which says what kind it has."""
     invoker = offer.named(name)
-    freeform = invoker is not None and declared_by(invoker) is not None
+    freeform = invoker is not None and knows_freeform(capabilities) and declared_by(invoker) is not None
     return {"type": "custom" if freeform else "function", "name": name}

@@ -166,7 +166,7 @@ class Decoder(AnswerDecoder):
         item.finish(end)
         self._items.close(item)
         if item.kind == _REASONING:
-            if self.deltas and not self._shown:
+            if not self._shown:
                 thoughts = end.get("summary") or end.get("content") or ()
                 self._events += [ReasoningDelta(one["text"]) for one in thoughts if is_table(one) and one.get("text")]
             self._shown = False
@@ -257,7 +257,7 @@ class Decoder(AnswerDecoder):
 
     def _think(self, native: Native) -> None:
         text = native.get("delta")
-        if text and self.deltas:
+        if text:
             self._shown = True
             self._events.append(ReasoningDelta(text))
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ripieno.canisters import InvocationCanister, InvocationKind
+from ripieno.canisters import InvocationCanister
 from ripieno.contents import OpaqueContent, TextualContent
 from ripieno.descriptors.tables import EMPTY
 from ripieno.events import (
@@ -13,67 +13,47 @@ from ripieno.events import (
     InvocationBegan,
     InvocationSealed,
     ReasoningDelta,
+    ResultReady,
     TextDelta,
     TurnBegan,
     TurnEnded,
 )
-from ripieno.jsonvalues import encode as encode_json
-from ripieno.protocols.openai_forms import error_object, text_of_call
-from ripieno.protocols.openai_responses.items import MESSAGE, WORDS, begun_item, made_identifier
+from ripieno.processors import Asked, Refusal
+from ripieno.protocols.openai_forms import error_object
+from ripieno.protocols.openai_responses.endings import OPEN, ending_of, failure_of
+from ripieno.protocols.openai_responses.items import MESSAGE, WORDS, begun_item, output_item
 from ripieno.protocols.openai_responses.parts import NAME
-from ripieno.protocols.openai_responses.wholes import (
+from ripieno.protocols.openai_responses.returning import Returning
+from ripieno.protocols.openai_responses.served import (
     PREFIXES,
-    ending_of,
-    head_of,
+    call_of,
     message_of,
     part_of_text,
-    served_call,
+    settled_text,
 )
-
-#: What the events of a call's arguments are called.
-_EVENTS: Mapping[InvocationKind, str] = {"function": "function_call_arguments", "freeform": "custom_tool_call_input"}
-
-
-class _Open:
-    """An item while it is streamed."""
-
-    __slots__ = ("argued", "head", "item", "place", "texts")
-
-    def __init__(self, place: int, item: Mapping[str, Any]) -> None:
-        self.place = place
-        self.item = item
-        #: What was said of a message; and whether some of a call's arguments were streamed.
-        self.texts: list[str] = []
-        self.argued = False
-        #: How every delta of it begins: they are many.
-        self.head = b""
-
-    @property
-    def where(self) -> dict[str, Any]:
-        """What every event about it says."""
-        return {"item_id": self.item.get("id") or "", "output_index": self.place}
-
-    def begin_deltas(self, kind: str, **members: Any) -> None:
-        """Says once what its deltas have in common."""
-        kind = f"response.{kind}.delta"
-        head = encode_json({"type": kind, **self.where, **members})[:-1]
-        self.head = b'event: %s\ndata: %s,"sequence_number":' % (kind.encode(), head)
+from ripieno.protocols.openai_responses.writing import ARGUMENTS, EVENTS, TEXT, Open, Writer
+from ripieno.protocols.reading import extras_of
 
 
-class Encoder:
-    """Streams an answer. Deltas open items; sealed events close them, or send them whole."""
+class Encoder(Writer):
+    """Streams an answer. Deltas open items; sealed events close them, or send them whole.
 
-    def __init__(self, model: str) -> None:
-        self._model = model
-        self._head = head_of(model)
-        self._number = 0
-        #: The items by their place; None while they are streamed.
-        self._output: list[Mapping[str, Any] | None] = []
-        #: What stands beside the next text; the open message; reasoning that is not sealed; calls by their index.
+    The turns of one run may follow each other; the one ``TurnEnded`` that is fed ends the answer.
+    """
+
+    def __init__(self, asked: Asked) -> None:
+        super().__init__(asked)
+        self._began = False
+        self._returning = Returning.of(asked)
+        #: What stands beside the next text; the open message as it began; reasoning that is not sealed; open calls.
         self._beside: Mapping[str, Any] = EMPTY
-        self._message: _Open | None = None
+        self._message: Open | None = None
+        self._begun_message: Mapping[str, Any] = EMPTY
         self._thoughts: list[str] = []
-        self._calls: dict[int, _Open] = {}
+        self._calls: dict[int, Open] = {}
+        #: The index of the next call to begin, and those that began before it, with their arguments.
+        self._next = 0
+        self._held: dict[int, tuple[InvocationBegan, list[str]]] = {}
         self._writers: Mapping[type, Callable[[Any], bytes]] = {
             TextDelta: self._say,
             ArgumentsDelta: self._argue,
@@ -81,101 +61,114 @@ class Encoder:
             ContentSealed: self._content,
             InvocationBegan: self._begin_call,
             InvocationSealed: self._seal_call,
-            TurnBegan: self._begin,
+            ResultReady: self._result,
+            TurnBegan: self._turn,
             TurnEnded: self._end,
         }
 
     def feed(self, event: Event) -> bytes:
         write = self._writers.get(type(event))
-        return b"" if write is None else write(event)
+        if write is None:
+            return b""
+        if self._returning is not None:
+            given = self._returning.give(event)
+            if given is None:
+                return b""
+            event = given
+        return write(event) if self._began else self._start() + write(event)
 
-    def fail(self, message: str) -> bytes:
-        error = error_object(500, message)
+    def wait(self) -> bytes:
+        # Clients that wait for events do not count comments (measured: a coding agent gives up after a while).
+        if not self._began:
+            return self._start()
+        return self._about("in_progress", self._response("in_progress", OPEN))
+
+    def fail(self, refusal: Refusal) -> bytes:
+        begun = b"" if self._began else self._start()
+        error = error_object(refusal)
         # Some clients look for the error inside, others for its words beside the type, others for the response.
-        flat = {"code": error["type"], "message": message, "param": None}
-        response = self._response("failed", error={"code": "server_error", "message": message})
-        return self._event("error", **flat, error=error) + self._event("response.failed", response=response)
+        flat = {"code": refusal.code or error["type"], "message": refusal.message, "param": refusal.parameter}
+        return begun + self._event("error", **flat, error=error) + self._finish("failed", failure_of(refusal))
 
-    def _event(self, kind: str, **members: Any) -> bytes:
-        number, self._number = self._number, self._number + 1
-        event = {"type": kind, "sequence_number": number, **members}
-        return b"event: %s\ndata: %s\n\n" % (kind.encode(), encode_json(event))
+    # The beginning and the end.
 
-    def _response(self, status: str, **members: Any) -> dict[str, Any]:
-        output = [item for item in self._output if item is not None]
-        return {**self._head, **members, "status": status, "output": output}
+    def _start(self) -> bytes:
+        self._began = True
+        response = self._response("in_progress", OPEN)
+        return self._about("created", response) + self._about("in_progress", response)
 
-    def _begin(self, _: TurnBegan) -> bytes:
-        response = self._response("in_progress")
-        return self._event("response.created", response=response) + self._event(
-            "response.in_progress", response=response
-        )
+    def _turn(self, _: TurnBegan) -> bytes:
+        data = self._release_all() + self._show() + self._close_message()
+        self._calls.clear()
+        self._next = 0
+        return data
 
-    # Items.
+    def _end(self, event: TurnEnded) -> bytes:
+        status, members = ending_of(event)
+        data = self._release_all() + self._show() + self._close_message(status)
+        return data + self._finish(status, members) + b"data: [DONE]\n\n"
 
-    def _open(self, item: Mapping[str, Any]) -> tuple[_Open, bytes]:
-        opened = _Open(len(self._output), item)
-        self._output.append(None)
-        return opened, self._event("response.output_item.added", output_index=opened.place, item=item)
-
-    def _close(self, opened: _Open, item: Mapping[str, Any]) -> bytes:
-        self._output[opened.place] = item
-        return self._event("response.output_item.done", output_index=opened.place, item=item)
+    def _finish(self, status: str, members: Mapping[str, Any]) -> bytes:
+        return self._about(status, self._response(status, members))
 
     def _content(self, event: ContentSealed) -> bytes:
         content = event.content
         if isinstance(content, TextualContent):
-            said = self._say(TextDelta(content.text)) if self._message is None and content.text else b""
-            return said + self._close_message()
+            return self._seal_text(content.text)
         if isinstance(content, OpaqueContent):
             return self._kept(content) if content.protocol == NAME else self._show()
         return b""
 
     def _kept(self, content: OpaqueContent) -> bytes:
         if content.kind == MESSAGE:
-            self._beside = content.data
+            if self._message is None:
+                self._beside = content.data
+            else:
+                # It has begun: what its provider said of it late is told at its end.
+                self._begun_message = {**content.data, **self._begun_message}
             return b""
         if content.kind == "reasoning":
             # Its own words are in it.
             self._thoughts.clear()
             return self._reasoning(content.data)
         shown = self._show()
-        opened, begun = self._open(content.data)
-        return shown + begun + self._close(opened, content.data)
+        item = content.data if content.data.get("id") else {**content.data, "id": self._made("item")}
+        opened, begun = self._open(item)
+        return shown + begun + self._close(opened, item)
 
     # Messages.
 
     def _say(self, event: TextDelta) -> bytes:
         opened, begun = self._message, b""
         if opened is None:
-            shown = self._show()
+            begun = self._show()
             beside, self._beside = self._beside, EMPTY
-            opened, begun = self._open({**message_of([], "in_progress"), "id": made_identifier("msg"), **beside})
+            self._begun_message = {**message_of([], "in_progress"), "id": self._made("msg"), **beside}
+            opened, added = self._open(self._begun_message, TEXT)
             part = part_of_text("")
-            begun = (
-                shown + begun + self._event("response.content_part.added", **opened.where, content_index=0, part=part)
-            )
-            opened.begin_deltas("output_text", content_index=0, logprobs=[])
+            begun += added + self._event("response.content_part.added", **opened.where, content_index=0, part=part)
             self._message = opened
         opened.texts.append(event.text)
         return begun + self._delta(opened, event.text)
 
-    def _delta(self, opened: _Open, text: str) -> bytes:
-        number, self._number = self._number, self._number + 1
-        return b'%s%d,"delta":%s}\n\n' % (opened.head, number, encode_json(text))
+    def _seal_text(self, text: str) -> bytes:
+        said = "" if self._message is None else "".join(self._message.texts)
+        # What was shown cannot be taken back; what was not is shown now.
+        more = text[len(said) :] if text.startswith(said) else ""
+        shown = self._say(TextDelta(more)) if more else b""
+        return shown + self._close_message()
 
-    def _close_message(self) -> bytes:
+    def _close_message(self, status: str = "completed") -> bytes:
         opened, self._message = self._message, None
         if opened is None:
             return b""
         text = "".join(opened.texts)
         part = part_of_text(text)
-        item = {**opened.item, **message_of([part], "completed")}
         where = {**opened.where, "content_index": 0}
         return (
             self._event("response.output_text.done", **where, text=text, logprobs=[])
             + self._event("response.content_part.done", **where, part=part)
-            + self._close(opened, item)
+            + self._close(opened, {**self._begun_message, **message_of([part], status)})
         )
 
     # Reasoning.
@@ -191,69 +184,76 @@ class Encoder:
             return b""
         text = "".join(self._thoughts)
         self._thoughts.clear()
-        summary = [{"type": "summary_text", "text": text}]
-        return self._reasoning({"type": "reasoning", "id": made_identifier("rs"), "summary": summary})
+        return self._reasoning({"type": "reasoning", "summary": [{"type": "summary_text", "text": text}]})
 
-    def _reasoning(self, item: Mapping[str, Any]) -> bytes:
-        begun = {key: value for key, value in item.items() if key not in ("encrypted_content", "content")}
-        opened, data = self._open({**begun, "summary": []})
-        written = [data]
-        for number, part in enumerate(item.get("summary") or ()):
-            where = {**opened.where, "summary_index": number}
-            text = part.get("text") or ""
-            written += [
-                self._event("response.reasoning_summary_part.added", **where, part={**part, "text": ""}),
-                self._event("response.reasoning_summary_text.delta", **where, delta=text),
-                self._event("response.reasoning_summary_text.done", **where, text=text),
-                self._event("response.reasoning_summary_part.done", **where, part=part),
-            ]
-        for number, part in enumerate(item.get("content") or ()):
-            where = {**opened.where, "content_index": number}
-            text = part.get("text") or ""
-            written += [
-                self._event("response.reasoning_text.delta", **where, delta=text),
-                self._event("response.reasoning_text.done", **where, text=text),
-            ]
-        return b"".join((*written, self._close(opened, item)))
-
-    # Calls.
+    # Calls and results.
 
     def _begin_call(self, event: InvocationBegan) -> bytes:
-        return self._start_call(event.index, event)
+        if event.index > self._next:
+            # The name of a call before it is not known yet: items stand in the model's order, however they came.
+            self._held[event.index] = event, []
+            return b""
+        return self._start_call(event.index, event) + self._release()
+
+    def _release(self) -> bytes:
+        """What was held back of the calls whose turn it is now."""
+        written: list[bytes] = []
+        while (held := self._held.pop(self._next, None)) is not None:
+            began, texts = held
+            written.append(self._start_call(began.index, began))
+            written += [self._argue(ArgumentsDelta(index=began.index, text=text)) for text in texts]
+        return b"".join(written)
+
+    def _release_all(self) -> bytes:
+        """What was held back of all calls, whatever they wait for."""
+        written: list[bytes] = []
+        while self._held:
+            self._next = min(self._held)
+            written.append(self._release())
+        return b"".join(written)
 
     def _start_call(self, number: int, call: InvocationBegan | InvocationCanister) -> bytes:
+        self._next = number + 1
         shown = self._show()
-        item = {"id": made_identifier(PREFIXES[call.kind]), **begun_item(call), "status": "in_progress"}
-        opened, begun = self._open(item)
-        opened.begin_deltas(_EVENTS[call.kind])
+        identifier = extras_of(call, NAME).get("id") or self._made(PREFIXES[call.kind])
+        item = {**begun_item(call), "id": identifier, "status": "in_progress"}
+        opened, begun = self._open(item, ARGUMENTS[call.kind])
         self._calls[number] = opened
         return shown + begun
 
     def _argue(self, event: ArgumentsDelta) -> bytes:
         opened = self._calls.get(event.index)
         if opened is None:
+            if event.index in self._held:
+                self._held[event.index][1].append(event.text)
             return b""
-        opened.argued = True
+        opened.texts.append(event.text)
         return self._delta(opened, event.text)
 
     def _seal_call(self, event: InvocationSealed) -> bytes:
         invocation = event.invocation
-        begun = b"" if event.index in self._calls else self._start_call(event.index, invocation)
+        begun = self._release_all() if event.index in self._held else b""
+        if event.index not in self._calls:
+            begun += self._start_call(event.index, invocation) + self._release()
         opened = self._calls[event.index]
-        text = text_of_call(invocation)
-        if text and not opened.argued:
-            begun += self._argue(ArgumentsDelta(index=event.index, text=text))
+        said = "".join(opened.texts)
+        text = settled_text(invocation, said)
+        if len(text) > len(said) and text.startswith(said):
+            begun += self._argue(ArgumentsDelta(index=event.index, text=text[len(said) :]))
+        del self._calls[event.index]
+        item = call_of(invocation, text, opened.identifier)
+        return begun + self._argued(opened, invocation, text) + self._close(opened, item)
+
+    def _argued(self, opened: Open, invocation: InvocationCanister, text: str) -> bytes:
+        """What is told of a call when its arguments are whole."""
         key = WORDS[invocation.kind][1]
-        whole = self._event(f"response.{_EVENTS[invocation.kind]}.done", **opened.where, **{key: text})
-        item = {**served_call(invocation), "id": opened.item["id"]}
-        return begun + whole + self._close(opened, item)
+        return self._event(f"response.{EVENTS[invocation.kind]}.done", **opened.where, **{key: text})
 
-    # The end.
-
-    def _end(self, event: TurnEnded) -> bytes:
-        data = self._show()
-        data += self._close_message()
-        status, members = ending_of(event)
-        return (
-            data + self._event(f"response.{status}", response=self._response(status, **members)) + b"data: [DONE]\n\n"
-        )
+    def _result(self, event: ResultReady) -> bytes:
+        if event.discarded:
+            return b""
+        shown = self._show()
+        identifier = event.seal or self._made("fco")
+        item = {**output_item(event.result, event.invocation), "id": identifier, "status": "completed"}
+        opened, begun = self._open({**item, "output": "", "status": "in_progress"})
+        return shown + begun + self._close(opened, item)

@@ -1,22 +1,17 @@
 """Tools, calls and results of the Responses wire."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ripieno.canisters import InvocationCanister, ResultCanister
-from ripieno.descriptors.tables import EMPTY, is_table
-from ripieno.ensembles import Definition, Invoker
-from ripieno.exceptions import InputError
-from ripieno.jsonvalues import freeze, thaw
-from ripieno.processors import Identifiers, InvocationsProcessor, Native
+from ripieno.descriptors.tables import is_table
+from ripieno.ensembles import Invoker
+from ripieno.jsonvalues import thaw
+from ripieno.processors import Capabilities, Identifiers, InvocationsProcessor, Native
 from ripieno.protocols.dialects import OPENAI_STRICT
 from ripieno.protocols.openai_responses.items import CALLS, UNFINISHED, invocation_of, output_item
 from ripieno.protocols.openai_responses.parts import NAME
 from ripieno.protocols.reading import cut_off
-from ripieno.schemas import Schema
-
-#: What a free-form tool takes, for whoever knows only functions.
-_INPUT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 
 
 class Invocations(InvocationsProcessor):
@@ -25,9 +20,10 @@ class Invocations(InvocationsProcessor):
     strict_dialect = OPENAI_STRICT
 
     def definition_of(self, invoker: Invoker, *, strict: bool = False) -> Native:
-        declared = declared_by(invoker)
-        if declared is not None:
-            return declared
+        return declared_by(invoker) or self.function_of(invoker, strict=strict)
+
+    def function_of(self, invoker: Invoker, *, strict: bool = False) -> Native:
+        """The same as a function, also where it is free-form."""
         definition: dict[str, Any] = {"type": "function", "name": invoker.exposed}
         if invoker.description:
             definition["description"] = invoker.description
@@ -54,34 +50,13 @@ def _whole(item: Native, identifier: str) -> InvocationCanister:
 
 
 def declared_by(invoker: Invoker) -> Native | None:
-    """The definition of a free-form tool as a client of this wire declared it."""
-    declared = invoker.configuration.get(NAME)
-    return {**thaw(declared), "name": invoker.exposed} if is_table(declared) else None
-
-
-def definition_from(tool: Native) -> Definition | None:
-    """A tool that a client declares. Errors: ``InputError``, also for one that only a provider could run.
-
-    None for the search of deferred tools: whoever is sent their definitions knows them all.
-    """
-    kind = tool.get("type", "function")
-    if kind == "tool_search":
+    """The definition of a free-form tool as a client of this wire declared it; None for any other tool."""
+    kept = invoker.configuration.get(NAME)
+    if not is_table(kept) or kept.get("type") != "custom":
         return None
-    if kind not in ("function", "custom"):
-        raise InputError(
-            f"A tool has the type {kind!r}, which nobody here can run: declare tools of the type function or custom."
-        )
-    name = tool.get("name")
-    if not isinstance(name, str) or not name:
-        raise InputError("A tool has no name.")
-    function = kind == "function"
-    configuration: Mapping[str, Any] = EMPTY if function else freeze({NAME: tool})
-    schema: Any = (tool.get("parameters") or {"type": "object"}) if function else _INPUT
-    return Definition(
-        name=name,
-        exposed=name,
-        description=str(tool.get("description") or ""),
-        schema=Schema.of(schema),
-        hosted="caller",
-        configuration=configuration,
-    )
+    return {**thaw(kept["declared"]), "name": invoker.exposed}
+
+
+def knows_freeform(capabilities: Capabilities) -> bool:
+    """Whether a provider knows free-form tools. OpenAI's does; elsewhere they are functions with one text."""
+    return bool(capabilities.get("custom_tools", True))

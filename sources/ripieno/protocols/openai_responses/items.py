@@ -1,6 +1,5 @@
 """Items of the Responses wire: messages of the assistant, calls and results, and what is kept as it is; both ways."""
 
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -32,9 +31,9 @@ _MESSAGE_KEYS = frozenset({"type", "role", "status", "content"})
 _MADE = "_ripieno_"
 
 
-def made_identifier(prefix: str) -> str:
-    """An identifier for an item that has none."""
-    return f"{prefix}{_MADE}{uuid.uuid4().hex}"
+def made_identifier(prefix: str, token: str, place: int) -> str:
+    """An identifier for an item that has none: that of the response with this token, at this place of its output."""
+    return f"{prefix}{_MADE}{token}_{place}"
 
 
 def is_made(identifier: object) -> bool:
@@ -90,10 +89,12 @@ def beside_of(item: Mapping[str, Any], *, reasoned: bool) -> OpaqueContent | Non
 
 
 def opaque_of_item(item: Mapping[str, Any]) -> OpaqueContent | None:
-    """An item that is kept as it is; None for reasoning that a server of ours only showed."""
+    """An item that is kept as it is, without an identifier of ours; None for reasoning that a server only showed."""
     kind = str(item.get("type"))
-    if kind == "reasoning" and is_made(item.get("id")):
-        return None
+    if is_made(item.get("id")):
+        if kind == "reasoning" and not item.get("encrypted_content"):
+            return None
+        item = {key: value for key, value in item.items() if key != "id"}
     return OpaqueContent(protocol=NAME, kind=kind, data=freeze(item))
 
 

@@ -14,11 +14,15 @@ from ripieno.canisters import (
     UserCanister,
 )
 from ripieno.contents import Content, TextualContent
-from ripieno.exceptions import InputError
+from ripieno.exceptions import InputError, RequestInvalidity
 from ripieno.jsonvalues import encode
 from ripieno.processors import Capabilities, MessagesProcessor, Native
 from ripieno.protocols.asking import tables_in
+from ripieno.protocols.declaring import Declared
 from ripieno.protocols.openai_forms import replay_from
+from ripieno.protocols.openai_parameters import as_function
+from ripieno.protocols.openai_responses.declaring import ADDED, all_declared_in, flat_name
+from ripieno.protocols.openai_responses.invocations import knows_freeform
 from ripieno.protocols.openai_responses.items import (
     CALLS,
     OUTPUTS,
@@ -39,6 +43,8 @@ from ripieno.protocols.saying import headed
 
 #: The key of pieces that have no reasoning in them.
 _UNREASONED = f"{NAME} without reasoning"
+#: The key of pieces of free-form calls that are said as functions.
+_FUNCTION = f"{NAME} function"
 
 
 class Messages(MessagesProcessor):
@@ -49,11 +55,14 @@ class Messages(MessagesProcessor):
     ) -> bytes:
         since = replay_from(canisters, capabilities, otherwise="always")
         # What was said stays said, unless the reasoning in it returns no more.
-        key = (NAME, capabilities.get("reasoning_replay"), since if since < len(canisters) else None)
+        freeform = knows_freeform(capabilities)
+        key = (NAME, capabilities.get("reasoning_replay"), since if since < len(canisters) else None, freeform)
 
         def said(canister: Canister, place: int) -> bytes:
             if isinstance(canister, ResultCanister):
-                return _result(canister, canisters, place)
+                return _result(canister, canisters, place, freeform=freeform)
+            if not freeform and isinstance(canister, InvocationCanister) and canister.kind == "freeform":
+                return piece(canister, _FUNCTION, _call_of_function)
             if isinstance(canister, AssistantCanister) and place < since:
                 return piece(canister, _UNREASONED, _assistant_without_reasoning)
             return piece(canister, NAME, _PIECES[type(canister)])
@@ -61,18 +70,32 @@ class Messages(MessagesProcessor):
         return gather(canisters, groups=_GROUPS, said=said, key=key, memory=memory)
 
     def normalize(self, native: Native) -> tuple[Canister, ...]:
-        canisters: list[Canister] = []
-        instructions = contents_of(native.get("instructions"))
-        if instructions:
-            canisters.append(SupervisorCanister(content=instructions))
-        reading = _Reading(canisters)
-        for item in tables_in(native, "input"):
-            reading.take(item)
-        reading.flush()
-        return tuple(canisters)
+        return canisters_in(native, all_declared_in(native))
 
 
 MESSAGES = Messages()
+
+
+def canisters_in(native: Native, declared: Declared) -> tuple[Canister, ...]:
+    """The canisters of a request with these tools, whose calls have the names that a model sees.
+
+    Errors: ``InputError``.
+    """
+    canisters: list[Canister] = []
+    instructions = contents_of(native.get("instructions"))
+    if instructions:
+        canisters.append(SupervisorCanister(content=instructions))
+    said = native.get("input")
+    if isinstance(said, str):
+        return (*canisters, UserCanister(content=contents_of(said)))
+    reading = _Reading(canisters, declared)
+    for place, item in enumerate(tables_in(native, "input")):
+        try:
+            reading.take(item)
+        except InputError as error:
+            raise RequestInvalidity(f"input[{place}]: {error}", parameter=f"input[{place}]") from error
+    reading.flush()
+    return tuple(canisters)
 
 
 class _Items:
@@ -107,14 +130,18 @@ def _call(canister: InvocationCanister) -> bytes:
     return encode(call_item(canister, verbatim=False))
 
 
-def _result(result: ResultCanister, canisters: Sequence[Canister], place: int) -> bytes:
+def _call_of_function(canister: InvocationCanister) -> bytes:
+    return _call(as_function(canister))
+
+
+def _result(result: ResultCanister, canisters: Sequence[Canister], place: int, *, freeform: bool) -> bytes:
     """A result depends on its call, which stands not far before it."""
     call: InvocationCanister | None = None
     while call is None and place > 0:
         place -= 1
         canister = canisters[place]
         if isinstance(canister, InvocationCanister) and canister.identifier == result.invocation_id:
-            call = canister
+            call = canister if freeform else as_function(canister)
     kind, caller = kind_of(call), caller_of(call)
     key = NAME if kind == "function" and caller is None else (NAME, kind, caller)
     return piece(result, key, lambda one: encode(output_item(one, call)))
@@ -151,10 +178,11 @@ _PIECES: Mapping[type, Callable[[Any], bytes]] = {
 class _Reading:
     """Reads items one after the other; those of the assistant are gathered until somebody else speaks."""
 
-    __slots__ = ("_canisters", "_contents", "_reasoned", "_speaking")
+    __slots__ = ("_canisters", "_contents", "_declared", "_reasoned", "_speaking")
 
-    def __init__(self, canisters: list[Canister]) -> None:
+    def __init__(self, canisters: list[Canister], declared: Declared) -> None:
         self._canisters = canisters
+        self._declared = declared
         self._contents: list[Content] = []
         #: Whether the assistant has spoken or called last, and whether it has reasoned before that.
         self._speaking = False
@@ -172,17 +200,26 @@ class _Reading:
                 # Calls stand after an assistant's canister, as in answers: an empty one when it only invokes.
                 self._canisters.append(AssistantCanister(content=tuple(self._contents)))
                 self._contents.clear()
-            self._canisters.append(invocation_of(item))
+            # A namespace that a call has though none is declared is its provider's, and returns with it.
+            self._canisters.append(invocation_of(self._named(item) if self._declared.renamed else item))
             self._speaking = True
         elif kind == "message":
             self._said(item)
-        else:
+        elif kind != ADDED:
             self._keep(item, kind)
 
     def _hear(self, canister: Canister) -> None:
         self.flush()
         self._canisters.append(canister)
         self._speaking = self._reasoned = False
+
+    def _named(self, item: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A call under the name that the model sees."""
+        name, namespace = item.get("name"), item.get("namespace") or ""
+        if not isinstance(name, str) or not isinstance(namespace, str):
+            return item
+        kept = {key: value for key, value in item.items() if key != "namespace"}
+        return {**kept, "name": flat_name(name, namespace, self._declared)}
 
     def _said(self, item: Mapping[str, Any]) -> None:
         text = said_in(item)

@@ -66,7 +66,7 @@ def _content(part: object) -> Content:
     if kind in _TEXTS:
         return TextualContent(text=str(part.get(_TEXTS[kind]) or ""))
     plain = part.keys() <= _PLAIN and part.get("detail") in _DETAILS
-    if plain and kind == "input_image" and part.get("image_url"):
+    if kind == "input_image" and (plain or _stands_here(part)) and part.get("image_url"):
         return image_at(str(part["image_url"]))
     if plain and kind == "input_file" and part.get("file_data"):
         return _file(str(part["file_data"]))
@@ -75,6 +75,11 @@ def _content(part: object) -> Content:
     if isinstance(kind, str) and kind.startswith("input_"):
         return OpaqueContent(protocol=NAME, kind=kind, data=freeze(part))
     raise InputError(f"A part has the type {kind!r}, which cannot be read here.")
+
+
+def _stands_here(part: Mapping[str, Any]) -> bool:
+    """Whether an image is in its part. Any model is shown it: how sharp it is to be is only a hint, which is lost."""
+    return part.keys() <= _PLAIN and str(part.get("image_url")).startswith("data:")
 
 
 def _file(text: str) -> Content:

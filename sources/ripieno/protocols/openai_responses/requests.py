@@ -1,23 +1,53 @@
 """A whole request of the Responses wire: written by the client half, read by the server half."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ripieno.canisters import Canister, SupervisorCanister
 from ripieno.contents import text_of
-from ripieno.exceptions import InputError
 from ripieno.processors import Asked, Native, Request
-from ripieno.protocols.asking import read_request
-from ripieno.protocols.openai_responses.controls import CONTROLS, tool_choice
-from ripieno.protocols.openai_responses.invocations import INVOCATIONS, definition_from
-from ripieno.protocols.openai_responses.messages import MESSAGES
+from ripieno.protocols.checking import Checks, among, refused, unless
+from ripieno.protocols.openai_parameters import CHECKS, UNSAYABLE
+from ripieno.protocols.openai_responses.controls import CONTROLS, controls_in, tool_choice
+from ripieno.protocols.openai_responses.declaring import all_declared_in
+from ripieno.protocols.openai_responses.invocations import INVOCATIONS, knows_freeform
+from ripieno.protocols.openai_responses.messages import MESSAGES, canisters_in
 from ripieno.protocols.openai_responses.parts import NAME
+from ripieno.protocols.parsing import read_request
 from ripieno.protocols.pieces import join
 from ripieno.protocols.searching import declare
 
 _SEARCH = {"type": "tool_search", "execution": "server"}
-#: What a request may point to that stands with its provider alone.
-_STORED = ("previous_response_id", "conversation", "prompt")
+#: The key of definitions that are all functions.
+_FUNCTIONS = f"{NAME} functions"
+_STORED = refused("Nothing is stored here, so that {key} points nowhere: send the whole conversation.")
+_CHECKS: Checks = {
+    **CHECKS,
+    "previous_response_id": _STORED,
+    "conversation": _STORED,
+    "prompt": _STORED,
+    "background": unless(
+        False, why="Nothing is stored here, so that {key} answers could not be fetched: leave {key} out."
+    ),
+    "truncation": unless(
+        "disabled", why="{key} = {value} would leave out what nobody chose: shorten the conversation, or leave it out."
+    ),
+    "include": among(
+        "file_search_call.results",
+        "web_search_call.results",
+        "web_search_call.action.sources",
+        "message.input_image.image_url",
+        "computer_call_output.output.image_url",
+        "code_interpreter_call.outputs",
+        "reasoning.encrypted_content",
+        "message.output_text.logprobs",
+    ),
+    "context_management": unless(
+        [], why="{key} = {value} would shorten the conversation on the way: shorten it before, or leave {key} out."
+    ),
+    "image": unless({"context_compression": "auto"}, {"context_compression": "disabled"}, {}, why=UNSAYABLE),
+    "access_programs": refused(UNSAYABLE),
+}
 
 
 def request(asked: Request) -> bytes:
@@ -32,7 +62,10 @@ def request(asked: Request) -> bytes:
         # What is not stored there can only be read again where it comes along.
         rest["include"] = ["reasoning.encrypted_content"]
     members = [("input", MESSAGES.nativize(canisters, asked.capabilities, asked.memory))]
-    tools = declare(asked, NAME, INVOCATIONS.definition_of, _SEARCH)
+    if knows_freeform(asked.capabilities):
+        tools = declare(asked, NAME, INVOCATIONS.definition_of, _SEARCH)
+    else:
+        tools = declare(asked, _FUNCTIONS, INVOCATIONS.function_of, _SEARCH)
     if tools is not None:
         members.append(("tools", tools))
         rest.update(tool_choice(asked.controls, asked.offer, asked.capabilities))
@@ -53,15 +86,6 @@ def _instructions(canisters: Sequence[Canister]) -> tuple[str, int]:
 
 def parse(native: Native) -> Asked:
     """What a client asks for. Errors: ``InputError``, which says what is wrong with its request."""
-    for key in _STORED:
-        if native.get(key) is not None:
-            raise InputError(f"Nothing is stored here, so that {key} points nowhere: send the whole conversation.")
-    if native.get("background"):
-        raise InputError("Nothing is stored here, so that background answers could not be fetched: leave it out.")
-    return read_request(_listed(native), messages=MESSAGES, controls=CONTROLS, definition=definition_from, said="input")
-
-
-def _listed(native: Native) -> Mapping[str, Any]:
-    """The request with a list of items, of which a text is one."""
-    said = native.get("input")
-    return {**native, "input": [{"role": "user", "content": said}]} if isinstance(said, str) else native
+    return read_request(
+        native, checks=_CHECKS, declared=all_declared_in, canisters=canisters_in, controls=controls_in, said="input"
+    )

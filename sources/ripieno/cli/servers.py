@@ -1,0 +1,65 @@
+"""What commands share that serve other programs: what is approved, which key, and what is logged."""
+
+import dataclasses
+import logging
+import os
+import traceback
+from collections.abc import Sequence
+
+from ripieno.assembly import Assembly
+from ripieno.cli.running import say
+from ripieno.cli.settings import Settings
+from ripieno.exceptions import InputError
+from ripieno.gathering import Gathered
+from ripieno.offers import Offer
+from ripieno.patterns import Pattern
+
+
+def read_key(variable: str | None) -> str | None:
+    """The key that a variable of the environment has, if one is named. Errors: ``InputError`` where it has none."""
+    if variable is None:
+        return None
+    key = os.environ.get(variable, "")
+    if not key:
+        raise InputError(f"The variable {variable} is to have the key, and is not set. Try: export {variable}=...")
+    return key
+
+
+def approving(gathered: Gathered, approve: Sequence[str]) -> Gathered:
+    """The same with what the command line approves."""
+    rules = gathered.configuration.confirmation
+    rules = dataclasses.replace(rules, approve=(*rules.approve, *approve))
+    return dataclasses.replace(gathered, configuration=dataclasses.replace(gathered.configuration, confirmation=rules))
+
+
+def leave_input() -> None:
+    """Nothing is read from here on: a tool would wait for whoever is at the terminal, who does not know of it."""
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+
+
+def check_approvals(assembly: Assembly, approve: Sequence[str]) -> None:
+    """Errors: ``NameAbsence`` for a pattern that fits no tool: a misspelt one approves nothing."""
+    if approve:
+        Offer.of(assembly.ensembles, tools=[Pattern.parse(one).tool for one in approve])
+
+
+class _Saying(logging.Handler):
+    """Says what the libraries log, so that nothing in it can act on a terminal."""
+
+    def __init__(self, *, debug: bool) -> None:
+        super().__init__(logging.INFO if debug else logging.WARNING)
+        self._debug = debug
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(f"! {record.name}: {record.getMessage()}")
+        if record.exc_info is not None and record.exc_info[1] is not None:
+            error = record.exc_info[1]
+            say("".join(traceback.format_exception(error)) if self._debug else f"! {type(error).__name__}: {error}")
+
+
+def report_logs(settings: Settings) -> None:
+    """Says what libraries log: warnings, and more with ``--debug``."""
+    logging.getLogger().addHandler(_Saying(debug=settings.debug))
+    if settings.debug:
+        logging.getLogger("mcp").setLevel(logging.INFO)

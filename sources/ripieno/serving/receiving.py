@@ -1,0 +1,61 @@
+"""Bodies of requests, bounded while they are read, and what they say."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.types import Receive
+
+from ripieno.descriptors.tables import is_table
+from ripieno.exceptions import InputError, JsonInvalidity
+from ripieno.jsonvalues import parse
+from ripieno.processors import Asked, Protocol, Refusal
+
+#: How deep a request may be nested: schemas of tools stand deep in it.
+DEPTH = 128
+
+
+class Refused(Exception):
+    """A request that is answered with an error."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
+
+
+class Gone(Exception):
+    """The client has left before its request was complete."""
+
+
+async def receive_body(receive: Receive, *, most: int, seconds: float) -> bytes:
+    """The body of a request, of at most so many bytes, within so many seconds. Errors: ``Refused``, ``Gone``."""
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(seconds):
+            more = True
+            while more:
+                message = await receive()
+                if message["type"] != "http.request":
+                    raise Gone
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                if size > most:
+                    words = f"The request is larger than {most} bytes: send less at once."
+                    raise Refused(Refusal(status=413, message=words))
+                more = message.get("more_body", False)
+    except TimeoutError:
+        words = f"The request did not come within {seconds:g} s."
+        raise Refused(Refusal(status=408, message=words)) from None
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def read_asked(body: bytes, protocol: Protocol, parameters: Mapping[str, Any], *, most: int) -> Asked:
+    """What a client asks for: its body, and what its path says. Errors: ``InputError``."""
+    try:
+        native = parse(body, max_bytes=most, max_depth=DEPTH)
+    except JsonInvalidity as error:
+        raise InputError(f"The request is not strict JSON: {error}") from error
+    if not is_table(native):
+        raise InputError("The request is not a JSON object.")
+    return protocol.parse({**native, **parameters} if parameters else native)
