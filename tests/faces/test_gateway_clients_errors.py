@@ -68,13 +68,18 @@ CLIENTS: dict[str, tuple[Any, Any]] = {
 
 
 async def fails(front: Front, name: str, words: str, **settings: Any) -> list[Any]:
-    """The exceptions of all clients, each asked for whole and streamed; all are of that class, and have these words."""
+    """The exceptions of all clients, each asked for whole and streamed; all are of that class, and have these words.
+
+    Whoever sees one can name its request to whoever runs the gateway.
+    """
     caught: list[Any] = []
     for ask, library in CLIENTS.values():
         for stream in (False, True):
             with pytest.raises(getattr(library, name), match=words) as raised:
                 await ask(front, stream, **settings)
             caught.append(raised.value)
+    assert all(one.request_id.startswith("req_") for one in caught if isinstance(one, openai.APIStatusError))
+    assert all(one.request_id.startswith("req_") for one in caught if isinstance(one, anthropic.APIStatusError))
     return caught
 
 

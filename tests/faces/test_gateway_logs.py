@@ -3,10 +3,12 @@
 import json
 import logging
 import pathlib
+import re
 import socket
 from collections.abc import Mapping
 from typing import Any
 
+import httpx2
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -96,9 +98,50 @@ async def test_whoever_runs_it_is_told_why_nothing_is_answered(
                 assert (await post(front, "/v1/responses", asks(CANARY))).status_code == 502
                 assert (await post(front, "/responses", asks(CANARY))).status_code == 404
     first, second, third = capsys.readouterr().err.splitlines()
-    assert f" WARNING back: Nothing answers at {url}" in first
-    assert " INFO openai-responses back/small: 502 in" in second
-    assert " INFO - -: 404 (nothing at /responses) in" in third
+    assert re.search(rf" WARNING \[req_[0-9a-f]{{24}}\] back: Nothing answers at {url}", first)
+    assert "] openai-responses back/small: 502 in" in second
+    assert re.search(r" INFO \[req_[0-9a-f]{24}\] - -: 404 \(nothing at /responses\) in", third)
+
+
+async def test_an_answer_and_all_lines_of_its_request_have_one_identifier(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "a.txt").write_text(CANARY)
+    answers: list[httpx2.Response] = []
+    script = [turn(calls=[call("read_file", path="a.txt")]), turn("Done.")]
+    async with rehearsing(CHAT, [*script, turn("Later.")]) as backend:
+        with observed("json") as watchers:
+            assembly = assemble(
+                {"providers": {"back": {"protocol": "openai-chat", "base_url": backend.url, "api_key": "none"}}},
+                workspace=tmp_path / "workspace",
+                places=Places(configuration=tmp_path / "configuration", state=tmp_path / "state"),
+                watchers=watchers,
+            )
+            chosen = GatewayDescriptor(models=("back/small",), ensembles=("io",))
+            async with assembly, serve(create_application(assembly, settings=chosen)) as url:
+                front = Front(url, assembly)
+                answers.append(await post(front, "/v1/responses", asks(stream=True)))
+                answers.append(await post(front, "/v1/messages", {}))
+                answers.append(await post(front, "/nowhere", {}))
+                answers.append(await post(front, "/v1/responses", asks(), **{"x-request-id": "balancer:0042"}))
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    names = [one.headers["x-request-id"] for one in answers]
+    assert [one.headers["request-id"] for one in answers] == names
+    assert len({*names}) == 4
+    assert names[3] == "balancer:0042"
+    statuses = [[line.get("status") for line in lines if line["request"] == name][-1] for name in names]
+    assert statuses == [one.status_code for one in answers] == [200, 400, 404, 200]
+    tools = [line["tool"] for line in lines if line["request"] == names[0] and "tool" in line]
+    assert tools == ["io.read_file"]
+    assert {line["request"] for line in lines} == {*names}
+
+
+@pytest.mark.parametrize("name", ["short", "x" * 65, "with a space", 'quoted"', ""])
+async def test_an_identifier_is_only_taken_where_it_can_be_one(tmp_path: pathlib.Path, name: str) -> None:
+    async with before(tmp_path, CHAT, speaks) as (front, _):
+        answer = await post(front, "/v1/responses", asks(), **{"x-request-id": name})
+    assert re.fullmatch("req_[0-9a-f]{24}", answer.headers["x-request-id"])
 
 
 async def test_debugging_tells_calls_by_name_index_and_bytes(
@@ -294,11 +337,11 @@ def test_the_command_logs_one_line_for_a_translated_request(user: User) -> None:
         with user.start("serve", "responses", "--port", "0", "--log-format", "json", "--debug") as process:
             gateway = Gateway(process)
             assert gateway.play()[0] == 200
-            gateway.wait_for('"status": 200')
+            gateway.wait_for('"status": 200.*\n')
             said = gateway.end()
     finally:
         one.close()
     assert "A run begins" not in said
-    # Nobody says again what the log says.
-    assert "! ripieno" not in said
+    # What is for people is in the log as well, and nobody says again what the log says.
+    assert [json.loads(line)["message"] for line in said.splitlines()] == ["The server has ended."]
     assert logging.getLogger("ripieno").handlers == []

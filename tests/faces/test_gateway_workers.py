@@ -179,12 +179,15 @@ def test_a_worker_is_small(user: User, backend: Backend) -> None:
 
 
 def test_a_worker_that_is_killed_is_replaced(user: User, backend: Backend) -> None:
-    with serving(user, "--workers", "2") as gateway:
+    with serving(user, "--workers", "2", "--log-format", "json") as gateway:
         for _ in range(3):
             before = gateway.workers
             lost = min(before)
             os.kill(lost, signal.SIGKILL)
-            gateway.wait_for(rf"A worker \(process {lost}\) was killed by signal 9\. Another one starts in [0-9.]+ s\.")
+            warning = r'"level": "warning", "logger": "ripieno\.cli", "message": "'
+            gateway.wait_for(
+                rf"{warning}A worker \(process {lost}\) was killed by signal 9\. Another one starts in [0-9.]+ s\."
+            )
             while len(gateway.workers) < 2:
                 assert gateway.ask()[0] == 200
             assert lost not in gateway.workers

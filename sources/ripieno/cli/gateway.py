@@ -17,7 +17,7 @@ import click
 
 from ripieno.cli.assembling import gather_layers, make_assembly, only, require_ensembles
 from ripieno.cli.counting import counting_together
-from ripieno.cli.observing import LogFormat, logged, observed
+from ripieno.cli.observing import LogFormat, log_everything, logged, watchers_for
 from ripieno.cli.running import Interrupted, run_async, say
 from ripieno.cli.servers import approving, check_approvals, leave_input, read_key, report_logs
 from ripieno.cli.settings import Settings, common, pass_settings
@@ -48,7 +48,6 @@ class _Served:
     listener: socket.socket
     host: str
     log: LogFormat | None
-    debug: bool
 
 
 @click.command()
@@ -147,8 +146,21 @@ def responses(
       ripieno serve responses --map '*=house/small-1' --ensemble io --workspace ~/notes
       ripieno serve responses --model house/small-1 --host 192.168.1.5 --key-variable GATEWAY_KEY --workers 2
     """
-    report_logs(settings)
-    served = _prepare(settings, approve, (host, port), log, options)
+    # Errors are for whoever starts it: they are told as ever.
+    with contextlib.ExitStack() as stack:
+        if log is None:
+            report_logs(settings)
+        else:
+            stack.enter_context(log_everything(log, debug=settings.debug))
+        code = _run(_prepare(settings, approve, (host, port), log, options), workers)
+        if code is not None:
+            say("The server has ended.")
+    if code is not None:
+        click.get_current_context().exit(code)
+
+
+def _run(served: _Served, workers: int) -> int | None:
+    """Serves until it is ended. The exit code; None in a worker, where it is for the parent to say how it ended."""
     leave_input()
     names = _names(served)
 
@@ -156,16 +168,12 @@ def responses(
         many = f" with {workers} workers" if workers > 1 else ""
         say(f"Serving {names}{many} at {url}/v1, until Ctrl-C.")
 
-    code: int | None = 0
-    if workers == 1:
-        with contextlib.suppress(Interrupted):
-            run_async(_serve(served, told))
-    else:
+    if workers > 1:
         with counting_together(served.chosen):
-            code = _serve_together(served, workers, told)
-    if code is not None:
-        say("The server has ended.")
-        click.get_current_context().exit(code)
+            return _serve_together(served, workers, told)
+    with contextlib.suppress(Interrupted):
+        run_async(_serve(served, told))
+    return 0
 
 
 def _prepare(
@@ -195,7 +203,6 @@ def _prepare(
         listener=bind(host, port),
         host=host,
         log=log,
-        debug=settings.debug,
     )
 
 
@@ -307,18 +314,18 @@ async def _serve(served: _Served, told: Callable[[str], None]) -> None:
     )
     patient = chosen.absent == "defer"
     confirmer = DeferredConfirmer() if patient else ServingConfirmer("ripieno serve responses")
-    with observed(served.log, debug=served.debug) as watchers:
-        async with make_assembly(served.gathered, confirmer=confirmer, watchers=watchers) as assembly:
-            check_approvals(assembly, served.approve)
-            # Where nothing runs here, one line for a request says it all.
-            tracers = [one for one in watchers if one is not log_runs]
-            application = create_application(assembly, settings=chosen, watchers=tracers)
-            # What is there by now stays to the end: nobody need look through it for rubbish again.
-            gc.collect()
-            gc.freeze()
-            async with serve(application, host=served.host, listener=served.listener, bounds=bounds) as url:
-                told(url)
-                await asyncio.Event().wait()
+    watchers = watchers_for(served.log)
+    async with make_assembly(served.gathered, confirmer=confirmer, watchers=watchers) as assembly:
+        check_approvals(assembly, served.approve)
+        # Where nothing runs here, one line for a request says it all.
+        tracers = [one for one in watchers if one is not log_runs]
+        application = create_application(assembly, settings=chosen, watchers=tracers)
+        # What is there by now stays to the end: nobody need look through it for rubbish again.
+        gc.collect()
+        gc.freeze()
+        async with serve(application, host=served.host, listener=served.listener, bounds=bounds) as url:
+            told(url)
+            await asyncio.Event().wait()
 
 
 @click.command()

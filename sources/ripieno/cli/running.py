@@ -1,11 +1,13 @@
 """Runs a command: errors become one message and an exit code here, and signals end what is under way."""
 
 import asyncio
+import contextlib
+import contextvars
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from typing import Any, TextIO, TypeVar
 
 import click
@@ -101,11 +103,28 @@ def judge(error: BaseException) -> tuple[int, str]:
     return exits.INTERNAL, f"Bug in ripieno: {kind}: {error}\nRun it again with --debug for the traceback."
 
 
-def say(text: str) -> None:
-    """A line for the person, on standard error, in which nothing can act on the terminal."""
+def _write(text: str) -> None:
     # In one write: several workers say theirs on the same pipe.
     sys.stderr.write(f"{clean(text)}\n")
     sys.stderr.flush()
+
+
+_VOICE: contextvars.ContextVar[Callable[[str], None]] = contextvars.ContextVar("voice of the command", default=_write)
+
+
+def say(text: str) -> None:
+    """A line for the person, on standard error, in which nothing can act on the terminal."""
+    _VOICE.get()(text)
+
+
+@contextlib.contextmanager
+def voiced(voice: Callable[[str], None]) -> Generator[None, None, None]:
+    """Gives what is said to somebody else, for as long as it is entered."""
+    token = _VOICE.set(voice)
+    try:
+        yield
+    finally:
+        _VOICE.reset(token)
 
 
 def run_async(main: Coroutine[Any, Any, Value], *, wake: Callable[[], None] | None = None) -> Value:

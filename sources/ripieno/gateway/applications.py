@@ -18,6 +18,7 @@ from ripieno.exceptions import InputError
 from ripieno.gateway.endpoints import Endpoint
 from ripieno.gateway.gateways import Gateway, protocols_of
 from ripieno.gateway.guarding import Guard, path_in
+from ripieno.gateway.identifying import Identifying
 from ripieno.gateway.refusing import plain
 from ripieno.gateway.watching import Watching
 from ripieno.processors import Protocol, Refusal
@@ -85,7 +86,7 @@ def create_application(
             Route("/healthz", health, methods=["GET"]),
             Route(_METRICS, metrics, methods=["GET"]),
         ],
-        middleware=[Middleware(Guard, chosen, functools.partial(_refuse, routes, watching))],
+        middleware=[Middleware(Identifying), Middleware(Guard, chosen, functools.partial(_refuse, routes, watching))],
         exception_handlers={404: refuse, 405: refuse},
     )
 

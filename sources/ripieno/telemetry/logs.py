@@ -11,12 +11,15 @@ Each record has ``conversation`` and ``turn``, and ``tool`` and ``invocation`` w
 arguments or results are in it.
 """
 
+import contextvars
 import datetime
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from frozendict import frozendict
 
 from ripieno.events import (
     Alert,
@@ -33,11 +36,15 @@ from ripieno.naming import spelled
 _logger = logging.getLogger("ripieno.runs")
 #: What every record of ``logging`` has; all else is a field that somebody gave.
 _OWN = frozenset(logging.LogRecord("", 0, "", 0, "", None, None).__dict__) | {"message", "asctime", "taskName"}
+_NONE: frozendict[str, str] = frozendict()
+#: Fields of every line that is written inside of a request to a server of ours, whoever logs it.
+FIELDS: contextvars.ContextVar[Mapping[str, str]] = contextvars.ContextVar("fields of logs", default=_NONE)
 
 
 class JsonFormatter(logging.Formatter):
     """A record as one line of JSON in ASCII: ``time`` (ISO 8601, UTC), ``level``, ``logger``, ``message``, its fields.
 
+    What is logged for a request of a server has ``request``: the identifier that its answer has as ``x-request-id``.
     An exception is in ``exception``, with its traceback. What is no JSON is written as text.
     """
 
@@ -49,6 +56,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
+            **FIELDS.get(),
         }
         line |= {name: value for name, value in record.__dict__.items() if name not in _OWN and name not in line}
         if record.exc_info:
