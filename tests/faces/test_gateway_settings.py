@@ -166,6 +166,13 @@ def test_a_model_of_nobody_is_said(user: User, call: Call) -> None:
     assert "names the provider 'garden'" in done.out + done.err
 
 
+def test_a_model_that_an_option_names_is_refused_under_its_name(user: User, call: Call) -> None:
+    user.configure(HOUSE)
+    done = call("serve", "responses", "--model", "house/small-1", "-m", "house")
+    assert done.code == 2
+    assert 'Error: --model must be a provider and a model such as "house/small-1", not the string "house".' in done.err
+
+
 def test_check_says_what_serving_would_refuse(user: User, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GATEWAY_SECRET", raising=False)
     user.ensemble("far", '[ensemble]\nname = "far"\n[connection]\norigin = "mcp"\ncommand = ["cat"]\n')

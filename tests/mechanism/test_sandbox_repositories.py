@@ -350,3 +350,24 @@ def test_a_link_is_not_followed_to_what_is_removed(tmp_path: pathlib.Path) -> No
     assert (tmp_path / "real" / "commondir").exists()
     assert withdraw(str(tmp_path / "real" / "commondir"))
     assert os.listdir(tmp_path / "real") == []
+
+
+@ALL
+@pytest.mark.parametrize("layout", ["plain", "with_submodule"])
+async def test_everything_can_be_added_and_nothing_of_ours(name: str, layout: str, tmp_path: pathlib.Path) -> None:
+    """What is laid over protected places that are missing is no file of the repository, also for who only reads."""
+    workspace = LAYOUTS[layout](tmp_path)
+    before = git(workspace, "status", "--porcelain")
+    sandbox = shelter(name, workspace)
+    (workspace / "new.txt").write_text("new")
+    variables = {**sandbox.environment(), "GIT_CONFIG_NOSYSTEM": "1"}
+    script = ["sh", "-c", "git add --all && git status --porcelain"]
+    added = await start(script, sandbox.confinement(writable=[workspace]), workspace, variables)
+    seen = await start(
+        ["git", "status", "--porcelain"], sandbox.confinement(readable=[workspace]), workspace, variables
+    )
+    sandbox.close()
+    assert added.exit_code == 0, added.stderr.text
+    assert sorted(added.stdout.text.splitlines()) == sorted([*before.splitlines(), "A  new.txt"])
+    assert seen.stdout.text == added.stdout.text
+    assert git(workspace, "status", "--porcelain") == added.stdout.text

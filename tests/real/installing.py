@@ -21,6 +21,9 @@ NODE_SERVERS = (
 )
 #: A coding agent, whose package has its program beside a launcher: what it asks changes from version to version.
 CODING_AGENT = ("@openai/codex@0.169.0",)
+#: The public compliance tests of the Responses API's open specification, and what runs them.
+COMPLIANCE = ("https://github.com/openresponses/openresponses.git", "92c12d96d7b61d6d15e2214daa5e9c6000ab6e1c")
+COMPLIANCE_RUNNERS = ("bun@1", "zod@4")
 #: Seconds that one installation may take.
 PATIENCE = 400
 
@@ -50,6 +53,23 @@ def coding_agent() -> pathlib.Path:
     if len(programs) != 1:
         pytest.fail(f"{CODING_AGENT[0]} has no program for this machine below {modules}.", pytrace=False)
     return programs[0]
+
+
+def compliance_tests() -> list[str]:
+    """The command that plays them against a server."""
+    bun = _modules("compliance", COMPLIANCE_RUNNERS) / ".bin" / "bun"
+    # Below the modules that they import.
+    place = PLACE / "compliance" / "suite"
+    if not _stands(place, COMPLIANCE):
+        git = shutil.which("git")
+        if git is None:
+            pytest.fail("These tests need git, and no folder of PATH has it.", pytrace=False)
+        _clear(place)
+        url, commit = COMPLIANCE
+        _run("clone them", git, "clone", "--quiet", url, str(place))
+        _run("check them out", git, "-C", str(place), "checkout", "--quiet", commit)
+        _sign(place, COMPLIANCE)
+    return [str(bun), "run", str(place / "bin" / "compliance-test.ts")]
 
 
 def _modules(folder: str, wanted: Sequence[str]) -> pathlib.Path:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ripieno.descriptors import Source, dotted, printable, read_ensemble, undotted
+from ripieno.descriptors import Source, dotted, excerpt, printable, read_ensemble, undotted
 from ripieno.exceptions import ConfigurationInvalidity, InputError, Problem
 from tests.values.descriptor_examples import IO, READ_FILE, SEARCH, TIME, WEATHER, ensemble, files
 
@@ -466,3 +466,22 @@ def test_deep_tables_of_a_program() -> None:
         value = {"a": [value]}
     _, problems = read_ensemble({"ensemble": {"name": "x"}, "invokers": [], "configuration": value})
     assert [problem.message for problem in problems] == ["tables and lists are nested more than 64 deep"]
+
+
+@pytest.mark.parametrize(
+    ("line", "path", "shown"),
+    [
+        ('secret = "abc"', ("gateway", "secret"), "secret = …"),
+        ('headers = { x = "{sk" }', ("providers", "a", "headers", "x"), "headers = …"),
+        ('laptop = "plain"', ("gateway", "keys", "laptop"), "laptop = …"),
+        ('KEY = "sk"', ("connection", "environment", "KEY"), "KEY = …"),
+        ('"api_key": "sk",', ("api_key",), '"api_key": …'),
+        # Where the file cannot be read, nobody knows what belongs to what.
+        ('  api_key = "sk-1', (), "  api_key = …"),
+        ('allow = ["PATH", 3]', ("environment", "allow"), 'allow = ["PATH", 3]'),
+        ("keys = { type = 1 }", ("invokers", 0, "arguments", "properties", "keys"), "keys = { type = 1 }"),
+        ('name = "Search"', ("ensemble", "name"), 'name = "Search"'),
+    ],
+)
+def test_no_line_shows_a_secret(line: str, path: tuple[str | int, ...], shown: str) -> None:
+    assert excerpt(line, path) == shown

@@ -7,6 +7,7 @@ import gc
 import importlib
 import ipaddress
 import os
+import re
 import secrets
 import signal
 import socket
@@ -36,6 +37,8 @@ _LETTING_GO = 10.0
 _FAREWELL = 1.0
 #: Seconds that a connection stays without a request: more than balancers keep theirs, which would lose requests.
 _IDLE = 75.0
+#: How a message begins about what the option gave.
+_MODELS = re.compile(r"^models(\[[0-9]+\])?")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,7 +230,7 @@ def _choose(known: GatewayDescriptor, host: str, options: Mapping[str, Any]) -> 
     problems = Problems(Source())
     read = GATEWAY.read_parts({name: value for name, value in given.items() if value is not None}, (), problems)
     for problem in problems.finished():
-        raise click.UsageError(f"{problem.message}. {problem.hint or ''}".rstrip())
+        raise click.UsageError(_MODELS.sub("--model", f"{problem.message}. {problem.hint or ''}".rstrip()))
     chosen = dataclasses.replace(known, **read)
     variable = options["key_variable"]
     key = read_key(variable)

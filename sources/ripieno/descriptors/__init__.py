@@ -17,7 +17,7 @@ from ripieno.descriptors.invokers import NO_ARGUMENTS, InvocableDescriptor, Invo
 from ripieno.descriptors.modelrows import ModelRow, find_idle
 from ripieno.descriptors.policy import make_policy
 from ripieno.descriptors.positions import Path, Positions, ScanFailure
-from ripieno.descriptors.problems import Problems, Source, dotted, printable, undotted
+from ripieno.descriptors.problems import Problems, Source, dotted, excerpt, printable, undotted
 from ripieno.descriptors.profiles import ProfileDescriptor, read_profile
 from ripieno.descriptors.providers import CAPABILITIES, ProviderDescriptor, lay_over, read_provider
 from ripieno.descriptors.references import Reader
@@ -45,6 +45,7 @@ __all__ = [
     "combine",
     "deserialize",
     "dotted",
+    "excerpt",
     "find_idle",
     "lay_over",
     "make_policy",

@@ -10,6 +10,10 @@ from ripieno.exceptions import Problem, nearest
 #: Characters of an offending line that are shown.
 LINE_LENGTH = 160
 _PART = re.compile(r'\[([0-9]+)\]|"([^"]*)"|([A-Za-z0-9_-]+)')
+#: Keys that have secrets in them, or whose tables have: what is shown of a line of theirs ends where its value begins.
+_SECRETS = frozenset({"api_key", "client_secret", "headers", "keys", "secret"})
+_VALUE = re.compile(r"([=:]\s*)\S.*", re.DOTALL)
+_ASSIGNS = re.compile(r'\s*"?(?:api_key|client_secret|secret|Authorization)"?\s*[=:]')
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
@@ -65,9 +69,17 @@ class Problems:
             file=self.source.file,
             line=line,
             key=dotted(path) or None,
-            source=None if text is None else printable(text),
+            source=None if text is None else excerpt(text, path),
             hint=hint,
         )
+
+
+def excerpt(line: str, path: Path = ()) -> str:
+    """What is shown of the line of a path: nothing that acts on a terminal, and of a secret only the key."""
+    # The table [environment] at the top has names of variables; all others have their values.
+    secret = not _SECRETS.isdisjoint(path) or "environment" in path[1:] or _ASSIGNS.match(line)
+    # Arguments of a tool have schemas, whatever they are called.
+    return printable(_VALUE.sub(r"\1…", line, count=1) if secret and "arguments" not in path else line)
 
 
 def dotted(path: Path) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ripieno.descriptors import Positions, ScanFailure, Source, printable, undotted
+from ripieno.descriptors import Positions, ScanFailure, Source, excerpt, printable, undotted
 from ripieno.descriptors.tables import is_list, is_table
 from ripieno.exceptions import ConfigurationInvalidity, InputError, JsonInvalidity, Problem, nearest
 from ripieno.jsonvalues import parse
@@ -93,8 +93,9 @@ def locate(problems: Iterable[Problem]) -> tuple[Problem, ...]:
         if problem.file not in files:
             files[problem.file] = _positions(Path(problem.file))
         positions = files[problem.file]
-        found = None if positions is None else positions.find(undotted(problem.key))
-        return problem if found is None else dataclasses.replace(problem, line=found[0], source=printable(found[1]))
+        path = undotted(problem.key)
+        found = None if positions is None else positions.find(path)
+        return problem if found is None else dataclasses.replace(problem, line=found[0], source=excerpt(found[1], path))
 
     return tuple(place(problem) for problem in problems)
 
@@ -238,7 +239,7 @@ def _syntax(message: str, text: str, file: str | None) -> Problem:
 
 def _at(line: int | None, text: str, file: str | None, message: str, hint: str | None) -> Problem:
     lines = text.split("\n")
-    source = printable(lines[line - 1].rstrip("\r")) if line is not None and line <= len(lines) else None
+    source = excerpt(lines[line - 1].rstrip("\r")) if line is not None and line <= len(lines) else None
     return Problem(message=message, file=file, line=line, source=source, hint=hint)
 
 

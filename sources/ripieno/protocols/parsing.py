@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from ripieno.canisters import Canister
 from ripieno.controls import Controls
-from ripieno.descriptors.tables import is_list
 from ripieno.exceptions import InputError, RequestInvalidity
 from ripieno.processors import Asked, Native
 from ripieno.protocols.checking import Checks, check
@@ -28,7 +27,7 @@ def read_request(
     model = native.get("model")
     if not isinstance(model, str) or not model:
         raise RequestInvalidity("The request has no model.", parameter="model")
-    if not is_list(native.get(said)) and not isinstance(native.get(said), str):
+    if native.get(said) is None:
         raise RequestInvalidity(f"The request has no {said}.", parameter=said)
     where: str | None = None
     try:

@@ -144,10 +144,30 @@ class Sandbox:
             self._made[known] = self._make(template, *known)
         return self._made[known]
 
+    @functools.cached_property
+    def ignored(self) -> str | None:
+        """A file of patterns of what git is not to see in the workspace; None where there is nothing.
+
+        What tier 2 lays over protected files that are missing looks like files to git, and cannot be added (measured:
+        ``git add --all`` fails). Programs find the same patterns in their home, and cannot write this file.
+        """
+        if self.tier != 2 or not os.path.lexists(f"{self.workspace}/.git"):
+            return None
+        self._protected()
+        missing = [path for path in self._absent if is_beneath(path, (self.workspace,))]
+        patterns = "".join(f"{path.removeprefix(self.workspace)}\n" for path in missing)
+        kept, found = f"{self._own()}/ignored", f"{self.home}/.config/git/ignore"
+        os.makedirs(os.path.dirname(found))
+        for path in (kept, found):
+            pathlib.Path(path).write_text(patterns)
+        return kept
+
     def _make(
         self, template: Confinement, writes: tuple[str, ...], more: tuple[str, ...], granted: bool
     ) -> Confinement:
         system, hidden = self._system(network=granted)
+        if self.ignored is not None:
+            more = (*more, self.ignored)
         return dataclasses.replace(
             template,
             writable=writes,

@@ -31,7 +31,6 @@ _SETTINGS = (
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.attributesFile=/dev/null",
-    "core.excludesFile=/dev/null",
     "core.pager=cat",
     "core.editor=false",
     "core.askPass=false",
@@ -158,7 +157,9 @@ async def git(
 
     ``settings`` are the names of the repository's own, which may say who commits.
     """
-    options = [word for one in _SETTINGS for word in ("-c", one)]
+    sandbox = surroundings_of(context).sandbox
+    ignored = None if sandbox is None else sandbox.ignored
+    options = [word for one in (*_SETTINGS, f"core.excludesFile={ignored or '/dev/null'}") for word in ("-c", one)]
     ceiling = os.path.dirname(workspace_of(surroundings_of(context)))
     environment = {
         "GIT_CONFIG_NOSYSTEM": "1",
