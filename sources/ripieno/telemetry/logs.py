@@ -86,7 +86,7 @@ class _Log:
                 self._say(logging.INFO, "An answer ended with %s.", finish, finish=finish, milliseconds=taken, **tokens)
             case ConfirmationRequested():
                 call = _call(event.tool, event.invocation.identifier)
-                self._say(logging.INFO, "%s waits for an approval.", call["tool"], effect=event.effect, **call)
+                self._say(logging.INFO, "%s needs an approval.", call["tool"], effect=event.effect, **call)
             case ExecutionBegan():
                 call = _call(event.tool, event.invocation.identifier)
                 self._say(logging.DEBUG, "%s starts.", call["tool"], early=event.early, **call)
