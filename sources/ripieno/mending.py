@@ -143,6 +143,7 @@ class _Mender:
         self._requirements = requirements
         self._made = made
         self._taken: set[str] = set()
+        self._substitutes: dict[str, Iterator[str]] = {}
 
     def mend(self, canisters: Sequence[Canister]) -> Iterator[Canister]:
         if self._requirements.asked_first and _begins_with_assistant(canisters):
@@ -187,8 +188,10 @@ class _Mender:
         name = call.name if names.fullmatch(call.name) else next(_substitutes(call.name or "unnamed", names))
         identifier = call.identifier
         if identifier in self._taken or not self._requirements.identifiers.fullmatch(identifier):
-            substitutes = _substitutes(identifier, self._requirements.identifiers)
-            identifier = next(one for one in substitutes if one not in self._taken)
+            # One iterator for each: where a server uses one identifier turn after turn, none is tried twice.
+            if identifier not in self._substitutes:
+                self._substitutes[identifier] = _substitutes(identifier, self._requirements.identifiers)
+            identifier = next(one for one in self._substitutes[identifier] if one not in self._taken)
             self.repairs["calls given another identifier"] += 1
         self._taken.add(identifier)
         self.repairs["calls given another name"] += name != call.name

@@ -21,7 +21,7 @@ from tests.documenting import DOCUMENTATION, texts
 from tests.faces.commanding import PATIENCE, ROOT, SOURCES, User
 
 EXAMPLES = DOCUMENTATION / "examples" / "gateway"
-SERVING = re.compile(r"Serving (.*) at http://[^/]*:([0-9]+)/v1, until Ctrl-C\.(?:\"})?\n")
+SERVING = re.compile(r"Serving (.*) at http://[^/]*:([0-9]+)/v1, until Ctrl-C\.[^\n]*\n")
 KEY = "a-key-of-many-letters"
 CODEX = (
     *("text", "console", "toml", "toml", "console", *["toml"] * 3, "console", "toml", "text", "toml"),

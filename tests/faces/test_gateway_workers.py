@@ -237,10 +237,11 @@ def test_an_open_answer_is_given_to_its_end(user: User, backend: Backend, worker
 
 
 @pytest.mark.parametrize("twice", [False, True])
-def test_an_answer_without_end_is_cut(user: User, backend: Backend, twice: bool) -> None:
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_answer_without_end_is_cut(user: User, backend: Backend, twice: bool, count: int) -> None:
     """When its grace is over, or when somebody insists."""
-    with serving(user, "--workers", "2", "--grace", "600" if twice else "0.2") as gateway:
-        workers = gateway.workers
+    with serving(user, "--workers", str(count), "--grace", "600" if twice else "0.6") as gateway:
+        workers = gateway.workers if count > 1 else set()
         backend.go.clear()
         came: list[Exception | tuple[int, bytes]] = []
 
@@ -261,9 +262,14 @@ def test_an_answer_without_end_is_cut(user: User, backend: Backend, twice: bool)
                     socket.create_connection(("127.0.0.1", gateway.port)).close()
                 except OSError:
                     break
-            gateway.process.send_signal(signal.SIGTERM)
-        assert gateway.process.wait(PATIENCE) == 0
+            gateway.wait_for(r"Ending: open answers have 600 s\. Another signal ends them at once\.\n")
+            gateway.process.send_signal(signal.SIGINT)
+        assert gateway.process.wait(PATIENCE) == (128 + signal.SIGINT if twice else 0)
         asking.join()
+        said = gateway.said + gateway.process.stderr.read()
+        assert ("Open answers were cut." in said) == twice
+        assert ("Ending: open answers have 0.6 s." in said) != twice
+        assert "Traceback" not in said
         (answer,) = came
         if twice:
             assert isinstance(answer, Exception)
@@ -293,7 +299,7 @@ def say(text):
     os.write(1, (text + "\\n").encode())
 
 listener = socket.create_server(("127.0.0.1", 0))
-workers = Workers(int(sys.argv[2]), listener, grace=1, complete=lambda: say("complete"), lost=say)
+workers = Workers(int(sys.argv[2]), listener, grace=1, complete=lambda: say("complete"), lost=say, ending=lambda: None)
 if sys.argv[1] == "thread":
     threading.Thread(target=time.sleep, args=(60,), daemon=True, name="sleeper").start()
 place = workers.run()

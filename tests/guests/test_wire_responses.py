@@ -244,7 +244,7 @@ def test_histories_of_clients() -> None:
     [
         ({"model": None}, "no model"),
         ({"input": None}, "no input"),
-        ({"input": 7}, "no input"),
+        ({"input": 7}, "input is a list of objects"),
         ({"input": ["x"]}, "input is a list of objects"),
         ({"input": [{"role": "narrator", "content": "x"}]}, "'narrator'"),
         ({"input": [{"role": "user", "content": 7}]}, "Content is a text or a list"),

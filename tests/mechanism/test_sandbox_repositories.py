@@ -352,8 +352,30 @@ def test_a_link_is_not_followed_to_what_is_removed(tmp_path: pathlib.Path) -> No
     assert os.listdir(tmp_path / "real") == []
 
 
+def in_odd_folder(folder: pathlib.Path) -> pathlib.Path:
+    return repository(folder / 'a "b\\c [d]* é')
+
+
+LAYOUTS["in an odd folder"] = in_odd_folder
+
+
 @ALL
-@pytest.mark.parametrize("layout", ["plain", "with_submodule"])
+async def test_a_repository_beneath_has_files_of_any_name(name: str, tmp_path: pathlib.Path) -> None:
+    workspace = plain(tmp_path)
+    repository(workspace / "part")
+    for one in ("ripieno.toml", "ensembles/mine.toml"):
+        (workspace / "part" / one).parent.mkdir(exist_ok=True)
+        (workspace / "part" / one).write_text("new")
+    sandbox = shelter(name, workspace)
+    variables = {**sandbox.environment(), "GIT_CONFIG_NOSYSTEM": "1"}
+    script = ["sh", "-c", "cd part && git add --all && git status --porcelain"]
+    added = await start(script, sandbox.confinement(writable=[workspace]), workspace, variables)
+    sandbox.close()
+    assert added.stdout.text == "A  ensembles/mine.toml\nA  ripieno.toml\n", added.stderr.text
+
+
+@ALL
+@pytest.mark.parametrize("layout", ["plain", "with_submodule", "in an odd folder"])
 async def test_everything_can_be_added_and_nothing_of_ours(name: str, layout: str, tmp_path: pathlib.Path) -> None:
     """What is laid over protected places that are missing is no file of the repository, also for who only reads."""
     workspace = LAYOUTS[layout](tmp_path)

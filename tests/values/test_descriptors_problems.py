@@ -481,6 +481,13 @@ def test_deep_tables_of_a_program() -> None:
         ('allow = ["PATH", 3]', ("environment", "allow"), 'allow = ["PATH", 3]'),
         ("keys = { type = 1 }", ("invokers", 0, "arguments", "properties", "keys"), "keys = { type = 1 }"),
         ('name = "Search"', ("ensemble", "name"), 'name = "Search"'),
+        ('house = { api_key = "sk", tpyo = 1 }', ("providers", "house", "tpyo"), "house = { api_key = …"),
+        ('headers = { Authorization = "Bearer sk", }', (), "headers = …"),
+        ('headers = { "X-Api-Key" = "sk" "x" = 1 }', (), "headers = …"),
+        ('"X-Api-Key" = "sk" "x" = 1', (), '"X-Api-Key" = …'),
+        ('gateway = { secret = "sk", tpyo = 1 }', ("gateway", "tpyo"), "gateway = { secret = …"),
+        ('providers.house.api_key = "sk-SECRET6" x', (), "providers.house.api_key = …"),
+        ("max_tokens = 1 x", (), "max_tokens = 1 x"),
     ],
 )
 def test_no_line_shows_a_secret(line: str, path: tuple[str | int, ...], shown: str) -> None:

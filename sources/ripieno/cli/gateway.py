@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from ripieno.cli import exits
 from ripieno.cli.assembling import gather_layers, make_assembly, only, require_ensembles
 from ripieno.cli.counting import counting_together
 from ripieno.cli.observing import LogFormat, log_everything, logged, watchers_for
@@ -28,6 +29,7 @@ from ripieno.descriptors.gateways import GATEWAY, GatewayDescriptor
 from ripieno.descriptors.keys import toml_line
 from ripieno.exceptions import InputError
 from ripieno.gathering import Gathered
+from ripieno.supervising.workers import NOTICED, Place, Workers
 
 HOST = "127.0.0.1"
 PORT = 8080
@@ -37,6 +39,7 @@ _LETTING_GO = 10.0
 _FAREWELL = 1.0
 #: Seconds that a connection stays without a request: more than balancers keep theirs, which would lose requests.
 _IDLE = 75.0
+_HURRIED = "Open answers were cut."
 #: How a message begins about what the option gave.
 _MODELS = re.compile(r"^models(\[[0-9]+\])?")
 
@@ -171,11 +174,22 @@ def _run(served: _Served, workers: int) -> int | None:
         many = f" with {workers} workers" if workers > 1 else ""
         say(f"Serving {names}{many} at {url}/v1, until Ctrl-C.")
 
+    def warned() -> None:
+        say(f"Ending: open answers have {served.chosen.grace:g} s. Another signal ends them at once.")
+
+    def ending() -> None:
+        asyncio.get_running_loop().call_later(NOTICED, warned)
+
+    def hurried(number: int) -> None:
+        # What is left of tools and connections goes with the process, as it would if the process were killed.
+        say(_HURRIED)
+        os._exit(exits.SIGNAL + number)
+
     if workers > 1:
         with counting_together(served.chosen):
-            return _serve_together(served, workers, told)
+            return _serve_together(served, workers, told, warned)
     with contextlib.suppress(Interrupted):
-        run_async(_serve(served, told))
+        run_async(_serve(served, told), wake=ending, again=hurried)
     return 0
 
 
@@ -262,10 +276,9 @@ def _names(served: _Served) -> str:
     return ", ".join((*chosen.models, *mapped)) or configuration.model or "no model"
 
 
-def _serve_together(served: _Served, count: int, told: Callable[[str], None]) -> int | None:
+def _serve_together(served: _Served, count: int, told: Callable[[str], None], warned: Callable[[], None]) -> int | None:
     """Serves in so many workers. The exit code; None in a worker, where it is for the parent to say how it ended."""
     from ripieno.serving.listening import url_of
-    from ripieno.supervising.workers import Place, Workers
 
     workers = Workers(
         count,
@@ -273,12 +286,15 @@ def _serve_together(served: _Served, count: int, told: Callable[[str], None]) ->
         grace=served.chosen.grace + _LETTING_GO,
         complete=lambda: told(url_of(served.listener, served.host)),
         lost=lambda text: say(f"! {text}"),
+        ending=warned,
     )
     try:
         place = workers.run()
     except RuntimeError as error:
         raise InputError(f"{error} Serve with one worker, or start this command several times.") from error
     if not isinstance(place, Place):
+        if place > exits.SIGNAL:
+            say(_HURRIED)
         return place
     with contextlib.suppress(Interrupted):
         run_async(_work(served, place))

@@ -85,8 +85,14 @@ class _Plain(logging.Formatter):
         self._fields = fields
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        record.message = "".join(f"[{value}] " for value in self._fields().values()) + record.message
+        request = self._fields().get("request")
+        if request is not None:
+            record.message = f"[{request}] {record.message}"
         return super().formatMessage(record).replace("\r", "\\r").replace("\n", "\\n")
+
+    def formatException(self, ei: Any) -> str:
+        # No line of it begins as one of a record does, whatever an error says.
+        return "".join(f"  {line}\n" for line in super().formatException(ei).splitlines()).rstrip("\n")
 
     def format(self, record: logging.LogRecord) -> str:
         return clean(super().format(record))

@@ -127,15 +127,22 @@ def voiced(voice: Callable[[str], None]) -> Generator[None, None, None]:
         _VOICE.reset(token)
 
 
-def run_async(main: Coroutine[Any, Any, Value], *, wake: Callable[[], None] | None = None) -> Value:
-    """Runs a command's coroutine. A signal cancels it and calls ``wake``; a second one ends at once.
+def run_async(
+    main: Coroutine[Any, Any, Value],
+    *,
+    wake: Callable[[], None] | None = None,
+    again: Callable[[int], None] | None = None,
+) -> Value:
+    """Runs a command's coroutine. A signal cancels it and calls ``wake``; a second ends at once, or calls ``again``.
 
     Errors: ``Interrupted`` when it was cancelled by a signal; whatever the coroutine raises.
     """
-    return asyncio.run(_supervise(main, wake))
+    return asyncio.run(_supervise(main, wake, again))
 
 
-async def _supervise(main: Coroutine[Any, Any, Value], wake: Callable[[], None] | None) -> Value:
+async def _supervise(
+    main: Coroutine[Any, Any, Value], wake: Callable[[], None] | None, again: Callable[[int], None] | None
+) -> Value:
     loop = asyncio.get_running_loop()
     task = asyncio.create_task(main)
     received: list[int] = []
@@ -143,7 +150,8 @@ async def _supervise(main: Coroutine[Any, Any, Value], wake: Callable[[], None] 
     def interrupt(number: int) -> None:
         received.append(number)
         for one in _SIGNALS:
-            loop.remove_signal_handler(one)
+            if loop.remove_signal_handler(one) and again is not None:
+                loop.add_signal_handler(one, again, one)
         if wake is not None:
             wake()
         task.cancel()

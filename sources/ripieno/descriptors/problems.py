@@ -13,7 +13,10 @@ _PART = re.compile(r'\[([0-9]+)\]|"([^"]*)"|([A-Za-z0-9_-]+)')
 #: Keys that have secrets in them, or whose tables have: what is shown of a line of theirs ends where its value begins.
 _SECRETS = frozenset({"api_key", "client_secret", "headers", "keys", "secret"})
 _VALUE = re.compile(r"([=:]\s*)\S.*", re.DOTALL)
-_ASSIGNS = re.compile(r'\s*"?(?:api_key|client_secret|secret|Authorization)"?\s*[=:]')
+#: Where one stands in a line whose path is not its own, or that nobody can read: bare, quoted, dotted or in a table.
+_ASSIGNED = re.compile(
+    r'(?i)((?:api[_-]?key|secret|headers|environment|authorization|token|password)["\']?\s*[=:]\s*)\S.*'
+)
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
@@ -76,10 +79,12 @@ class Problems:
 
 def excerpt(line: str, path: Path = ()) -> str:
     """What is shown of the line of a path: nothing that acts on a terminal, and of a secret only the key."""
-    # The table [environment] at the top has names of variables; all others have their values.
-    secret = not _SECRETS.isdisjoint(path) or "environment" in path[1:] or _ASSIGNS.match(line)
     # Arguments of a tool have schemas, whatever they are called.
-    return printable(_VALUE.sub(r"\1…", line, count=1) if secret and "arguments" not in path else line)
+    if "arguments" not in path:
+        # The table [environment] at the top has names of variables; all others have their values.
+        secret = not _SECRETS.isdisjoint(path) or "environment" in path[1:]
+        line = _VALUE.sub(r"\1…", line, count=1) if secret else _ASSIGNED.sub(r"\1…", line, count=1)
+    return printable(line)
 
 
 def dotted(path: Path) -> str:

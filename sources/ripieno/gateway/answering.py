@@ -25,6 +25,9 @@ _ENDING = Refusal(
     status=503, message="The server ends: this answer is not complete.", code="server_ending", seconds=1.0
 )
 
+#: Seconds that a client has to take the words that end its answer.
+_GOODBYE = 2.0
+
 Batches = AsyncGenerator[Iterable[Event], None]
 
 
@@ -114,26 +117,45 @@ class Streaming:
 
     async def play(self, batches: Batches, presence: Presence, *, seconds: float) -> None:
         """Sends what these events become within so many seconds; an error in the middle as its clients can read it."""
-        loop = asyncio.get_running_loop()
-        feed = self._encoder.feed
+        complete = False
         try:
-            async with asyncio.timeout(seconds), contextlib.aclosing(batches):
-                with self._kept_alive():
-                    async for batch in batches:
-                        data = b"".join(map(feed, batch))
-                        if data:
-                            self._spoken = loop.time()
-                            await self._write(data)
+            async with asyncio.timeout(seconds):
+                await self._tell(batches)
+                complete = True
+                presence.rest()
+                self._sight.answer()
+                await self._end()
         except BaseException as error:
+            # What is complete, and not taken in all this time, has no other end.
+            if complete:
+                if isinstance(error, TimeoutError):
+                    return
+                raise
             refusal = presence.judge(error)
             self._sight.refuse(refusal)
             if not self._begun:
                 presence.rest()
                 await send_refusal(self._send, self._protocol, refusal)
                 return
-            await self._write(self._encoder.fail(refusal))
-        presence.rest()
-        self._sight.answer()
+            with contextlib.suppress(TimeoutError):
+                # Whoever takes its answer drop by drop does not keep its place for this.
+                async with asyncio.timeout(_GOODBYE):
+                    await self._write(self._encoder.fail(refusal))
+                    presence.rest()
+                    await self._end()
+
+    async def _tell(self, batches: Batches) -> None:
+        loop = asyncio.get_running_loop()
+        feed = self._encoder.feed
+        async with contextlib.aclosing(batches):
+            with self._kept_alive():
+                async for batch in batches:
+                    data = b"".join(map(feed, batch))
+                    if data:
+                        self._spoken = loop.time()
+                        await self._write(data)
+
+    async def _end(self) -> None:
         await self._begin()
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 

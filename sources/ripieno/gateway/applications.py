@@ -78,17 +78,21 @@ def create_application(
         watching.refuse("", refusal, path)
         return _json(plain(refusal), status)
 
-    return Starlette(
+    application = Starlette(
         routes=[
-            *(Route(route, Endpoint(protocol, gateway, chosen, watching)) for route, protocol in routes.items()),
+            # Before a wire whose models stand in the path, and which is asked with POST.
             Route(_MODELS, models, methods=["GET"]),
             Route(_MODELS + "/{name:path}", model, methods=["GET"]),
+            *(Route(route, Endpoint(protocol, gateway, chosen, watching)) for route, protocol in routes.items()),
             Route("/healthz", health, methods=["GET"]),
             Route(_METRICS, metrics, methods=["GET"]),
         ],
         middleware=[Middleware(Identifying), Middleware(Guard, chosen, functools.partial(_refuse, routes, watching))],
         exception_handlers={404: refuse, 405: refuse},
     )
+    # A slash at the end is another path: nobody is sent to an address that was put together of what came.
+    application.router.redirect_slashes = False
+    return application
 
 
 def _secret(assembly: Assembly, settings: GatewayDescriptor) -> bytes:

@@ -32,7 +32,9 @@ class Identifying:
                 message = {**message, "headers": [*message.get("headers", ()), *headers]}
             await send(message)
 
-        token = FIELDS.set({**FIELDS.get(), "request": identifier.decode()})
+        client = scope.get("client")
+        fields = {"request": identifier.decode(), "client": "" if client is None else str(client[0])}
+        token = FIELDS.set({**FIELDS.get(), **fields})
         try:
             await self._application(scope, receive, identified)
         finally:

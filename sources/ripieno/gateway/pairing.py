@@ -9,13 +9,18 @@ from collections.abc import Mapping, Sequence
 from ripieno.canisters import Canister, InvocationCanister, ResultCanister
 from ripieno.exceptions import InputError
 
+
+class Unpaired(InputError):
+    """Calls and results of a history do not belong together."""
+
+
 #: How many calls an error names, and how much it repeats of what a client wrote.
 _NAMED = 5
 _SHOWN = 100
 
 
 def check(canisters: Sequence[Canister]) -> None:
-    """Looks through a conversation, once. Errors: ``InputError``, which names the call and says what to send."""
+    """Looks through a conversation, once. Errors: ``Unpaired``, which names the call and says what to send."""
     waiting = unanswered(canisters)
     if waiting:
         raise missing(waiting)
@@ -33,7 +38,7 @@ def unanswered(canisters: Sequence[Canister]) -> Mapping[str, str]:
         if isinstance(canister, InvocationCanister):
             identifier = canister.identifier
             if identifier in waiting:
-                raise InputError(
+                raise Unpaired(
                     f"Two calls that wait for their results have the identifier {_cut(identifier)}, so that nobody can "
                     f"tell whose is whose: {_cut(waiting[identifier])} and {_cut(canister.name)}. Give each its own."
                 )
@@ -47,18 +52,18 @@ def unanswered(canisters: Sequence[Canister]) -> Mapping[str, str]:
     return waiting
 
 
-def _stray(identifier: str, answered: Mapping[str, str]) -> InputError:
+def _stray(identifier: str, answered: Mapping[str, str]) -> Unpaired:
     """Why a result of no call that waits is refused."""
     if identifier in answered:
         call = described(answered[identifier], identifier)
-        return InputError(f"The call {call} has a second result. Send one result for each call.")
-    return InputError(
+        return Unpaired(f"The call {call} has a second result. Send one result for each call.")
+    return Unpaired(
         f"A result is for {_cut(identifier)}, and no call before it has that identifier. Send the call as well, as it "
         "was answered, or leave its result out."
     )
 
 
-def missing(waiting: Mapping[str, str]) -> InputError:
+def missing(waiting: Mapping[str, str]) -> Unpaired:
     """Why calls without a result are refused."""
     named = [described(name, identifier) for identifier, name in list(waiting.items())[:_NAMED]]
     more = len(waiting) - len(named)
@@ -67,7 +72,7 @@ def missing(waiting: Mapping[str, str]) -> InputError:
         if more
         else " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
     )
-    return InputError(
+    return Unpaired(
         f"There is no result for {calls}. Send one for each call, under its identifier; where it was not run, say so."
     )
 

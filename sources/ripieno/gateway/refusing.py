@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ripieno.descriptors import printable
 from ripieno.descriptors.tables import is_table
 from ripieno.exceptions import (
     Conflict,
@@ -18,12 +19,20 @@ from ripieno.exceptions import (
     RipienoError,
     ToolExecutionFailure,
 )
+from ripieno.gateway.pairing import Unpaired
+from ripieno.gateway.signing import Unsigned
 from ripieno.processors import Refusal
 
 _logger = logging.getLogger(__name__)
 
 #: What a failure of the model's endpoint is to a client of ours, by its category. Who is not permitted there is us.
 _STATUSES: Mapping[str, int] = {"quota": 429, "timeout": 504, "network": 502, "permission": 502, "resource": 502}
+#: What a history is refused for, in a word: who runs this sees no more of it.
+_CODES: Mapping[type[InputError], str] = {Unpaired: "unpaired_calls", Unsigned: "unsigned_result"}
+#: Why an endpoint does not serve us, whatever was asked: its words are for whoever has the account.
+_OURS = frozenset({"permission", "quota", "resource"})
+_SHOWN = 300
+_FAILED = "Whoever runs the gateway finds the reason in its log."
 #: What clients look for to compact a conversation that has become too long.
 _TOO_LONG = ("context_length_exceeded", "context length", "context window", "maximum context", "prompt is too long")
 
@@ -39,7 +48,7 @@ def refusal_of(error: Exception) -> Refusal:
             return Refusal(status=409, message=str(error), code="conflict")
         case InputError():
             parameter = error.parameter if isinstance(error, RequestInvalidity) else None
-            return Refusal(status=400, message=str(error), parameter=parameter)
+            return Refusal(status=400, message=str(error), code=_CODES.get(type(error)), parameter=parameter)
         case TimeoutError():
             message = "The answer was not complete in the time that it may take here."
             return Refusal(status=504, message=message, code="timeout")
@@ -48,13 +57,15 @@ def refusal_of(error: Exception) -> Refusal:
 
 
 def _of_ourselves(error: Exception) -> Refusal:
+    # Their words are for whoever runs this: they may have names, paths and passwords in them.
     if isinstance(error, ToolExecutionFailure):
         _logger.error("A tool failed.", exc_info=error)
-        return Refusal(status=500, message=str(error), code="tool_failed")
+        return Refusal(status=500, message=f"A tool that runs here failed. {_FAILED}", code="tool_failed")
     if isinstance(error, RipienoError):
-        return Refusal(status=500, message=str(error))
-    _logger.error("A request failed for a reason that nobody foresaw.", exc_info=error)
-    return Refusal(status=500, message="The gateway failed. Whoever runs it finds the reason in its log.")
+        _logger.error("%s", error)
+    else:
+        _logger.error("A request failed for a reason that nobody foresaw.", exc_info=error)
+    return Refusal(status=500, message=f"The gateway failed. {_FAILED}")
 
 
 def _of_provider(error: ProviderFailure) -> Refusal:
@@ -74,8 +85,9 @@ def _of_provider(error: ProviderFailure) -> Refusal:
     if error.category != "validation":
         # It is no request's fault, and whoever runs this can do something about it. Words of the endpoint could be
         # those of a request.
+        told = isinstance(error, ProviderUnreachable) or error.category in _OURS
         refused = f"HTTP {error.status}" if isinstance(error, ProviderRefusal) else "Its answer cannot be read."
-        _logger.warning("%s: %s", error.provider, message if isinstance(error, ProviderUnreachable) else refused)
+        _logger.warning("%s: %s", error.provider, printable(message, _SHOWN) if told else refused)
     return Refusal(status=status, message=message, code=code, seconds=error.after)
 
 

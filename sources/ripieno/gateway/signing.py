@@ -32,6 +32,10 @@ _CLAIMED = re.compile(r"fc_ripieno_waiting_([0-9a-f]{32})_([0-9]{1,9})_([A-Za-z0
 _CLAIMS = "fc_ripieno_waiting_"
 
 
+class Unsigned(InputError):
+    """A result of one of our tools is not as it was given."""
+
+
 class Signer:
     """Signs results, and knows them again. ``secret`` is the same wherever they may come back to.
 
@@ -73,7 +77,7 @@ class Signer:
     def check(
         self, canisters: Sequence[Canister], ours: Collection[str], signatures: Mapping[str, Sequence[str]], caller: str
     ) -> None:
-        """Whether the results of ``ours``, by the names of tools, are results of ours. Errors: ``InputError``.
+        """Whether the results of ``ours``, by the names of tools, are results of ours. Errors: ``Unsigned``.
 
         ``signatures`` are those that came along, by the identifiers of calls.
         """
@@ -88,7 +92,7 @@ class Signer:
                 expected = self.sign(call, canister, caller).encode()
                 given = signatures.get(canister.invocation_id, ())
                 if not any(hmac.compare_digest(expected, one.encode("utf-8", "replace")) for one in given):
-                    raise InputError(
+                    raise Unsigned(
                         f"{call.name!r} runs here, and the result of {described(call.name, call.identifier)} is not "
                         "as it was given: send the call and its result back unchanged, each with the id of its item, "
                         "or leave out both."

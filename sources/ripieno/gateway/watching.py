@@ -184,7 +184,10 @@ class _Seen(Sight):
         return batch
 
     def take(self, event: Event) -> None:
-        if self._metrics is not None and isinstance(event, ResultReady):
+        if isinstance(event, TurnEnded):
+            # The end of the whole answer has the sum; where it never comes, this is what was used.
+            self._usage += event.usage
+        elif self._metrics is not None and isinstance(event, ResultReady):
             self._metrics.run(event)
 
     def begin(self) -> None:
@@ -244,7 +247,8 @@ def _log(
         "caller": caller,
         "reason": why,
     }
-    _logger.info(
+    _logger.log(
+        logging.WARNING if status >= 500 else logging.INFO,
         "%s %s: %d%s in %d ms, %d tokens in, %d out%s.",
         *(
             wire or "-",

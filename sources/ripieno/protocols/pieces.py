@@ -43,6 +43,38 @@ def piece(canister: Canister, key: object, make: Callable[[Any], bytes]) -> byte
     return data
 
 
+class Calls:
+    """The calls of one conversation, found for its results, whose places ascend.
+
+    Nothing is looked at twice: a client may send as many results as fit into a request.
+    """
+
+    __slots__ = ("_canisters", "_found", "_high", "_low")
+
+    def __init__(self, canisters: Sequence[Canister]) -> None:
+        self._canisters = canisters
+        self._found: dict[str, tuple[int, InvocationCanister]] = {}
+        #: What lies between these places is known.
+        self._low = self._high = 0
+
+    def find(self, identifier: str, place: int) -> tuple[int, InvocationCanister] | None:
+        """The last call before a place that has this identifier, and where it stands."""
+        if not self._high:
+            self._low = self._high = place
+        for at in range(self._high, place):
+            canister = self._canisters[at]
+            if isinstance(canister, InvocationCanister):
+                self._found[canister.identifier] = (at, canister)
+        self._high = max(self._high, place)
+        # In a run, the call stands not far before its result, and what came before was said in another request.
+        while identifier not in self._found and self._low > 0:
+            self._low -= 1
+            canister = self._canisters[self._low]
+            if isinstance(canister, InvocationCanister):
+                self._found.setdefault(canister.identifier, (self._low, canister))
+        return self._found.get(identifier)
+
+
 class Group(Protocol):
     """Adjacent canisters that become messages together, while they are gathered."""
 

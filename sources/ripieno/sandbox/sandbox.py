@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import os
 import pathlib
+import re
 import shutil
 import stat
 import sys
@@ -25,6 +26,8 @@ _GIBIBYTE = 2**30
 _DEFAULTS = SandboxDescriptor()
 _SETTINGS = "/etc"
 _OWN = ("home", "temporary")
+#: A file of settings for git beside them, which no program can write.
+_SETTINGS_OF_GIT = "gitconfig"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,20 +149,25 @@ class Sandbox:
 
     @functools.cached_property
     def ignored(self) -> str | None:
-        """A file of patterns of what git is not to see in the workspace; None where there is nothing.
+        """A file of patterns of what git is not to see in the workspace's own repository; None where there is nothing.
 
         What tier 2 lays over protected files that are missing looks like files to git, and cannot be added (measured:
-        ``git add --all`` fails). Programs find the same patterns in their home, and cannot write this file.
+        ``git add --all`` fails). Settings in the home of programs name it for that repository alone: in one beneath
+        it, a file of such a name is a file. No program can write it.
         """
-        if self.tier != 2 or not os.path.lexists(f"{self.workspace}/.git"):
+        if self.tier != 2 or not os.path.isdir(f"{self.workspace}/.git"):
             return None
         self._protected()
         missing = [path for path in self._absent if is_beneath(path, (self.workspace,))]
         patterns = "".join(f"{path.removeprefix(self.workspace)}\n" for path in missing)
-        kept, found = f"{self._own()}/ignored", f"{self.home}/.config/git/ignore"
-        os.makedirs(os.path.dirname(found))
-        for path in (kept, found):
-            pathlib.Path(path).write_text(patterns)
+        kept, settings = f"{self._own()}/ignored", f"{self._own()}/{_SETTINGS_OF_GIT}"
+        own = re.sub(r"([*?\[\\])", r"\\\1", os.path.realpath(f"{self.workspace}/.git"))
+        for path, text in {
+            kept: patterns,
+            settings: f"[core]\n\texcludesFile = {_quoted(kept)}\n",
+            f"{self.home}/.gitconfig": f"[includeIf {_quoted(f'gitdir:{own}')}]\n\tpath = {_quoted(settings)}\n",
+        }.items():
+            pathlib.Path(path).write_text(text)
         return kept
 
     def _make(
@@ -167,7 +175,7 @@ class Sandbox:
     ) -> Confinement:
         system, hidden = self._system(network=granted)
         if self.ignored is not None:
-            more = (*more, self.ignored)
+            more = (*more, self.ignored, f"{self._own()}/{_SETTINGS_OF_GIT}")
         return dataclasses.replace(
             template,
             writable=writes,
@@ -326,6 +334,12 @@ def _there(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
 
 def _nothing(reason: str) -> Choice:
     return Choice(tier=0, template=Confinement(tier=0), name="tier 0 (limits, private home)", reason=reason)
+
+
+def _quoted(text: str) -> str:
+    """A text as a value in a file of git's settings."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def _memory() -> int:

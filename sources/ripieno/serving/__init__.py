@@ -57,6 +57,9 @@ async def serve(
         timeout_keep_alive=bounds.idle_seconds,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         timeout_graceful_shutdown=bounds.grace + bounds.farewell + _LAST,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         h11_max_incomplete_event_size=bounds.header_bytes,
+        # What a request had in its context is not for the next one of its connection (measured: a body that comes in
+        # pieces lets the connection read on in that of its request).
+        reset_contextvars=True,
     )
     config.load()
     server = uvicorn.Server(config)

@@ -51,11 +51,13 @@ async def receive_body(receive: Receive, *, most: int, seconds: float) -> bytes:
 
 
 def read_asked(body: bytes, protocol: Protocol, parameters: Mapping[str, Any], *, most: int) -> Asked:
-    """What a client asks for: its body, and what its path says. Errors: ``InputError``."""
+    """What a client asks for: its body, and what its path says. Errors: ``Refused``, ``InputError``."""
     try:
         native = parse(body, max_bytes=most, max_depth=DEPTH)
     except JsonInvalidity as error:
-        raise InputError(f"The request is not strict JSON: {error}") from error
+        raise Refused(
+            Refusal(status=400, message=f"The request is not strict JSON: {error}", code="invalid_json")
+        ) from error
     if not is_table(native):
         raise InputError("The request is not a JSON object.")
     return protocol.parse({**native, **parameters} if parameters else native)

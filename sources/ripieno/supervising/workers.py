@@ -23,6 +23,8 @@ from ripieno.supervising import system
 _PAUSES = (0.1, 10.0)
 #: Seconds after which a worker that is lost says nothing about the next one.
 _SETTLED = 10.0
+#: Seconds after a signal until it is told what is waited for.
+NOTICED = 0.3
 _ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _READY = b"1"
 
@@ -50,6 +52,8 @@ class _Worker:
 class Workers:
     """So many workers. ``complete`` is called when all work for the first time, ``lost`` with what happened to one.
 
+    ``ending`` is called when some have not ended soon after a signal.
+
     ``listener`` is what they serve; at the end it is closed here first, so that nobody new is let in. ``grace`` are
     the seconds that workers have to end by themselves.
     """
@@ -62,18 +66,22 @@ class Workers:
         grace: float,
         complete: Callable[[], None],
         lost: Callable[[str], None],
+        ending: Callable[[], None],
     ) -> None:
         self._count = count
         self._listener = listener
         self._grace = grace
         self._tell_complete = complete
         self._tell_lost = lost
+        self._tell_ending = ending
         self._workers: dict[int, _Worker] = {}
         self._poll = select.poll()
         self._heard: list[int] = []
         self._completed = False
         #: What the parent gives when all are gone; None as long as they shall work.
         self._code: int | None = None
+        #: When it is told that workers have yet to end.
+        self._notice: float | None = None
         #: When workers that do not end are killed.
         self._deadline: float | None = None
         #: When the next lost one is replaced.
@@ -83,7 +91,8 @@ class Workers:
     def run(self) -> Place | int:
         """Returns in each worker, with its place; and in the parent when all are gone, with an exit code.
 
-        That is 0 after a signal, and the code of a worker that was lost before all worked. Errors: ``RuntimeError``
+        That is 0 after a signal, 128 and its number after a second one that somebody had to be killed for, and the
+        code of a worker that was lost before all worked. Errors: ``RuntimeError``
         where threads run, which no worker would have; ``OSError`` when there can be no process.
         """
         others = [one.name for one in threading.enumerate() if one is not threading.main_thread()]
@@ -178,7 +187,7 @@ class Workers:
 
     def _patience(self) -> float | None:
         """Milliseconds until something is to be done that nobody rings for."""
-        times = [one for one in (self._deadline,) if one is not None]
+        times = [one for one in (self._notice, self._deadline) if one is not None]
         if self._code is None and len(self._workers) < self._count and time.monotonic() < self._next:
             times.append(self._next)
         return max(0.0, min(times) - time.monotonic()) * 1000 + 1 if times else None
@@ -227,9 +236,15 @@ class Workers:
         heard, self._heard = self._heard, []
         if heard and self._code is None:
             self._end(0)
+            self._notice = time.monotonic() + NOTICED
         elif heard or (self._deadline is not None and time.monotonic() >= self._deadline):
+            if heard and self._workers:
+                self._code = 128 + heard[-1]
             self._signal(signal.SIGKILL)
-            self._deadline = None
+            self._deadline = self._notice = None
+        elif self._notice is not None and self._workers and time.monotonic() >= self._notice:
+            self._notice = None
+            self._tell_ending()
 
     def _end(self, code: int) -> None:
         self._code = code

@@ -44,7 +44,8 @@ FIELDS: contextvars.ContextVar[Mapping[str, str]] = contextvars.ContextVar("fiel
 class JsonFormatter(logging.Formatter):
     """A record as one line of JSON in ASCII: ``time`` (ISO 8601, UTC), ``level``, ``logger``, ``message``, its fields.
 
-    What is logged for a request of a server has ``request``: the identifier that its answer has as ``x-request-id``.
+    ``process`` is the number of the process. What is logged for a request of a server has ``request``, the identifier
+    that its answer has as ``x-request-id``, and ``client``, the address that it came from.
     An exception is in ``exception``, with its traceback. What is no JSON is written as text.
     """
 
@@ -56,6 +57,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
+            "process": record.process,
             **FIELDS.get(),
         }
         line |= {name: value for name, value in record.__dict__.items() if name not in _OWN and name not in line}

@@ -157,10 +157,10 @@ async def git(
 
     ``settings`` are the names of the repository's own, which may say who commits.
     """
-    sandbox = surroundings_of(context).sandbox
-    ignored = None if sandbox is None else sandbox.ignored
+    sandbox, workspace = surroundings_of(context).sandbox, workspace_of(surroundings_of(context))
+    ignored = sandbox.ignored if sandbox is not None and _is_own(directory, workspace) else None
     options = [word for one in (*_SETTINGS, f"core.excludesFile={ignored or '/dev/null'}") for word in ("-c", one)]
-    ceiling = os.path.dirname(workspace_of(surroundings_of(context)))
+    ceiling = os.path.dirname(workspace)
     environment = {
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": "/dev/null",
@@ -189,6 +189,14 @@ async def git(
         network=network,
         limits=limits,
     )
+
+
+def _is_own(directory: str, workspace: str) -> bool:
+    """Whether a directory beneath the workspace is in its own repository, and in none beneath it."""
+    place = os.path.realpath(os.path.join(workspace, directory))
+    while place.startswith(f"{workspace}/") and not os.path.lexists(f"{place}/.git"):
+        place = os.path.dirname(place)
+    return place == workspace
 
 
 async def ask(context: Context, directory: str, arguments: Sequence[str], limits: ProcessLimits = _FACTS) -> Completed:

@@ -64,6 +64,8 @@ def content_of(block: object) -> Content:
     if not is_table(block):
         raise InputError(f"A block is an object with a type, not {type(block).__name__}.")
     kind = block.get("type")
+    if not isinstance(kind, str) or not kind:
+        raise InputError("A block is an object with a type; one has none.")
     if kind == "text":
         return TextualContent(text=str(block.get("text") or ""))
     source = block.get("source")

@@ -21,7 +21,7 @@ from ripieno.protocols.asking import table_in, tables_in
 from ripieno.protocols.gemini.histories import Reading
 from ripieno.protocols.gemini.invocations import call_part, has_identifier, media_parts, response_part
 from ripieno.protocols.gemini.parts import NAME, contents_of, parts_of
-from ripieno.protocols.pieces import by_turns, gather, piece
+from ripieno.protocols.pieces import Calls, by_turns, gather, piece
 from ripieno.protocols.reading import extras_of
 from ripieno.protocols.saying import heading_of, leading
 
@@ -66,10 +66,10 @@ MESSAGES = Messages()
 class _Said:
     """The pieces of one conversation. A result needs its call: the wire wants its name, and goes by its place."""
 
-    __slots__ = ("_canisters", "media", "places")
+    __slots__ = ("_calls", "media", "places")
 
     def __init__(self, canisters: Sequence[Canister], *, media: bool) -> None:
-        self._canisters = canisters
+        self._calls = Calls(canisters)
         self.media = media
         #: Where the call of each result stands.
         self.places: dict[str, int] = {}
@@ -77,20 +77,13 @@ class _Said:
     def piece(self, canister: Canister, place: int) -> bytes:
         if not isinstance(canister, ResultCanister):
             return piece(canister, NAME, _PIECES[type(canister)])
-        at, call = self._call(canister.invocation_id, place)
+        at, call = self._calls.find(canister.invocation_id, place) or (place, None)
         self.places[canister.invocation_id] = at
         # Orphans have no name: what tells them apart stands for it.
         name = canister.invocation_id if call is None else call.name
         identified = call is None or has_identifier(call)
         make = functools.partial(_result, name=name, identified=identified, media=self.media)
         return piece(canister, (NAME, name, identified, self.media), make)
-
-    def _call(self, identifier: str, place: int) -> tuple[int, InvocationCanister | None]:
-        for at in range(place - 1, -1, -1):
-            canister = self._canisters[at]
-            if isinstance(canister, InvocationCanister) and canister.identifier == identifier:
-                return at, canister
-        return place, None
 
 
 class _Heard:

@@ -38,7 +38,7 @@ from ripieno.protocols.openai_responses.items import (
     said_in,
 )
 from ripieno.protocols.openai_responses.parts import NAME, contents_of, parts_of
-from ripieno.protocols.pieces import by_turns, gather, piece
+from ripieno.protocols.pieces import Calls, by_turns, gather, piece
 from ripieno.protocols.saying import headed
 
 #: The key of pieces that have no reasoning in them.
@@ -58,9 +58,11 @@ class Messages(MessagesProcessor):
         freeform = knows_freeform(capabilities)
         key = (NAME, capabilities.get("reasoning_replay"), since if since < len(canisters) else None, freeform)
 
+        calls = Calls(canisters)
+
         def said(canister: Canister, place: int) -> bytes:
             if isinstance(canister, ResultCanister):
-                return _result(canister, canisters, place, freeform=freeform)
+                return _result(canister, calls.find(canister.invocation_id, place), freeform=freeform)
             if not freeform and isinstance(canister, InvocationCanister) and canister.kind == "freeform":
                 return piece(canister, _FUNCTION, _call_of_function)
             if isinstance(canister, AssistantCanister) and place < since:
@@ -134,14 +136,11 @@ def _call_of_function(canister: InvocationCanister) -> bytes:
     return _call(as_function(canister))
 
 
-def _result(result: ResultCanister, canisters: Sequence[Canister], place: int, *, freeform: bool) -> bytes:
-    """A result depends on its call, which stands not far before it."""
-    call: InvocationCanister | None = None
-    while call is None and place > 0:
-        place -= 1
-        canister = canisters[place]
-        if isinstance(canister, InvocationCanister) and canister.identifier == result.invocation_id:
-            call = canister if freeform else as_function(canister)
+def _result(result: ResultCanister, found: tuple[int, InvocationCanister] | None, *, freeform: bool) -> bytes:
+    """A result depends on its call."""
+    call = None if found is None else found[1]
+    if call is not None and not freeform:
+        call = as_function(call)
     kind, caller = kind_of(call), caller_of(call)
     key = NAME if kind == "function" and caller is None else (NAME, kind, caller)
     return piece(result, key, lambda one: encode(output_item(one, call)))
