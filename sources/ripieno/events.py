@@ -11,7 +11,7 @@ Around them conducting adds what it does with the calls. All are frozen; ``mappi
 """
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
 from typing import TypeAlias
 
 from frozendict import frozendict
@@ -179,6 +179,10 @@ ModelEvent: TypeAlias = (
     | Alert
 )
 Event: TypeAlias = ModelEvent | ConfirmationRequested | ExecutionBegan | ExecutionProgress | ResultReady | ConductEnded
+
+
+#: Events as they come, as many at a time as came together.
+Batches: TypeAlias = AsyncGenerator[Iterable[Event], None]
 
 
 def collect(events: Iterable[Event]) -> tuple[Canister, ...]:

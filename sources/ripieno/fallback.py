@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import textwrap
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from frozendict import frozendict
@@ -11,7 +11,7 @@ from frozendict import frozendict
 from ripieno.canisters import Canister
 from ripieno.controls import Controls
 from ripieno.ensembles import Ensemble
-from ripieno.events import Alert, Event
+from ripieno.events import Alert, Batches
 from ripieno.exceptions import ProviderFailure
 from ripieno.models import Model
 from ripieno.offers import Offer
@@ -52,7 +52,7 @@ class FallbackModel(Model):
         controls: Controls | None = None,
         memory: dict[object, Any] | None = None,
         deltas: bool = True,
-    ) -> AsyncGenerator[Iterable[Event], None]:
+    ) -> Batches:
         """The events of one turn, of the first model that gives any; an ``Alert`` says why another one was passed over.
 
         Errors: ``ProviderFailure``, of the last one that was asked; ``before`` tells of the others.

@@ -11,11 +11,11 @@ from ripieno.canisters import AssistantCanister, Canister, InvocationCanister
 from ripieno.contents import Content, OpaqueContent
 from ripieno.controls import Controls
 from ripieno.ensembles import Ensemble
-from ripieno.events import Alert, Event, collect
+from ripieno.events import Alert, Batches, Event, collect
 from ripieno.mending import Requirements, mend
 from ripieno.offers import Offer
 from ripieno.processors import Capabilities, Identifiers, Protocol, Request, Transport
-from ripieno.retrying import Batches, Patience, persist
+from ripieno.retrying import Patience, persist
 
 #: Where a run's memory has that its listener was told: of repairs, and that one call comes at a time.
 _TOLD, _TOLD_SERIAL = "repairs that were told", "told of one call at a time"
@@ -70,7 +70,7 @@ class Model:
         controls: Controls | None = None,
         memory: dict[object, Any] | None = None,
         deltas: bool = True,
-    ) -> AsyncGenerator[Iterable[Event], None]:
+    ) -> Batches:
         """The events of one turn, as many at a time as came together. No tool is run.
 
         There is one path of events: an answer that is asked for whole is played through the same decoder. Whoever

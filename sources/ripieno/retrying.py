@@ -4,11 +4,11 @@ import asyncio
 import contextlib
 import dataclasses
 import random
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import Callable
 
 from frozendict import frozendict
 
-from ripieno.events import Alert, Event, TurnBegan
+from ripieno.events import Alert, Batches, Event, TurnBegan
 from ripieno.exceptions import ProviderFailure
 
 #: Seconds: the back-off of seed 000, section 7.2.
@@ -19,8 +19,6 @@ MULTIPLIER = 2.0
 JITTER = 0.25
 #: Seconds that a server may ask to be left alone for. One that asks for more is not waited for.
 LONGEST_ASKED = 60.0
-
-Batches = AsyncGenerator[Iterable[Event], None]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -325,22 +325,16 @@ async def test_a_watcher_that_fails_fails_alone(tmp_path: pathlib.Path, caplog: 
 
 
 def test_the_command_logs_one_line_for_a_translated_request(user: User) -> None:
-    from tests.faces.test_gateway_workers import Backend, Gateway
+    from tests.faces.test_gateway_workers import Gateway, configured
 
-    one = Backend()
-    user.configure(
-        '[model]\ndefault = "house/small-1"\n[providers.house]\nprotocol = "openai-chat"\napi_key = "none"\n'
-        f'base_url = "http://127.0.0.1:{one.server.server_port}/v1"\n'
-        "[providers.house.capabilities]\nstreaming = false\n"
-    )
-    try:
-        with user.start("serve", "responses", "--port", "0", "--log-format", "json", "--debug") as process:
-            gateway = Gateway(process)
-            assert gateway.play()[0] == 200
-            gateway.wait_for('"status": 200.*\n')
-            said = gateway.end()
-    finally:
-        one.close()
+    with (
+        configured(user),
+        user.start("serve", "responses", "--port", "0", "--log-format", "json", "--debug") as process,
+    ):
+        gateway = Gateway(process)
+        assert gateway.play()[0] == 200
+        gateway.wait_for('"status": 200.*\n')
+        said = gateway.end()
     assert "A run begins" not in said
     # What is for people is in the log as well, and nobody says again what the log says.
     assert [json.loads(line)["message"] for line in said.splitlines()] == ["The server has ended."]

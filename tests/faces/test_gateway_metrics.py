@@ -24,7 +24,7 @@ from ripieno.jsonvalues import freeze
 from ripieno.serving.keys import digest_of
 from tests.faces.commanding import PATIENCE, User
 from tests.faces.fronting import KINDS, Front, before, fronting, says
-from tests.faces.test_gateway_workers import ANSWER, Backend, Gateway
+from tests.faces.test_gateway_workers import ANSWER, Backend, Gateway, configured
 from tests.guests.loopback import serving
 from tests.needing import needs
 
@@ -43,14 +43,8 @@ USAGE = Usage(input_tokens=100, output_tokens=7)
 @pytest.fixture
 def backend(user: User) -> Iterator[Backend]:
     """A model that answers when it is let go."""
-    one = Backend()
-    user.configure(
-        '[model]\ndefault = "house/small-1"\n[providers.house]\nprotocol = "openai-chat"\napi_key = "none"\n'
-        f'base_url = "http://127.0.0.1:{one.server.server_port}/v1"\n'
-        "[providers.house.capabilities]\nstreaming = false\n"
-    )
-    yield one
-    one.close()
+    with configured(user) as one:
+        yield one
 
 
 class Told:

@@ -68,16 +68,25 @@ class Backend:
         self.server.server_close()
 
 
-@pytest.fixture
-def backend(user: User) -> Iterator[Backend]:
+@contextlib.contextmanager
+def configured(user: User) -> Iterator[Backend]:
+    """A model that answers when it is let go, and is the default one of this user."""
     one = Backend()
     user.configure(
         '[model]\ndefault = "house/small-1"\n[providers.house]\nprotocol = "openai-chat"\napi_key = "none"\n'
         f'base_url = "http://127.0.0.1:{one.server.server_port}/v1"\n'
         "[providers.house.capabilities]\nstreaming = false\n"
     )
-    yield one
-    one.close()
+    try:
+        yield one
+    finally:
+        one.close()
+
+
+@pytest.fixture
+def backend(user: User) -> Iterator[Backend]:
+    with configured(user) as one:
+        yield one
 
 
 class Gateway:

@@ -19,7 +19,7 @@ from ripieno.cassettes.values import restore_answer, restore_event, restore_fail
 from ripieno.confirmation import Answer, ConfirmationRequest, Confirmer
 from ripieno.controls import Controls
 from ripieno.ensembles import Ensemble, Invoker
-from ripieno.events import Alert, Event, ExecutionBegan
+from ripieno.events import Alert, Batches, Event, ExecutionBegan
 from ripieno.exceptions import ProviderFailure, ReplayDivergence, RipienoError, SerializationInvalidity
 from ripieno.execution import Circumstances, Execution, Prepared
 from ripieno.execution.refusals import NOT_RUN, UNRECORDED
@@ -111,7 +111,7 @@ class PlayedModel(Model):
         controls: Controls | None = None,
         memory: dict[object, Any] | None = None,
         deltas: bool = True,
-    ) -> AsyncGenerator[Iterable[Event], None]:
+    ) -> Batches:
         """As ``Model.batches``."""
         live = self.live is not None and self.player.exhausted
         asked = self.live if self.live is not None and live else self.inner

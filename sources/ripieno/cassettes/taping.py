@@ -12,7 +12,7 @@ from ripieno.cassettes.recorders import RunTape
 from ripieno.confirmation import Answer, ConfirmationRequest, Confirmer
 from ripieno.controls import Controls
 from ripieno.ensembles import Ensemble
-from ripieno.events import Alert, Event, ExecutionBegan
+from ripieno.events import Alert, Batches, Event, ExecutionBegan
 from ripieno.exceptions import ProviderFailure, UsageError
 from ripieno.execution import Circumstances, Execution, Prepared
 from ripieno.fallback import FallbackModel
@@ -104,7 +104,7 @@ class TapedModel(Model):
         controls: Controls | None = None,
         memory: dict[object, Any] | None = None,
         deltas: bool = True,  # noqa: ARG002  whoever replays may look at them
-    ) -> AsyncGenerator[Iterable[Event], None]:
+    ) -> Batches:
         """As ``Model.batches``."""
         offer = ensembles if isinstance(ensembles, Offer) else Offer.of(ensembles)
         self.tape.offer(offer)

@@ -21,7 +21,7 @@ from ripieno.cli.assembling import gather_layers, make_assembly, only, require_e
 from ripieno.cli.counting import counting_together
 from ripieno.cli.observing import LogFormat, log_everything, logged, watchers_for
 from ripieno.cli.running import Interrupted, run_async, say
-from ripieno.cli.servers import approving, check_approvals, leave_input, read_key, report_logs
+from ripieno.cli.servers import approvable, approving, check_approvals, leave_input, read_key, report_logs
 from ripieno.cli.settings import Settings, common, pass_settings
 from ripieno.confirmation import DeferredConfirmer, ServingConfirmer
 from ripieno.descriptors import Problems, Source
@@ -80,13 +80,7 @@ class _Served:
     multiple=True,
     help="Offer the tools of this ensemble in every request, and run them here; none by default.",
 )
-@click.option(
-    "--approve",
-    metavar="PATTERN",
-    multiple=True,
-    help="Approve calls that nobody could be asked about, such as io.write_file or 'io.*'. "
-    "A tool that can destroy is approved by its full name only.",
-)
+@approvable
 @click.option("--max-turns", metavar="N", type=click.IntRange(1), help="Turns of a model in one request, at most.")
 @click.option(
     "--hide-calls",
@@ -161,8 +155,7 @@ def responses(
         code = _run(_prepare(settings, approve, (host, port), log, options), workers)
         if code is not None:
             say("The server has ended.")
-    if code is not None:
-        click.get_current_context().exit(code)
+            click.get_current_context().exit(code)
 
 
 def _run(served: _Served, workers: int) -> int | None:

@@ -11,7 +11,7 @@ import click
 from ripieno.cli.assembling import gather_layers, make_assembly, only, require_ensembles
 from ripieno.cli.gateway import key, responses
 from ripieno.cli.running import Interrupted, run_async, say
-from ripieno.cli.servers import approving, check_approvals, leave_input, read_key, report_logs
+from ripieno.cli.servers import approvable, approving, check_approvals, leave_input, read_key, report_logs
 from ripieno.cli.settings import Settings, common, pass_settings
 from ripieno.confirmation import ServingConfirmer
 from ripieno.gathering import Gathered
@@ -48,13 +48,7 @@ serve.add_command(key)
 @click.option(
     "--ensemble", "-e", "names", metavar="E", multiple=True, help="Only this ensemble; all that play by default."
 )
-@click.option(
-    "--approve",
-    metavar="PATTERN",
-    multiple=True,
-    help="Approve calls that nobody could be asked about, such as io.write_file or 'io.*'. "
-    "A tool that can destroy is approved by its full name only.",
-)
+@approvable
 @click.option("--host", metavar="ADDRESS", help=f"http: the address to listen at.  [default: {HOST}]")
 @click.option(
     "--port", metavar="N", type=click.IntRange(0, 65535), help=f"http: the port; 0 is any free one.  [default: {PORT}]"

@@ -4,7 +4,10 @@ import dataclasses
 import logging
 import os
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
 
 from ripieno.assembly import Assembly
 from ripieno.cli.running import say
@@ -13,6 +16,19 @@ from ripieno.exceptions import InputError
 from ripieno.gathering import Gathered
 from ripieno.offers import Offer
 from ripieno.patterns import Pattern
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def approvable(command: Command) -> Command:
+    """Adds ``--approve``; the command gets it as ``approve``."""
+    return click.option(
+        "--approve",
+        metavar="PATTERN",
+        multiple=True,
+        help="Approve calls that nobody could be asked about, such as io.write_file or 'io.*'. "
+        "A tool that can destroy is approved by its full name only.",
+    )(command)
 
 
 def read_key(variable: str | None) -> str | None:

@@ -2,12 +2,12 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Generator, Iterable
+from collections.abc import Generator, Iterable
 from typing import Any
 
 from starlette.types import Receive, Send
 
-from ripieno.events import Event
+from ripieno.events import Batches
 from ripieno.gateway.refusing import headers_of, refusal_of
 from ripieno.gateway.watching import Sight
 from ripieno.processors import Asked, Protocol, Refusal
@@ -27,8 +27,6 @@ _ENDING = Refusal(
 
 #: Seconds that a client has to take the words that end its answer.
 _GOODBYE = 2.0
-
-Batches = AsyncGenerator[Iterable[Event], None]
 
 
 class Presence:

@@ -7,7 +7,7 @@ by the model, and causes nothing here.
 
 import contextlib
 import dataclasses
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ripieno.assembly import Assembly
 from ripieno.canisters import ResultCanister
@@ -16,7 +16,7 @@ from ripieno.confirmation import Given
 from ripieno.controls import Controls, Finish, Limits
 from ripieno.conversations import Conversation
 from ripieno.descriptors.gateways import GatewayDescriptor
-from ripieno.events import ConductEnded, Event
+from ripieno.events import Batches, ConductEnded, Event
 from ripieno.exceptions import InputError
 from ripieno.faults import Fault
 from ripieno.gateway import pairing
@@ -27,8 +27,6 @@ from ripieno.gateway.signing import Signer, signatures_in
 from ripieno.gateway.telling import Telling
 from ripieno.models import Model
 from ripieno.processors import Asked
-
-Batches = AsyncGenerator[Iterable[Event], None]
 
 _UNANSWERED = Fault(
     category="denied",

@@ -2,20 +2,17 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Iterable
 from typing import Protocol as Contract
 
 from starlette.types import Receive, Scope, Send
 
 from ripieno.descriptors.gateways import GatewayDescriptor
-from ripieno.events import Event
+from ripieno.events import Batches
 from ripieno.gateway.answering import Streaming, send_body, send_refusal, while_present
 from ripieno.gateway.refusing import refusal_of
 from ripieno.gateway.watching import Sight, Watching
 from ripieno.processors import Asked, Protocol, Refusal
 from ripieno.serving.receiving import Gone, Refused, read_asked, receive_body
-
-Batches = AsyncGenerator[Iterable[Event], None]
 
 
 class Player(Contract):

@@ -3,21 +3,19 @@
 import contextlib
 import dataclasses
 import logging
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import Sequence
 
 from ripieno.assembly import Assembly
 from ripieno.conducting import Watcher
 from ripieno.controls import Controls
 from ripieno.descriptors.gateways import GatewayDescriptor
-from ripieno.events import Event
+from ripieno.events import Batches
 from ripieno.gateway.conducting import Stage
 from ripieno.gateway.naming import Names
 from ripieno.gateway.offering import Offers
 from ripieno.gateway.translating import translate
 from ripieno.gateway.watching import UNSEEN, Sight
 from ripieno.processors import Asked, Protocol
-
-Batches = AsyncGenerator[Iterable[Event], None]
 
 _logger = logging.getLogger(__name__)
 

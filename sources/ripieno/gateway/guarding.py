@@ -7,6 +7,8 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ripieno.descriptors.gateways import GatewayDescriptor
+from ripieno.gateway.answering import send_body
+from ripieno.gateway.refusing import headers_of
 from ripieno.processors import Refusal
 from ripieno.serving.keys import PLACES, Keys
 from ripieno.serving.listening import LOOPBACK
@@ -128,14 +130,7 @@ class Guard:
         return same or theirs[0] in self._own
 
     async def _answer(self, path: str, refusal: Refusal, send: Send) -> None:
-        body = self._refuse(path, refusal)
-        headers = [(b"content-type", _JSON), (b"content-length", b"%d" % len(body))]
-        if refusal.status == 401:
-            headers.append((b"www-authenticate", b"Bearer"))
-        if refusal.seconds is not None:
-            headers.append((b"retry-after", b"%d" % max(1, round(refusal.seconds))))
-        await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        await send_body(send, self._refuse(path, refusal), refusal.status, headers_of(refusal))
 
 
 def _spelled(name: str) -> bytes:

@@ -1,7 +1,6 @@
 """The models that clients may ask for, under the names that the operator gives them."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from frozendict import frozendict
 
@@ -10,6 +9,7 @@ from ripieno.descriptors.gateways import GatewayDescriptor
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.jsonvalues import encode
 from ripieno.models import Model
+from ripieno.serving.listing import model_entry, model_list
 
 #: The name that stands for every other one.
 ANY = "*"
@@ -49,7 +49,7 @@ class Names:
             model.open()
         self._any = known.pop(ANY, None)
         self._known: Mapping[str, Model] = frozendict[str, Model](known)
-        self.listed = encode(_listed(tuple(self._known)))
+        self.listed = encode(model_list(tuple(self._known)))
 
     def resolve(self, name: str) -> Model:
         """The model of that name. Errors: ``NameAbsence``."""
@@ -60,22 +60,4 @@ class Names:
 
     def one(self, name: str) -> bytes | None:
         """What is said of one model, or None where there is none."""
-        return encode(_entry(name)) if name in self._known else None
-
-
-def _entry(name: str) -> dict[str, Any]:
-    """One model, in a form that has what every client looks for."""
-    return {
-        "id": name,
-        "object": "model",
-        "type": "model",
-        "display_name": name,
-        "created": 0,
-        "created_at": "1970-01-01T00:00:00Z",
-        "owned_by": "ripieno",
-    }
-
-
-def _listed(names: tuple[str, ...]) -> dict[str, Any]:
-    ends = {"first_id": names[0] if names else None, "last_id": names[-1] if names else None}
-    return {"object": "list", "data": [_entry(name) for name in names], "has_more": False, **ends}
+        return encode(model_entry(name)) if name in self._known else None

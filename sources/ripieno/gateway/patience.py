@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from frozendict import frozendict
 
@@ -13,6 +13,7 @@ from ripieno.contents import TextualContent
 from ripieno.controls import Finish
 from ripieno.conversations import NO_USAGE, Conversation, Usage, Waiting
 from ripieno.events import (
+    Batches,
     ContentSealed,
     Event,
     InvocationBegan,
@@ -29,7 +30,6 @@ from ripieno.gateway.pairing import described
 from ripieno.gateway.telling import Telling
 from ripieno.pausing import Paused
 
-Batches = AsyncGenerator[Iterable[Event], None]
 Opaque = frozendict[str, object]
 
 WAITING = "waiting_for_approval"
@@ -198,7 +198,7 @@ class Patience:
         named = ", ".join(f"{one.tool} ({identifier})" for identifier, one in waiting.items())
         text = (
             f"This waits for a person's approval: {named}, in the conversation {paused.identifier}. Whoever runs this "
-            f"server looks at it with: ripieno approvals show {paused.identifier[:8]}"
+            f"server looks at it with: ripieno approvals show {paused.short}"
         )
         events = (TurnBegan(), TextDelta(text), ContentSealed(TextualContent(text=text)))
         return [one for event in events for one in self._telling.tell(event)]

@@ -4,14 +4,12 @@ import asyncio
 import contextlib
 import dataclasses
 import uuid
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ripieno.conducting import Watcher
 from ripieno.controls import Finish
 from ripieno.conversations import NO_USAGE
-from ripieno.events import ConductEnded, Event, TurnBegan, TurnEnded
-
-Batches = AsyncGenerator[Iterable[Event], None]
+from ripieno.events import Batches, ConductEnded, Event, TurnBegan, TurnEnded
 
 
 async def reported(batches: Batches, watchers: Sequence[Watcher], model: str) -> Batches:

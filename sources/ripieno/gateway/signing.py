@@ -9,7 +9,7 @@ import base64
 import hashlib
 import hmac
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ripieno.canisters import Canister, InvocationCanister, ResultCanister
@@ -101,26 +101,26 @@ class Signer:
 
 def signatures_in(native: Native) -> Mapping[str, Sequence[str]]:
     """The identifiers of a request's result items, by those of their calls; none on a wire without such items."""
-    items = native.get("input")
     found: dict[str, list[str]] = {}
-    for item in items if is_list(items) else ():
-        if is_table(item) and "output" in item:
-            call, identifier = item.get("call_id"), item.get("id")
-            if isinstance(call, str) and isinstance(identifier, str):
-                found.setdefault(call, []).append(identifier)
+    for call, identifier in _identified(native, results=True):
+        found.setdefault(call, []).append(identifier)
     return found
 
 
 def claims_in(native: Native) -> Mapping[str, str]:
     """The claims of a request's waiting calls, by their identifiers: of the last item of each."""
+    identified = _identified(native, results=False)
+    return {call: identifier for call, identifier in identified if identifier.startswith(_CLAIMS)}
+
+
+def _identified(native: Native, *, results: bool) -> Iterator[tuple[str, str]]:
+    """The identifiers of a request's items of results, or of others, after those of their calls."""
     items = native.get("input")
-    found: dict[str, str] = {}
     for item in items if is_list(items) else ():
-        if is_table(item) and "output" not in item:
+        if is_table(item) and ("output" in item) == results:
             call, identifier = item.get("call_id"), item.get("id")
-            if isinstance(call, str) and isinstance(identifier, str) and identifier.startswith(_CLAIMS):
-                found[call] = identifier
-    return found
+            if isinstance(call, str) and isinstance(identifier, str):
+                yield call, identifier
 
 
 def _read(result: ResultCanister) -> list[Any]:

@@ -7,12 +7,21 @@ may be none, a second one where there may be one.
 import contextlib
 import dataclasses
 import logging
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from ripieno.conducting import Watcher
 from ripieno.controls import Controls
-from ripieno.events import ArgumentsDelta, ContentSealed, Event, InvocationBegan, InvocationSealed, TurnBegan, TurnEnded
+from ripieno.events import (
+    ArgumentsDelta,
+    Batches,
+    ContentSealed,
+    Event,
+    InvocationBegan,
+    InvocationSealed,
+    TurnBegan,
+    TurnEnded,
+)
 from ripieno.exceptions import ProviderRefusal
 from ripieno.gateway.reporting import reported
 from ripieno.models import Model
@@ -21,8 +30,6 @@ from ripieno.offers import Offer
 from ripieno.processors import Asked
 
 _logger = logging.getLogger(__name__)
-
-Batches = AsyncGenerator[Iterable[Event], None]
 _Called = TypeVar("_Called", InvocationBegan, ArgumentsDelta, InvocationSealed)
 
 

@@ -75,6 +75,20 @@ class Absence(ProviderUnreachable):
     """Nothing listens at an address of this machine. It is said at once, so that asking again costs nothing."""
 
 
+def silent(
+    endpoint: Endpoint, reason: str, kind: type[ProviderUnreachable] = ProviderUnreachable
+) -> ProviderUnreachable:
+    """Nothing answers at an endpoint."""
+    hint = "Is the server running, and is base_url right?"
+    return kind(endpoint.provider, f"Nothing answers at {endpoint.shown} ({reason}).", hint=hint)
+
+
+def broken(endpoint: Endpoint, reason: str, *, retryable: bool) -> ProviderUnreachable:
+    """A connection to an endpoint was lost, or there could be none."""
+    message = f"The connection to {endpoint.shown} failed ({reason})."
+    return ProviderUnreachable(endpoint.provider, message, retryable=retryable)
+
+
 class PooledCarrier:
     """One pool, opened at the first request."""
 
@@ -160,12 +174,9 @@ class PooledCarrier:
         if isinstance(error, aiohttp.ClientConnectorError):
             reason = str(error.os_error) or reason
             kind = Absence if _is_here(urllib.parse.urlsplit(self._base).hostname or "") else ProviderUnreachable
-            return kind(
-                provider, f"Nothing answers at {base} ({reason}).", hint="Is the server running, and is base_url right?"
-            )
+            return silent(self._endpoint, reason, kind)
         # An address that is none will not become one.
-        lost = not isinstance(error, ValueError)
-        return ProviderUnreachable(provider, f"The connection to {base} failed ({reason}).", retryable=lost)
+        return broken(self._endpoint, reason, retryable=not isinstance(error, ValueError))
 
     async def close(self) -> None:
         """Closes the pool."""

@@ -17,7 +17,7 @@ from ripieno.descriptors.tables import EMPTY
 from ripieno.exceptions import ProviderFailure, ProviderUnreachable
 from ripieno.processors import Natives, Protocol
 from ripieno.protocols.breaking import Breaker
-from ripieno.protocols.carrying import Answer
+from ripieno.protocols.carrying import Answer, broken, silent
 from ripieno.protocols.endpoints import Endpoint
 from ripieno.protocols.framing import unframe
 from ripieno.protocols.heading import key_of
@@ -182,15 +182,13 @@ class SdkCarrier:
 
         provider, base, reason = self._endpoint.provider, self._endpoint.shown, str(error) or type(error).__name__
         if isinstance(error, httpx2.ConnectError):
-            return ProviderUnreachable(
-                provider, f"Nothing answers at {base} ({reason}).", hint="Is the server running, and is base_url right?"
-            )
+            return silent(self._endpoint, reason)
         if isinstance(error, httpx2.TimeoutException):
             words = f"{base} took too long ({type(error).__name__})."
             return ProviderUnreachable(provider, words, hint="Try again later.", category="timeout")
         # An address that is none will not become one.
         lost = isinstance(error, httpx2.HTTPError) and not isinstance(error, httpx2.UnsupportedProtocol)
-        return ProviderUnreachable(provider, f"The connection to {base} failed ({reason}).", retryable=lost)
+        return broken(self._endpoint, reason, retryable=lost)
 
     async def close(self) -> None:
         """Closes the pool."""

@@ -24,6 +24,7 @@ from ripieno.offers import Offer
 from ripieno.processors import Asked, Protocol, Refusal
 from ripieno.protocols.prompted.reading import ended, in_words, recover
 from ripieno.scores import Answer, Score, callable_names, events_of, perform
+from ripieno.serving.listing import model_list
 from ripieno.serving.receiving import Gone, Refused, read_asked, receive_body
 from ripieno.showing import brief
 from ripieno.tokens import EstimatingTokenizer
@@ -166,18 +167,8 @@ async def _stream(answer: Answer, protocol: Protocol, asked: Asked) -> AsyncGene
 
 
 def _models(name: str) -> dict[str, Any]:
-    """One model, in a form that has what every client looks for in a list of models."""
-    model = {
-        "id": name,
-        "object": "model",
-        "type": "model",
-        "display_name": name,
-        "created": 0,
-        "created_at": "1970-01-01T00:00:00Z",
-        "owned_by": "ripieno",
-    }
-    listed = {"object": "list", "data": [model], "has_more": False, "first_id": name, "last_id": name}
-    return {**listed, "models": [{"name": f"models/{name}", "displayName": name}]}
+    """The one model as all wires list it, also the one that calls it by another key."""
+    return {**model_list([name]), "models": [{"name": f"models/{name}", "displayName": name}]}
 
 
 def _json(body: bytes, status: int = 200) -> Response:

@@ -26,7 +26,7 @@ The model asks for what its score says; tools, rules and limits are the real one
 
 import contextlib
 import dataclasses
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from frozendict import frozendict
@@ -34,7 +34,7 @@ from frozendict import frozendict
 from ripieno.canisters import Canister
 from ripieno.controls import Controls
 from ripieno.ensembles import Ensemble
-from ripieno.events import Event
+from ripieno.events import Batches
 from ripieno.exceptions import UsageError
 from ripieno.jsonvalues import freeze
 from ripieno.models import Model, Provider
@@ -74,7 +74,7 @@ class ScoredModel(Model):
         controls: Controls | None = None,
         memory: dict[object, Any] | None = None,  # noqa: ARG002  nothing is encoded
         deltas: bool = True,  # noqa: ARG002  they cost nothing
-    ) -> AsyncGenerator[Iterable[Event], None]:
+    ) -> Batches:
         """The events of the turn that is due, cut into pieces unless ``controls.stream`` is false."""
         wanted = controls or Controls()
         offer = ensembles if isinstance(ensembles, Offer) else Offer.of(ensembles)
