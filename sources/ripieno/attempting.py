@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ripieno.faults import Fault
 from ripieno.policies import Policy
-from ripieno.retrying import LONGEST_ASKED
+from ripieno.waiting import LONGEST_ASKED
 
 
 class Attempts:

@@ -12,6 +12,7 @@ from typing import Any
 
 from frozendict import frozendict
 
+from ripieno import owning
 from ripieno.attempting import Attempts
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.contents import Content, legible
@@ -23,8 +24,6 @@ from ripieno.jsonvalues import thaw
 from ripieno.owning import reason
 from ripieno.results import Keep, bound, bound_fault, changes_of, contents_of, structure_of
 
-#: Seconds between a cancellation and giving up on a tool that does not heed it.
-GRACE = 2.0
 _VERIFY = "It may have done part of its work: check before repeating it."
 
 
@@ -259,7 +258,7 @@ class Call:
         self._cancel_timer()
         self._task.cancel()
         if self._entered:
-            self._timer = asyncio.get_running_loop().call_later(GRACE, self._abandon)
+            self._timer = asyncio.get_running_loop().call_later(owning.GRACE, self._abandon)
         else:
             self._settle((), Fault(category=ending, message="The call was ended before it began."))
 
@@ -272,7 +271,7 @@ class Call:
         """The tool goes on without us: kept referenced, told to the application, its late result dropped."""
         _ABANDONED.add(self._task)
         self._task.add_done_callback(_ABANDONED.discard)
-        self._alert(f"The tool did not stop {GRACE:g} s after it was cancelled, and was left behind.")
+        self._alert(f"The tool did not stop {owning.GRACE:g} s after it was cancelled, and was left behind.")
         if self.invoker.policy.harmless:
             self._settle((), self._ended(self._ending or "cancelled", None))
         else:

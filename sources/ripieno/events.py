@@ -20,7 +20,7 @@ from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, I
 from ripieno.contents import Content
 from ripieno.controls import Finish
 from ripieno.conversations import NO_USAGE, Usage
-from ripieno.policies import Effect
+from ripieno.faults import Effect
 from ripieno.serialization import describe
 
 

@@ -25,6 +25,8 @@ Category = Literal[
     "limit",
     "outcome_unknown",
 ]
+#: The effect of a call on the world, from the mildest to the strictest.
+Effect = Literal["none", "read", "write", "destructive"]
 
 #: The names of seed 000, section 7.1, for the categories that it knows; the others follow its form.
 CATEGORY_NAMES: Mapping[str, str] = {

@@ -5,6 +5,7 @@ two readers could understand differently. They are kept frozen (:func:`freeze`) 
 plain copies (:func:`thaw`). Outward, values become bytes by :func:`encode`.
 """
 
+import hashlib
 import json
 import math
 import re
@@ -338,3 +339,8 @@ def _check_finite(value: object) -> None:
 
 
 _finite = json.JSONEncoder(allow_nan=False, check_circular=False, ensure_ascii=False)
+
+
+def digest(value: object) -> str:
+    """The SHA-256 of a value's canonical JSON, in hexadecimal digits. Errors: ``JsonInvalidity``."""
+    return hashlib.sha256(canonical(value)).hexdigest()

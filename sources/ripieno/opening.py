@@ -8,13 +8,12 @@ import contextlib
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from ripieno.approvals import Claim
-from ripieno.approvals.grants import digest
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.descriptors.tables import EMPTY
-from ripieno.ensembles import Connected, Definition, Opened, Opener, Origin, Surroundings
+from ripieno.ensembles import Claim, Connected, Definition, Opened, Opener, Origin, Surroundings
 from ripieno.events import Alert
 from ripieno.exceptions import NameAbsence, SchemaInvalidity
+from ripieno.jsonvalues import digest
 from ripieno.pins import admit, advise, check_command
 from ripieno.requirements import find_unmet_of
 from ripieno.schemas import Schema

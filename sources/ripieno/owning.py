@@ -18,6 +18,8 @@ Value = TypeVar("Value")
 OPEN_DEADLINE = 30.0
 CLOSE_DEADLINE = 5.0
 _CANCEL_DEADLINE = 2.0
+#: Seconds between the cancellation of a call and giving up on a tool that ignores it.
+GRACE = 2.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

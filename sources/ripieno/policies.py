@@ -9,9 +9,8 @@ from typing import Literal
 
 from frozendict import frozendict
 
-from ripieno.faults import Category
+from ripieno.faults import Category, Effect
 
-Effect = Literal["none", "read", "write", "destructive"]
 OnError = Literal["abort", "report"]
 Hosted = Literal["here", "caller", "provider"]
 

@@ -10,6 +10,7 @@ from frozendict import frozendict
 
 from ripieno.events import Alert, Batches, Event, TurnBegan
 from ripieno.exceptions import ProviderFailure
+from ripieno.waiting import LONGEST_ASKED
 
 #: Seconds: the back-off of seed 000, section 7.2.
 INITIAL = 0.1
@@ -17,8 +18,6 @@ LONGEST = 10.0
 MULTIPLIER = 2.0
 #: The share that chance may take from it, so that those who failed together do not come back together.
 JITTER = 0.25
-#: Seconds that a server may ask to be left alone for. One that asks for more is not waited for.
-LONGEST_ASKED = 60.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

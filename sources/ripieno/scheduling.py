@@ -9,7 +9,8 @@ import asyncio
 import contextvars
 from collections.abc import Sequence
 
-from ripieno.calls import GRACE, settle
+from ripieno import owning
+from ripieno.calls import settle
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.controls import Finish
 from ripieno.dispatching import Dispatcher
@@ -274,7 +275,7 @@ class Turn:
             await settle([entry.call for entry in self.entries if entry.call is not None and entry.result is None])
         finally:
             if asking is not None:
-                await asyncio.wait((asking,), timeout=GRACE)
+                await asyncio.wait((asking,), timeout=owning.GRACE)
 
     def _cancel(self) -> None:
         self._stopped = True

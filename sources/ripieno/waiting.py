@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 from ripieno.exceptions import ExecutionFault, NetworkFault, QuotaFault
 
+#: The most seconds that a server may ask to be left alone for. A longer wait is refused.
+LONGEST_ASKED = 60.0
 #: The statuses of who is not there for now, or stands before somebody who is not.
 _AWAY = frozenset({502, 503, 504})
 

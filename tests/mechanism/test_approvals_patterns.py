@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ripieno.controls import Rules
 from ripieno.exceptions import PatternInvalidity
+from ripieno.faults import Effect
 from ripieno.patterns import CallRules, Decision, Pattern
-from ripieno.policies import Effect
 from tests.counts import count
 
 

@@ -27,9 +27,9 @@ from ripieno.exceptions import (
 from ripieno.execution import Circumstances, Execution, Prepared
 from ripieno.execution.launching import Launcher
 from ripieno.execution.reporting import Reporter
-from ripieno.faults import Category, Fault
+from ripieno.faults import Category, Effect, Fault
 from ripieno.offers import Offer
-from ripieno.policies import PASSING, Effect, Policy, Retry
+from ripieno.policies import PASSING, Policy, Retry
 from tests.counts import count
 from tests.mechanism.players import Blocking, ensemble, invoke, settle_down, tool
 from tests.mechanism.starting import EVERYTHING, fault_of

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ripieno import calls
+from ripieno import owning
 from ripieno.calls import Call, settle
 from ripieno.exceptions import TimeoutFault
 from tests.mechanism.players import Blocking, Listening, settle_down
@@ -66,7 +66,7 @@ async def test_a_call_that_was_cancelled_before_its_first_step_never_runs() -> N
 async def test_a_tool_that_swallows_its_cancellation_is_left_behind(
     effect: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calls, "GRACE", 0.02)
+    monkeypatch.setattr(owning, "GRACE", 0.02)
     blocking, listening = Blocking(stubborn=True), Listening()
     call = begin(blocking, listening=listening, effect=effect)
     await blocking.began.wait()
@@ -85,7 +85,7 @@ async def test_a_tool_that_swallows_its_cancellation_is_left_behind(
 
 
 async def test_nonsense_that_comes_after_the_result_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "GRACE", 0.01)
+    monkeypatch.setattr(owning, "GRACE", 0.01)
     blocking, listening = Blocking(stubborn=True, value=object()), Listening()
     call = begin(blocking, listening=listening, timeout=0.01)
     await settle((call,))
@@ -97,7 +97,7 @@ async def test_nonsense_that_comes_after_the_result_is_dropped(monkeypatch: pyte
 
 
 async def test_a_bug_that_comes_after_the_result_is_no_bug_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "GRACE", 0.01)
+    monkeypatch.setattr(owning, "GRACE", 0.01)
     listening, go = Listening(), asyncio.Event()
 
     async def look(context: Any, arguments: Any) -> object:
@@ -165,7 +165,7 @@ async def test_a_fault_or_a_value_that_answers_a_cancellation_is_kept() -> None:
 
 
 async def test_a_function_that_hangs_in_its_thread_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "GRACE", 0.02)
+    monkeypatch.setattr(owning, "GRACE", 0.02)
     go, listening = threading.Event(), Listening()
 
     def look(context: Any, arguments: Any) -> object:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from ripieno import calls
+from ripieno import owning
 from ripieno.approvals import Binding
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.conducting import Run, conduct
@@ -252,7 +252,7 @@ class CallLaw(RuleBasedStateMachine):
                     consumer.cancel()
                 await asyncio.sleep(0)
             await asyncio.wait((consumer,))
-            assert self.loop.time() - began <= calls.GRACE + 0.5, "a cancelled run ends within the grace"
+            assert self.loop.time() - began <= owning.GRACE + 0.5, "a cancelled run ends within the grace"
         await asyncio.wait((consumer,))
         outcome = None if consumer.cancelled() else consumer.exception()
         assert outcome is None or isinstance(outcome, Breaking), outcome

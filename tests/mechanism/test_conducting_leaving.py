@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ripieno import calls
+from ripieno import owning
 from ripieno.canisters import UserCanister
 from ripieno.conducting import Run, conduct
 from ripieno.confirmation import Answer, Approve, ConfirmationRequest
@@ -129,7 +129,7 @@ async def test_leaving_the_block_cancels_and_waits() -> None:
 
 
 async def test_a_time_limit_around_the_block_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "GRACE", 0.1)
+    monkeypatch.setattr(owning, "GRACE", 0.1)
     blocking = Blocking(stubborn=True)
     model = scripted(invokes(invoke("look")), says())
 

@@ -11,7 +11,7 @@ from frozendict import frozendict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ripieno import calls
+from ripieno import owning
 from ripieno.confirmation import (
     Answer,
     Approve,
@@ -27,8 +27,9 @@ from ripieno.confirmation import (
 )
 from ripieno.confirmation import judge as judge_call
 from ripieno.controls import Rules
+from ripieno.faults import Effect
 from ripieno.patterns import CallRules
-from ripieno.policies import Effect, Policy
+from ripieno.policies import Policy
 from tests.counts import count
 from tests.mechanism.players import settle_down
 
@@ -189,7 +190,7 @@ class Hanging:
 
 @pytest.mark.parametrize("stubborn", [False, True])
 async def test_whoever_asks_can_be_cancelled(stubborn: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "GRACE", 0.02 if stubborn else 60)
+    monkeypatch.setattr(owning, "GRACE", 0.02 if stubborn else 60)
     confirmer = Hanging(stubborn=stubborn)
     task = asyncio.create_task(ask(confirmer, request()))
     await confirmer.began.wait()

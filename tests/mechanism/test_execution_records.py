@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ripieno import calls
+from ripieno import owning
 from ripieno.calls import Call, settle
 from ripieno.confirmation import Answer, ConfirmationRequest
 from ripieno.ensembles import Context
@@ -176,7 +176,7 @@ async def test_a_bug_is_raised_unless_it_is_to_be_reported(on_error: str) -> Non
 
 
 async def test_a_hundred_calls_of_all_kinds_have_one_result_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "GRACE", 0.05)
+    monkeypatch.setattr(owning, "GRACE", 0.05)
     stubborn = Blocking(stubborn=True)
     go = threading.Event()
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from ripieno.contents import TextualContent
 from ripieno.events import Alert, ContentSealed, Event, TextDelta, TurnBegan, TurnEnded
 from ripieno.exceptions import ProviderFailure, ProviderRefusal, ProviderUnreachable, WireInvalidity
-from ripieno.retrying import JITTER, LONGEST, LONGEST_ASKED, Batches, Patience, persist
+from ripieno.retrying import JITTER, LONGEST, Batches, Patience, persist
+from ripieno.waiting import LONGEST_ASKED
 from tests.mechanism.virtual_time import VirtualLoop
 
 ANSWER = [TurnBegan(), TextDelta("Yes."), ContentSealed(TextualContent(text="Yes.")), TurnEnded(finish="stop")]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ripieno import calls
+from ripieno import owning
 from ripieno.canisters import ResultCanister
 from ripieno.confirmation import Answer, Approve, ConfirmationRequest
 from ripieno.controls import Limits, Rules
@@ -324,7 +324,7 @@ async def test_cancelling_gives_every_call_its_result() -> None:
 
 
 async def test_cancelling_again_and_again_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "GRACE", 0.05)
+    monkeypatch.setattr(owning, "GRACE", 0.05)
     stubborn = [Blocking(stubborn=True) for _ in range(3)]
     stage = Stage(*(tool(f"look{number}", one) for number, one in enumerate(stubborn)))
     stage.seal("look0", "look1", "look2")

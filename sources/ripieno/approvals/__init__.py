@@ -5,7 +5,7 @@
 """
 
 from ripieno.approvals.grants import LIFETIME, Binding, Grant, Grants, digest_definition, digest_rules
-from ripieno.approvals.presenting import Claim, Presentation, present
+from ripieno.approvals.presenting import Presentation, present
 from ripieno.approvals.previewing import Preview, foresee, show_change
 from ripieno.approvals.stores import FileStore, GrantStore, Held, MemoryStore
 from ripieno.approvals.visibility import cells, visible, wrap
@@ -13,7 +13,6 @@ from ripieno.approvals.visibility import cells, visible, wrap
 __all__ = [
     "LIFETIME",
     "Binding",
-    "Claim",
     "FileStore",
     "Grant",
     "GrantStore",

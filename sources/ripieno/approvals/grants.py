@@ -16,8 +16,8 @@ from typing import Any, Literal
 from ripieno.approvals.stores import GrantStore, Held, MemoryStore
 from ripieno.controls import Rules
 from ripieno.exceptions import InputError, PermissionFault
-from ripieno.jsonvalues import canonical
-from ripieno.policies import Effect
+from ripieno.faults import Effect
+from ripieno.jsonvalues import digest
 
 #: Seconds for which a grant is good, unless it is said otherwise.
 LIFETIME = 600.0
@@ -35,11 +35,6 @@ Reason = Literal[
     "other_rules",
     "unreadable_grants",
 ]
-
-
-def digest(value: object) -> str:
-    """The SHA-256 of a value's canonical JSON, in hexadecimal digits. Errors: ``JsonInvalidity``."""
-    return hashlib.sha256(canonical(value)).hexdigest()
 
 
 def digest_definition(

@@ -20,23 +20,15 @@ from typing import Any
 
 from ripieno.approvals.previewing import Preview, foresee
 from ripieno.approvals.visibility import pieces, visible, wrap
+from ripieno.ensembles.playing import Claim
+from ripieno.faults import Effect
 from ripieno.jsonvalues import canonical
-from ripieno.policies import Effect
 
 #: Bytes of visible text that are shown whole; of more, the first and the last ones.
 SHOWN = 2048
 _HEAD, _TAIL = 1024, 512
 #: Lines of a text that stay lines.
 _LINES = 60
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """What a server says of its tool. Nobody has checked it."""
-
-    server: str
-    title: str = ""
-    description: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

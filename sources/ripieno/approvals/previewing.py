@@ -13,7 +13,7 @@ from ripieno.jsonvalues import thaw
 Preview: TypeAlias = Callable[[Mapping[str, Any]], str | None]
 
 #: Lines, before and after together, of which a diff is made. It takes time in proportion to their product.
-_LINES = 4_000
+_MOST_LINES = 4_000
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
@@ -36,7 +36,7 @@ def show_change(path: str, before: str | None, after: str | None) -> str:
         return ""
     old, new = _lines(before), _lines(after)
     names = ("/dev/null" if before is None else path, "/dev/null" if after is None else path)
-    if len(old) + len(new) > _LINES:
+    if len(old) + len(new) > _MOST_LINES:
         return f"--- {names[0]}\n+++ {names[1]}\n{_told('-', before)}\n{_told('+', after)}\n"
     lines = list(difflib.unified_diff(old, new, *names))
     if not lines:  # A file without content comes or goes.

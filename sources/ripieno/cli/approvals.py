@@ -8,12 +8,13 @@ from typing import Any
 
 import click
 
-from ripieno.approvals import Claim, Presentation
+from ripieno.approvals import Presentation
 from ripieno.cli.keeping import first_words
 from ripieno.cli.settings import Format, common, formats
 from ripieno.cli.tables import print_json, print_table
 from ripieno.confirmation import Answer, Approve, Deny
 from ripieno.conversations import Waiting
+from ripieno.ensembles import Claim
 from ripieno.exceptions import InputError
 from ripieno.gathering import Places
 from ripieno.jsonvalues import thaw

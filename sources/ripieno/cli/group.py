@@ -11,40 +11,49 @@ from ripieno.cli.settings import Settings, common
 
 #: Each command: the module and name of it, and what ``ripieno --help`` says, so that help imports none of them.
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "demo": ("demo:demo", "Watch a scripted model call real tools over real wires; no key needed."),
-    "ensembles": ("tools:ensembles", "List the ensembles: which play, which do not, and why."),
-    "tools": ("tools:tools", "List the tools that a model is offered."),
-    "explain": ("explain:explain", "Show what a model is sent of one tool, and what of its schema is lost."),
-    "invoke": ("invoke:invoke", "Call one tool yourself."),
-    "check": ("check:check", "Check descriptors and configuration, and say everything that is wrong."),
+    "demo": ("ripieno.cli.demo:demo", "Watch a scripted model call real tools over real wires; no key needed."),
+    "ensembles": ("ripieno.cli.tools:ensembles", "List the ensembles: which play, which do not, and why."),
+    "tools": ("ripieno.cli.tools:tools", "List the tools that a model is offered."),
+    "explain": (
+        "ripieno.cli.explain:explain",
+        "Show what a model is sent of one tool, and what of its schema is lost.",
+    ),
+    "invoke": ("ripieno.cli.invoke:invoke", "Call one tool yourself."),
+    "check": ("ripieno.cli.check:check", "Check descriptors and configuration, and say everything that is wrong."),
     "undo": (
-        "undo:undo",
+        "ripieno.cli.undo:undo",
         "Take back the last N changes that tools made in the workspace.",
     ),
-    "new": ("new:new", "Make something new that works already: an ensemble."),
-    "import": ("importing:import_", "Make ensembles of what other programs were configured with."),
-    "trust": ("trust:trust", "Agree to the files that a folder brings along, as they are now."),
-    "lock": ("lock:lock", "Record what foreign tools are, and see what has changed."),
-    "login": ("login:login", "Sign in at a server behind a URL."),
-    "logout": ("login:logout", "Forget a sign-in."),
-    "doctor": ("doctor:doctor", "Show what plays, what does not, and why."),
-    "schema": ("schema:schema", "Print the JSON Schema of a kind of file, for editors."),
-    "providers": ("providers:providers", "List the providers of models, and what each can do as far as its data says."),
+    "new": ("ripieno.cli.new:new", "Make something new that works already: an ensemble."),
+    "import": ("ripieno.cli.importing:import_", "Make ensembles of what other programs were configured with."),
+    "trust": ("ripieno.cli.trust:trust", "Agree to the files that a folder brings along, as they are now."),
+    "lock": ("ripieno.cli.lock:lock", "Record what foreign tools are, and see what has changed."),
+    "login": ("ripieno.cli.login:login", "Sign in at a server behind a URL."),
+    "logout": ("ripieno.cli.login:logout", "Forget a sign-in."),
+    "doctor": ("ripieno.cli.doctor:doctor", "Show what plays, what does not, and why."),
+    "schema": ("ripieno.cli.schema:schema", "Print the JSON Schema of a kind of file, for editors."),
+    "providers": (
+        "ripieno.cli.providers:providers",
+        "List the providers of models, and what each can do as far as its data says.",
+    ),
     "probe": (
-        "providers:probe",
+        "ripieno.cli.providers:probe",
         "Find out what a model can do, by asking it ten small questions; each may cost up to 300 tokens.",
     ),
-    "ask": ("ask:ask", "Ask a model, which may call the tools."),
-    "chat": ("chat:chat", "Talk with a model, which may call the tools."),
+    "ask": ("ripieno.cli.ask:ask", "Ask a model, which may call the tools."),
+    "chat": ("ripieno.cli.chat:chat", "Talk with a model, which may call the tools."),
     "journal": (
-        "journal:journal",
+        "ripieno.cli.journal:journal",
         "Find, show, check, fork and delete what was said and done in conversations.",
     ),
-    "stats": ("stats:stats", "Show what conversations took: tokens, calls, errors and time by tool."),
-    "resume": ("resume:resume", "Go on with a CONVERSATION that waits for a person, or that was interrupted."),
-    "approvals": ("approvals:approvals", "Answer calls that wait for a person."),
-    "rehearse": ("rehearse:rehearse", "Serve a score as a model, over real wire formats."),
-    "serve": ("serve:serve", "Serve ensembles, and models, to other programs."),
+    "stats": ("ripieno.cli.stats:stats", "Show what conversations took: tokens, calls, errors and time by tool."),
+    "resume": (
+        "ripieno.cli.resume:resume",
+        "Go on with a CONVERSATION that waits for a person, or that was interrupted.",
+    ),
+    "approvals": ("ripieno.cli.approvals:approvals", "Answer calls that wait for a person."),
+    "rehearse": ("ripieno.cli.rehearse:rehearse", "Serve a score as a model, over real wire formats."),
+    "serve": ("ripieno.cli.serve:serve", "Serve ensembles, and models, to other programs."),
 }
 
 
@@ -58,7 +67,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in COMMANDS:
             module, _, name = COMMANDS[cmd_name][0].partition(":")
-            command: click.Command = getattr(importlib.import_module(f"ripieno.cli.{module}"), name)
+            command: click.Command = getattr(importlib.import_module(module), name)
             return command
         paths = _plugin_commands(ctx)
         return _foreign(cmd_name, paths[cmd_name]) if cmd_name in paths else None

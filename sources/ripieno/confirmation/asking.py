@@ -8,10 +8,10 @@ from typing import Any, Protocol, TypeAlias
 
 from frozendict import frozendict
 
-from ripieno import calls
+from ripieno import owning
 from ripieno.approvals import Binding, Presentation, present, visible
+from ripieno.faults import Effect
 from ripieno.jsonvalues import canonical, thaw
-from ripieno.policies import Effect
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +144,7 @@ async def ask(confirmer: Confirmer, request: ConfirmationRequest) -> Answer:
     except asyncio.CancelledError:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.wait((task,), timeout=calls.GRACE)
+            await asyncio.wait((task,), timeout=owning.GRACE)
         raise
     if task.cancelled():
         return Deny("The confirmation was cancelled.")

@@ -8,9 +8,10 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
+from ripieno.faults import Effect
 from ripieno.jsonvalues import canonical
 from ripieno.patterns import CallRules, Pattern
-from ripieno.policies import Effect, Policy
+from ripieno.policies import Policy
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ application lends them, ``outcomes`` what an invocable may return, ``watching`` 
 from ripieno.ensembles.origins import Connected, Origin
 from ripieno.ensembles.outcomes import Outcome
 from ripieno.ensembles.playing import (
+    Claim,
     Context,
     Definition,
     Ensemble,
@@ -21,6 +22,7 @@ from ripieno.ensembles.playing import (
 from ripieno.ensembles.surroundings import Surroundings
 
 __all__ = [
+    "Claim",
     "Connected",
     "Context",
     "Definition",

@@ -14,7 +14,6 @@ from typing import Any, Literal, TypeAlias
 
 from frozendict import frozendict
 
-from ripieno.approvals.presenting import Claim
 from ripieno.differences import difference
 from ripieno.ensembles.surroundings import Surroundings
 from ripieno.ensembles.watching import Watchers
@@ -32,6 +31,15 @@ Invocable: TypeAlias = Callable[["Context", dict[str, Any]], Awaitable[Any] | An
 Foresight: TypeAlias = Callable[["Context", Mapping[str, Any]], str | None]
 #: ``reconnecting``: it was lost, and is tried again; ``failed``: it never connected, or is lost for good.
 State = Literal["new", "connecting", "connected", "reconnecting", "disconnected", "failed"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What a server says of its tool. Nobody has checked it."""
+
+    server: str
+    title: str = ""
+    description: str = ""
 
 
 async def _nobody(text: str, schema: Mapping[str, Any]) -> None:

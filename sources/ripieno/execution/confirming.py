@@ -8,7 +8,6 @@ from typing import Any
 from frozendict import frozendict
 
 from ripieno.approvals import Binding, Grants, Presentation, present
-from ripieno.approvals.grants import digest
 from ripieno.canisters import ResultCanister
 from ripieno.confirmation import (
     Answer,
@@ -30,7 +29,7 @@ from ripieno.execution.judging import Judge
 from ripieno.execution.refusals import UNRECORDED, denied, unfit
 from ripieno.execution.reporting import Reporter
 from ripieno.faults import Fault
-from ripieno.jsonvalues import freeze, thaw
+from ripieno.jsonvalues import digest, freeze, thaw
 from ripieno.recording import Record, Stage
 from ripieno.threads import run_in_thread
 

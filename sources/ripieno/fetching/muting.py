@@ -13,7 +13,7 @@ from ripieno.hiding import hide
 #: A filter holds for the records of one logger, and not for those below it: each is named.
 _LOGGERS = ("httpx2", "httpcore2.connection", "httpcore2.http11")
 #: Characters of the shortest part of a secret that is looked for.
-_SHORTEST = 10
+_SHORTEST_PART = 10
 _SECRETS: contextvars.ContextVar[tuple[str, ...]] = contextvars.ContextVar("secrets of a request", default=())
 
 
@@ -57,7 +57,7 @@ def _cores(secret: bytes) -> Iterator[str]:
     for offset, first in ((0, 0), (1, 2), (2, 3)):
         last = (offset + len(secret)) * 8 // 6
         core = base64.b64encode(bytes(offset) + secret).decode()[first:last]
-        if len(core) >= _SHORTEST:
+        if len(core) >= _SHORTEST_PART:
             yield core
             yield core.replace("+", "-").replace("/", "_")
 

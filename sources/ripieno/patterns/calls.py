@@ -22,9 +22,9 @@ from typing import Any, Literal, TypeAlias
 
 from ripieno.controls import Rules
 from ripieno.exceptions import PatternInvalidity
+from ripieno.faults import Effect
 from ripieno.naming import is_wildcard, matches
 from ripieno.patterns.globs import Glob
-from ripieno.policies import Effect
 
 Action = Literal["approve", "ask", "deny"]
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")

@@ -6,8 +6,7 @@ from typing import Any
 from ripieno.descriptors.tables import is_list, is_table
 from ripieno.exceptions import JsonInvalidity, ProviderRefusal
 from ripieno.jsonvalues import parse
-from ripieno.retrying import LONGEST_ASKED
-from ripieno.waiting import seconds_after
+from ripieno.waiting import LONGEST_ASKED, seconds_after
 
 #: Characters of a refusal that are shown.
 _SHOWN = 500

@@ -11,7 +11,11 @@ from ripieno.threads import run_in_thread
 
 _ROOMS = (
     "mcp.client.streamable_http",
-    *(f"ripieno.origins.mcp.{room}" for room in ("sessions", "transport", "eventstreams", "authorizing", "revoking")),
+    "ripieno.origins.mcp.sessions",
+    "ripieno.origins.mcp.transport",
+    "ripieno.origins.mcp.eventstreams",
+    "ripieno.origins.mcp.authorizing",
+    "ripieno.origins.mcp.revoking",
     # It imports the HTTP client, which the SDK imports too.
     "ripieno.origins.mcp.remotes",
 )
