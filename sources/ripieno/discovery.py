@@ -1,6 +1,6 @@
 """Finds plugins, and what they provide. Installed is not consent: only distributions that are allowed are imported.
 
-What is built in enters by the same door: three modules with the same hooks.
+What is built in is a plugin like any other: one module with the same hooks.
 """
 
 import dataclasses
@@ -16,7 +16,8 @@ import pluggy
 from ripieno import hookspecs
 from ripieno.exceptions import NameAbsence, PluginFailure
 
-BUILT_IN = ("ripieno.protocols", "ripieno.origins", "ripieno.toolset")
+#: The plugin that comes with the package.
+BUILT_IN = "ripieno.builtins"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +74,7 @@ def discover(allow: Iterable[str] = ()) -> Registry:
     """
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
-    for module in BUILT_IN:
-        manager.register(importlib.import_module(module), name=module)
+    manager.register(importlib.import_module(BUILT_IN), name=BUILT_IN)
     statuses: list[PluginStatus] = []
     failures: list[PluginFailure] = []
     allowed = {normalize(name) for name in allow}

@@ -24,7 +24,7 @@ from ripieno.descriptors import (
     read_parts,
 )
 from ripieno.descriptors.tables import is_table
-from ripieno.discovery import Registry, discover
+from ripieno.discovery import BUILT_IN, Registry, discover
 from ripieno.exceptions import ConfigurationInvalidity, InputError, NameAbsence, Problem, RipienoError
 from ripieno.loading import (
     Catalogue,
@@ -231,13 +231,9 @@ def _layers(
     *,
     trusted: bool,
 ) -> tuple[Layer, ...]:
-    built_in = [folder for name, folders in registry.data if name.startswith("ripieno.") for folder in folders]
+    built_in = [folder for name, folders in registry.data if name == BUILT_IN for folder in folders]
     layers = [Layer(name="package", folders=tuple(built_in), deferred=True)]
-    layers += [
-        Layer(name=f"plugin {name}", folders=folders)
-        for name, folders in registry.data
-        if not name.startswith("ripieno.")
-    ]
+    layers += [Layer(name=f"plugin {name}", folders=folders) for name, folders in registry.data if name != BUILT_IN]
     # The user's folder counts with and without a configuration file in it.
     layers += [_layer(part, (places.configuration,)) for part in parts if part.layer == _USER] or [
         Layer(name=_USER, folders=(places.configuration,))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ripieno.discovery import discover, normalize
+from ripieno.discovery import BUILT_IN, discover, normalize
 from ripieno.exceptions import NameAbsence, PluginFailure
 
 GOOD = """
@@ -61,7 +61,7 @@ def test_built_in_rooms_enter_by_the_same_door() -> None:
     registry = discover()
     assert set(registry.protocols) >= {"anthropic", "gemini", "openai-chat", "openai-responses"}
     assert set(registry.origins) == {"client", "command", "http", "mcp", "python"}
-    assert [name for name, _ in registry.data] == ["ripieno.toolset"]
+    assert [name for name, _ in registry.data] == [BUILT_IN]
     assert registry.failures == ()
     assert registry.resolve("protocols", "anthropic").name == "anthropic"
 

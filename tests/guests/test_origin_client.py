@@ -7,12 +7,12 @@ import sys
 import jsonschema_rs
 import pytest
 
+from ripieno.builtins import ripieno_origins
 from ripieno.descriptors import Problems, Source
 from ripieno.descriptors.keys import Table
 from ripieno.descriptors.kinds import INVALID
 from ripieno.discovery import resolve
 from ripieno.jsonvalues import freeze
-from ripieno.origins import ripieno_origins
 from ripieno.origins.command import PROGRAM
 from ripieno.origins.mcp.settings import CONNECTION
 from ripieno.origins.python import FACTORY, FUNCTION

@@ -1,0 +1,37 @@
+"""The built-in plugin: the origins, wire formats and data that come with the package. A new one adds a line here."""
+
+import pathlib
+from collections.abc import Mapping, Sequence
+
+from ripieno.plugin import hookimpl
+from ripieno.toolset import DATA
+
+
+@hookimpl
+def ripieno_data() -> Sequence[pathlib.Path]:
+    """The bundled folders of TOML."""
+    return (DATA,)
+
+
+@hookimpl
+def ripieno_origins() -> Mapping[str, str]:
+    """The built-in origins."""
+    return {
+        "client": "ripieno.origins.client:ORIGIN",
+        "command": "ripieno.origins.command:ORIGIN",
+        "http": "ripieno.origins.http:ORIGIN",
+        "mcp": "ripieno.origins.mcp:ORIGIN",
+        "python": "ripieno.origins.python:ORIGIN",
+    }
+
+
+@hookimpl
+def ripieno_protocols() -> Mapping[str, str]:
+    """The built-in wire formats."""
+    return {
+        "anthropic": "ripieno.protocols.anthropic:PROTOCOL",
+        "gemini": "ripieno.protocols.gemini:PROTOCOL",
+        "openai-chat": "ripieno.protocols.openai_chat:PROTOCOL",
+        "openai-responses": "ripieno.protocols.openai_responses:PROTOCOL",
+        "prompted": "ripieno.protocols.prompted:PROTOCOL",
+    }
