@@ -4,9 +4,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ripieno.descriptors.tables import EMPTY, is_list, is_table
 from ripieno.exceptions import JsonInvalidity
-from ripieno.jsonvalues import encode, freeze, parse
+from ripieno.jsonvalues import EMPTY, encode, freeze, is_list, is_table, parse
 from ripieno.schemas import Schema
 
 _YES = frozenset({"y", "yes", "true", "1"})

@@ -23,9 +23,9 @@ from ripieno.descriptors import (
     lay_over,
     read_parts,
 )
-from ripieno.descriptors.tables import is_table
 from ripieno.discovery import BUILT_IN, Registry, discover
 from ripieno.exceptions import ConfigurationInvalidity, InputError, NameAbsence, Problem, RipienoError
+from ripieno.jsonvalues import is_table
 from ripieno.loading import (
     Catalogue,
     ConfigurationPart,

@@ -12,10 +12,9 @@ from frozendict import frozendict
 
 from ripieno.canisters import InvocationCanister
 from ripieno.confirmation import Approve, ConfirmationRequest, Confirmer, Edit, Question, ask
-from ripieno.descriptors.tables import EMPTY
 from ripieno.ensembles import Invoker
 from ripieno.events import ConfirmationRequested, Event
-from ripieno.jsonvalues import freeze
+from ripieno.jsonvalues import EMPTY, freeze
 from ripieno.schemas import Schema
 
 #: Questions of one call that are passed on; a tool that asks more is answered for the person: no.

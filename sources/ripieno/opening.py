@@ -9,11 +9,10 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mappin
 from typing import Any
 
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
-from ripieno.descriptors.tables import EMPTY
 from ripieno.ensembles import Claim, Connected, Definition, Opened, Opener, Origin, Surroundings
 from ripieno.events import Alert
 from ripieno.exceptions import NameAbsence, SchemaInvalidity
-from ripieno.jsonvalues import digest
+from ripieno.jsonvalues import EMPTY, digest
 from ripieno.pins import admit, advise, check_command
 from ripieno.requirements import find_unmet_of
 from ripieno.schemas import Schema

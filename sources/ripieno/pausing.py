@@ -25,9 +25,8 @@ from frozendict import frozendict
 from ripieno.approvals import Binding, FileStore, Grants
 from ripieno.confirmation import Answer, Approve, Deny, Edit, Given
 from ripieno.conversations import Conversation, Waiting
-from ripieno.descriptors.tables import is_table
 from ripieno.exceptions import Conflict, InputError, NameAbsence, SerializationInvalidity
-from ripieno.jsonvalues import freeze, thaw
+from ripieno.jsonvalues import freeze, is_table, thaw
 from ripieno.serialization import deserialize_conversation, serialize
 from ripieno.statefiles import replace_private
 

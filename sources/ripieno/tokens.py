@@ -8,8 +8,7 @@ from typing import Protocol
 from ripieno.canisters import Canister, InvocationCanister, ResultCanister
 from ripieno.contents import Content, OpaqueContent, TextualContent
 from ripieno.conversations import Usage
-from ripieno.descriptors.tables import is_list, is_table
-from ripieno.jsonvalues import encode
+from ripieno.jsonvalues import encode, is_list, is_table
 from ripieno.offers import Offer
 
 #: ASCII characters a token: in prose and code, and in JSON.

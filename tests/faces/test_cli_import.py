@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from ripieno.cli import exits
 from ripieno.cli.mcpservers import parse
 from ripieno.cli.secrecy import Reference, find_references, looks_secret
-from ripieno.descriptors.tables import is_list, is_table
 from ripieno.exceptions import InputError
+from ripieno.jsonvalues import is_list, is_table
 from tests.counts import count
 from tests.faces.commanding import ROOT, User
 from tests.faces.conftest import Done

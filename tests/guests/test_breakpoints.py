@@ -9,9 +9,8 @@ import pytest
 from ripieno.canisters import AssistantCanister, Canister, SupervisorCanister, UserCanister
 from ripieno.contents import OpaqueContent, TextualContent
 from ripieno.controls import Controls
-from ripieno.descriptors.tables import is_list, is_table
 from ripieno.history import HistoryStrategy, drop_oldest, sliding_window, summarize
-from ripieno.jsonvalues import freeze
+from ripieno.jsonvalues import freeze, is_list, is_table
 from ripieno.offers import Offer
 from ripieno.processors import Request
 from ripieno.protocols.anthropic import PROTOCOL

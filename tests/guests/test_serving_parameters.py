@@ -12,9 +12,8 @@ from openai.resources.chat.completions import AsyncCompletions
 from openai.resources.responses import AsyncResponses
 
 from ripieno.controls import Controls, Format
-from ripieno.descriptors.tables import is_table
 from ripieno.exceptions import RequestInvalidity
-from ripieno.jsonvalues import freeze
+from ripieno.jsonvalues import freeze, is_table
 from ripieno.processors import HostedTool, Protocol
 from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
 from ripieno.protocols.gemini import PROTOCOL as GEMINI

@@ -9,8 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ripieno.descriptors.tables import is_list, is_table
-from ripieno.jsonvalues import canonical
+from ripieno.jsonvalues import canonical, is_list, is_table
 
 #: Characters of a value that are shown.
 _SHOWN = 120

@@ -23,8 +23,8 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from ripieno.descriptors.tables import is_list, is_table
 from ripieno.exceptions import InputError, SerializationInvalidity
+from ripieno.jsonvalues import is_list, is_table
 
 VERSION = 1
 #: What the lines of each kind have, and of which type.

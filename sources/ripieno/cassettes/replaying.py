@@ -17,12 +17,12 @@ from ripieno.conducting import Run, conduct
 from ripieno.confirmation import Confirmer
 from ripieno.controls import Controls, Limits, Rules
 from ripieno.conversations import Conversation
-from ripieno.descriptors.tables import is_list
 from ripieno.discovery import discover
 from ripieno.ensembles import Definition, Ensemble, Surroundings
 from ripieno.events import Alert
 from ripieno.exceptions import InputError, ReplayDivergence, SerializationInvalidity
 from ripieno.execution import Execution
+from ripieno.jsonvalues import is_list
 from ripieno.models import Model
 from ripieno.processes import LocalSpawner
 from ripieno.processors import Protocol

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ripieno.cassettes.recorders import Desk
-from ripieno.descriptors.tables import is_list, is_table
 from ripieno.exceptions import InputError
+from ripieno.jsonvalues import is_list, is_table
 
 #: Bytes of the largest message that is kept whole, as it stands in the file.
 LIMIT = 256 * 1024

@@ -9,11 +9,10 @@ from typing import Any, cast
 from ripieno import confirmation, exceptions
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.confirmation import Answer
-from ripieno.descriptors.tables import is_list, is_table
 from ripieno.ensembles import Definition, Invoker
 from ripieno.events import Alert, ConfirmationRequested, Event, ExecutionProgress
 from ripieno.exceptions import ProviderFailure, SerializationInvalidity
-from ripieno.jsonvalues import freeze, thaw
+from ripieno.jsonvalues import freeze, is_list, is_table, thaw
 from ripieno.offers import Offer
 from ripieno.policies import Policy
 from ripieno.schemas import Schema

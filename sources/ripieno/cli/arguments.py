@@ -5,9 +5,8 @@ from typing import Any
 
 import click
 
-from ripieno.descriptors.tables import is_table
 from ripieno.exceptions import JsonInvalidity
-from ripieno.jsonvalues import parse
+from ripieno.jsonvalues import is_table, parse
 
 _TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
 _TEXT = frozenset({"string"})

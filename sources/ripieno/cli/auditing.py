@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor, Path, dotted
-from ripieno.descriptors.tables import is_list, is_table
 from ripieno.exceptions import ConfigurationInvalidity, Problem, nearest
 from ripieno.gathering import Gathered, prefix_of
+from ripieno.jsonvalues import is_list, is_table
 from ripieno.loading import load_ensembles, locate, read_toml
 from ripieno.naming import expose, matches
 from ripieno.patterns import Pattern

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from ripieno.descriptors import Path, ProviderDescriptor, dotted, find_idle
-from ripieno.descriptors.tables import EMPTY
 from ripieno.exceptions import Problem
 from ripieno.gathering import Gathered
+from ripieno.jsonvalues import EMPTY
 from ripieno.loading import file_of, load_providers, locate, models_of
 
 

@@ -11,10 +11,10 @@ from ripieno.cli.blaming import place_of_error
 from ripieno.cli.resolving import resolve_functions
 from ripieno.confirmation import Confirmer, RulesConfirmer, Verdict, judge
 from ripieno.controls import Rules
-from ripieno.descriptors.tables import EMPTY, is_table
 from ripieno.ensembles import Invoker
 from ripieno.exceptions import InputError, nearest
 from ripieno.gathering import Gathered, Places, prefix_of
+from ripieno.jsonvalues import EMPTY, is_table
 from ripieno.naming import unprefixed
 from ripieno.owning import reason
 from ripieno.patterns import CallRules

@@ -6,8 +6,8 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor, Path, dotted
-from ripieno.descriptors.tables import is_table
 from ripieno.exceptions import ConfigurationInvalidity, Problem
+from ripieno.jsonvalues import is_table
 from ripieno.loading import locate, read_toml
 from ripieno.toolset import DATA
 

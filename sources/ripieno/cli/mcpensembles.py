@@ -24,8 +24,8 @@ from ripieno.cli.secrecy import (
     variable_name,
 )
 from ripieno.descriptors import Problems, Source, read_ensemble
-from ripieno.descriptors.tables import is_list, is_table
 from ripieno.exceptions import InputError
+from ripieno.jsonvalues import is_list, is_table
 from ripieno.origins.mcp.settings import read_connection
 from ripieno.owning import OPEN_DEADLINE
 

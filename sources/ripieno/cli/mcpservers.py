@@ -8,8 +8,8 @@ from typing import Any, Literal, TypeAlias
 
 from frozendict import frozendict
 
-from ripieno.descriptors.tables import is_list, is_table
 from ripieno.exceptions import InputError
+from ripieno.jsonvalues import is_list, is_table
 
 Transport: TypeAlias = Literal["stdio", "http", "sse"]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ripieno.descriptors import EnsembleDescriptor, Path, dotted
-from ripieno.descriptors.tables import is_list, is_table
 from ripieno.exceptions import Problem
+from ripieno.jsonvalues import is_list, is_table
 from ripieno.loading import locate
 from ripieno.origins.settings import locate_program
 from ripieno.processes import clean_environment

@@ -17,9 +17,9 @@ from ripieno.cli.running import run_async, say
 from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
 from ripieno.cli.tables import print_json, print_table
 from ripieno.descriptors import ModelRow, ProviderDescriptor
-from ripieno.descriptors.tables import EMPTY
 from ripieno.exceptions import AssemblyFailure, NameAbsence
 from ripieno.gathering import Gathered
+from ripieno.jsonvalues import EMPTY
 from ripieno.probing import Finding
 from ripieno.probing import probe as ask_everything
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from ripieno.cli.assembling import make_assembly
 from ripieno.descriptors import EnsembleDescriptor
-from ripieno.descriptors.tables import EMPTY
 from ripieno.events import Alert
 from ripieno.exceptions import AssemblyFailure, RipienoError, explain_absence
 from ripieno.gathering import Gathered
+from ripieno.jsonvalues import EMPTY
 from ripieno.policies import Policy
 
 

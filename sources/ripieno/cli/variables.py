@@ -5,9 +5,9 @@ from typing import Any
 
 from ripieno.descriptors import EnsembleDescriptor, Path, Problems, Source, dotted
 from ripieno.descriptors.kinds import INVALID
-from ripieno.descriptors.tables import is_table
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import Problem
+from ripieno.jsonvalues import is_table
 from ripieno.loading import locate
 from ripieno.origins.mcp.variables import Variable
 from ripieno.origins.settings import advise_setting

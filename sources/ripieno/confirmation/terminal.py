@@ -9,10 +9,9 @@ from typing import Any
 
 from ripieno.approvals import visible
 from ripieno.confirmation.asking import Answer, Approve, ConfirmationRequest, Deny, Edit, Question
-from ripieno.descriptors.tables import is_table
 from ripieno.exceptions import JsonInvalidity
 from ripieno.fields import Field, fields_of
-from ripieno.jsonvalues import parse, thaw
+from ripieno.jsonvalues import is_table, parse, thaw
 from ripieno.schemas import Schema
 from ripieno.threads import run_in_thread
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ripieno.deferring.ranking import Ranking
-from ripieno.descriptors.tables import is_list, is_table
 from ripieno.ensembles import Invoker
+from ripieno.jsonvalues import is_list, is_table
 
 #: How often a name counts: whoever knows a word of it means it.
 _NAMED = 3

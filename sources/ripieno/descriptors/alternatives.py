@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 from ripieno.descriptors.kinds import INVALID, Several, Text, refuse
 from ripieno.descriptors.positions import Path
 from ripieno.descriptors.problems import Problems, subject
-from ripieno.descriptors.tables import is_list
 from ripieno.exceptions import InputError
+from ripieno.jsonvalues import is_list
 from ripieno.templates import Template
 
 #: One text, or several to choose from; None where the key was left out.

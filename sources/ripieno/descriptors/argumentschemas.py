@@ -11,8 +11,8 @@ from typing import Any
 from ripieno.descriptors.kinds import INVALID, plain, refuse
 from ripieno.descriptors.positions import Path
 from ripieno.descriptors.problems import Problems, spelling
-from ripieno.descriptors.tables import is_list, is_table
 from ripieno.exceptions import SchemaInvalidity
+from ripieno.jsonvalues import is_list, is_table
 from ripieno.schemas import Schema
 
 TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})

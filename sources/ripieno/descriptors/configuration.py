@@ -35,8 +35,8 @@ from ripieno.descriptors.providers import OVERRIDE, PROVIDER_NAME
 from ripieno.descriptors.references import Reader
 from ripieno.descriptors.retries import RETRY, check_backoffs
 from ripieno.descriptors.sandboxes import SANDBOX, SandboxDescriptor, make_sandbox
-from ripieno.descriptors.tables import EMPTY, is_list, is_table, merge
 from ripieno.exceptions import Problem
+from ripieno.jsonvalues import EMPTY, is_list, is_table, merge
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

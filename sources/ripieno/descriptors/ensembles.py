@@ -20,9 +20,8 @@ from ripieno.descriptors.policy import CALL_KEYS, ENABLED, POLICY_KEYS, REQUIREM
 from ripieno.descriptors.positions import Path
 from ripieno.descriptors.problems import Problems, Source
 from ripieno.descriptors.references import Reader
-from ripieno.descriptors.tables import EMPTY, is_table, merge
 from ripieno.exceptions import Problem
-from ripieno.jsonvalues import thaw
+from ripieno.jsonvalues import EMPTY, is_table, merge, thaw
 
 Scope = Literal["application", "conversation"]
 ENSEMBLE_NAME = Text(

@@ -16,7 +16,7 @@ from ripieno.descriptors.keys import Key, Table
 from ripieno.descriptors.kinds import INVALID, Flag, Kind, Named, Number, Several, Size, Text, refuse
 from ripieno.descriptors.positions import Path
 from ripieno.descriptors.problems import Problems, subject
-from ripieno.descriptors.tables import EMPTY
+from ripieno.jsonvalues import EMPTY
 from ripieno.templates import Template
 
 #: Bytes of a secret, at least: a shorter one could be guessed.

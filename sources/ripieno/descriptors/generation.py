@@ -11,8 +11,8 @@ from ripieno.descriptors.kinds import Elements, Named, Several
 from ripieno.descriptors.profiles import PROFILE
 from ripieno.descriptors.providers import PROVIDER
 from ripieno.descriptors.references import OrReference
-from ripieno.descriptors.tables import is_list, is_table
 from ripieno.exceptions import NameAbsence
+from ripieno.jsonvalues import is_list, is_table
 
 FILES: Mapping[str, Table] = {
     "ensemble": ENSEMBLE,

@@ -15,8 +15,7 @@ from ripieno.descriptors.problems import Problems, spelling
 from ripieno.descriptors.references import OrReference, Reader, Reference, follow, reference_table
 from ripieno.descriptors.resources import check_resources
 from ripieno.descriptors.retries import retry_mapping, retry_values
-from ripieno.descriptors.tables import EMPTY, is_table, merge
-from ripieno.jsonvalues import thaw
+from ripieno.jsonvalues import EMPTY, is_table, merge, thaw
 from ripieno.policies import Policy
 
 NO_ARGUMENTS: frozendict[str, Any] = frozendict({"type": "object", "properties": frozendict()})

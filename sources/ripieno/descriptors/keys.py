@@ -9,9 +9,8 @@ from frozendict import frozendict
 from ripieno.descriptors.kinds import INVALID, Kind, Text, refuse
 from ripieno.descriptors.positions import Path
 from ripieno.descriptors.problems import Problems, describe, dotted, is_slip, spelling
-from ripieno.descriptors.tables import EMPTY, is_table
 from ripieno.exceptions import nearest
-from ripieno.jsonvalues import thaw
+from ripieno.jsonvalues import EMPTY, is_table, thaw
 
 
 class Unset:

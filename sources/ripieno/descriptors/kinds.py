@@ -12,8 +12,7 @@ from frozendict import frozendict
 
 from ripieno.descriptors.positions import Path
 from ripieno.descriptors.problems import Problems, describe, printable, spelling, subject
-from ripieno.descriptors.tables import EMPTY, is_list, is_table
-from ripieno.jsonvalues import freeze
+from ripieno.jsonvalues import EMPTY, freeze, is_list, is_table
 
 
 class Refusal(enum.Enum):

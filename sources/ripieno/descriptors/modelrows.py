@@ -11,7 +11,7 @@ from frozendict import frozendict
 from ripieno.descriptors.kinds import INVALID, Several
 from ripieno.descriptors.positions import Path
 from ripieno.descriptors.problems import Problems, printable
-from ripieno.descriptors.tables import EMPTY, merge
+from ripieno.jsonvalues import EMPTY, merge
 
 #: What stands for more than one character in a pattern; ``[*]`` is a star.
 _WILD = re.compile(r"\[(?P<one>[^]!])\]|\[!?\]?[^]]*\]|[*?]")

@@ -14,9 +14,8 @@ from ripieno.descriptors.modelrows import ModelRow, Rows, lay_keys
 from ripieno.descriptors.patience import BREAKER, TIMEOUTS
 from ripieno.descriptors.positions import Path
 from ripieno.descriptors.problems import Problems, Source
-from ripieno.descriptors.tables import EMPTY
 from ripieno.exceptions import Problem
-from ripieno.jsonvalues import thaw
+from ripieno.jsonvalues import EMPTY, thaw
 
 PROVIDER_NAME = Text(
     pattern=r"[a-z][a-z0-9_.-]{0,63}", shape="a name of lower-case letters, digits, _, . and -, beginning with a letter"

@@ -8,8 +8,8 @@ from ripieno.descriptors.keys import Key, Table
 from ripieno.descriptors.kinds import INVALID, Kind, Text, refuse
 from ripieno.descriptors.positions import Path
 from ripieno.descriptors.problems import Problems, Source, dotted
-from ripieno.descriptors.tables import is_table
 from ripieno.exceptions import ConfigurationInvalidity, InputError
+from ripieno.jsonvalues import is_table
 
 #: Reads the file of a reference. Errors: ``ConfigurationInvalidity`` for what is wrong inside it, another
 #: ``InputError`` when it cannot be read at all.

@@ -6,7 +6,7 @@ from typing import Any
 from ripieno.descriptors.kinds import Several, Text
 from ripieno.descriptors.positions import Path
 from ripieno.descriptors.problems import Problems, spelling
-from ripieno.descriptors.tables import is_table
+from ripieno.jsonvalues import is_table
 from ripieno.templates import Template
 
 #: A kind, alone or with a template of a value.

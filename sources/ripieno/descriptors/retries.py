@@ -10,7 +10,7 @@ from ripieno.descriptors.keys import Key, Table
 from ripieno.descriptors.kinds import INVALID, Number, Several, Text
 from ripieno.descriptors.positions import Path
 from ripieno.descriptors.problems import Problems
-from ripieno.descriptors.tables import is_table
+from ripieno.jsonvalues import is_table
 from ripieno.policies import PASSING, Retry
 
 _USUAL = Retry()

@@ -7,8 +7,8 @@ from ripieno.descriptors.ensembles import EnsembleDescriptor, read_ensemble
 from ripieno.descriptors.problems import Source
 from ripieno.descriptors.profiles import ProfileDescriptor, read_profile
 from ripieno.descriptors.providers import ProviderDescriptor, read_provider
-from ripieno.descriptors.tables import is_table
 from ripieno.exceptions import SerializationInvalidity
+from ripieno.jsonvalues import is_table
 
 VERSION = 1
 Serializable: TypeAlias = EnsembleDescriptor | ProviderDescriptor | ProfileDescriptor

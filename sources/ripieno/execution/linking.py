@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ripieno.descriptors.tables import is_list
+from ripieno.jsonvalues import is_list
 
 #: Characters of the longest text that is looked at as a path.
 _LONGEST = 1024

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ripieno.descriptors import printable
-from ripieno.descriptors.tables import is_table
 from ripieno.exceptions import (
     Conflict,
     InputError,
@@ -21,6 +20,7 @@ from ripieno.exceptions import (
 )
 from ripieno.gateway.pairing import Unpaired
 from ripieno.gateway.signing import Unsigned
+from ripieno.jsonvalues import is_table
 from ripieno.processors import Refusal
 
 _logger = logging.getLogger(__name__)

@@ -15,10 +15,9 @@ from typing import Any
 from ripieno.canisters import Canister, InvocationCanister, ResultCanister
 from ripieno.contents import Content, DocumentContent, OpaqueContent, TextualContent
 from ripieno.descriptors.gateways import SECRET_BYTES
-from ripieno.descriptors.tables import is_list, is_table
 from ripieno.exceptions import InputError
 from ripieno.gateway.pairing import described
-from ripieno.jsonvalues import canonical
+from ripieno.jsonvalues import canonical, is_list, is_table
 from ripieno.processors import Native
 
 #: What a signature begins with, as an identifier does.

@@ -14,9 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from ripieno.canisters import InvocationCanister, ResultCanister
-from ripieno.descriptors.tables import is_list, is_table
 from ripieno.exceptions import JsonInvalidity, SerializationInvalidity
-from ripieno.jsonvalues import canonical
+from ripieno.jsonvalues import canonical, is_list, is_table
 from ripieno.recording import Record, Stage
 from ripieno.serialization import deserialize_canister, serialize
 

@@ -9,8 +9,8 @@ from typing import Any
 from frozendict import frozendict
 
 from ripieno.descriptors import ConfigurationDescriptor, combine, read_parts
-from ripieno.descriptors.tables import EMPTY
 from ripieno.exceptions import ConfigurationInvalidity, Problem
+from ripieno.jsonvalues import EMPTY
 from ripieno.loading.documents import file_name, read_toml
 from ripieno.loading.layers import reader
 

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from ripieno.descriptors import Positions, ScanFailure, Source, excerpt, printable, undotted
-from ripieno.descriptors.tables import is_list, is_table
 from ripieno.exceptions import ConfigurationInvalidity, InputError, JsonInvalidity, Problem, nearest
-from ripieno.jsonvalues import parse
+from ripieno.jsonvalues import is_list, is_table, parse
 
 #: Bounds of one file. Measured: a dotted key of 100 KB takes the standard library's reader 42 s, and brackets that
 #: nest without end exhaust the stack.

@@ -18,8 +18,8 @@ from ripieno.descriptors import (
     read_profile,
     read_provider,
 )
-from ripieno.descriptors.tables import EMPTY
 from ripieno.exceptions import ConfigurationInvalidity, InputError, Problem
+from ripieno.jsonvalues import EMPTY
 from ripieno.loading.catalogues import Catalogue
 from ripieno.loading.documents import Document, file_name, read_beneath, read_toml
 

@@ -21,10 +21,9 @@ from mcp_types import (
 
 from ripieno import contents
 from ripieno.canisters import ResultCanister
-from ripieno.descriptors.tables import is_table
 from ripieno.ensembles import Invoker
 from ripieno.exceptions import JsonInvalidity
-from ripieno.jsonvalues import parse
+from ripieno.jsonvalues import is_table, parse
 from ripieno.mcpserver.concealing import Concealer
 
 #: What a structured result may have that its schema allows, before it is read again.

@@ -33,9 +33,8 @@ from mcp_types import (
     SamplingCapability,
 )
 
-from ripieno.descriptors.tables import is_table
 from ripieno.exceptions import ExecutionFault
-from ripieno.jsonvalues import thaw
+from ripieno.jsonvalues import is_table, thaw
 from ripieno.mcpserver.levels import Levels
 
 #: Times that a client is asked for the same answers in the era of 2026-07-28, before it counts as one that has none.

@@ -9,9 +9,8 @@ from typing import Any
 
 from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
 
-from ripieno.descriptors.tables import is_table
 from ripieno.exceptions import JsonInvalidity
-from ripieno.jsonvalues import JsonValue, parse
+from ripieno.jsonvalues import JsonValue, is_table, parse
 from ripieno.origins.mcp.measuring import VALUES, too_many
 
 #: How deep a message may be nested.

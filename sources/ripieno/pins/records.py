@@ -14,8 +14,7 @@ from typing import Any, Literal
 from frozendict import frozendict
 
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
-from ripieno.descriptors.tables import is_list, is_table
-from ripieno.jsonvalues import canonical, thaw
+from ripieno.jsonvalues import canonical, is_list, is_table, thaw
 
 CommandState = Literal["same", "new", "changed", "gone"]
 

@@ -10,9 +10,8 @@ from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.descriptors.tables import is_table
 from ripieno.exceptions import InputError
-from ripieno.jsonvalues import parse
+from ripieno.jsonvalues import is_table, parse
 from ripieno.pins.records import Pin, PinRecord
 from ripieno.statefiles import replace_private
 

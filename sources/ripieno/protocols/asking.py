@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ripieno.controls import Controls, Format, Reasoning
-from ripieno.descriptors.tables import EMPTY, is_list, is_table
 from ripieno.exceptions import InputError, JsonInvalidity, NameAbsence, RequestInvalidity
-from ripieno.jsonvalues import freeze
+from ripieno.jsonvalues import EMPTY, freeze, is_list, is_table
 from ripieno.offers import Offer
 from ripieno.processors import Capabilities, Native
 

@@ -6,8 +6,8 @@ A wire has one table of them. A request is looked through once; what no table ha
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ripieno.descriptors.tables import is_list
 from ripieno.exceptions import RequestInvalidity
+from ripieno.jsonvalues import is_list
 from ripieno.processors import Native
 
 #: Looks at the value of a parameter, whose name comes first. Errors: ``RequestInvalidity``.

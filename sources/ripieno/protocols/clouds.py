@@ -13,8 +13,8 @@ import urllib.parse
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 
-from ripieno.descriptors.tables import EMPTY
 from ripieno.exceptions import ProviderFailure, ProviderUnreachable
+from ripieno.jsonvalues import EMPTY
 from ripieno.processors import Natives, Protocol
 from ripieno.protocols.breaking import Breaker
 from ripieno.protocols.carrying import Answer, broken, silent

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ripieno.descriptors.patience import Timeouts
-from ripieno.descriptors.tables import EMPTY, is_list, is_table
 from ripieno.hiding import hide
+from ripieno.jsonvalues import EMPTY, is_list, is_table
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

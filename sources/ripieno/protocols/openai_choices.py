@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ripieno.controls import Controls
-from ripieno.descriptors.tables import is_table
 from ripieno.exceptions import RequestInvalidity
+from ripieno.jsonvalues import is_table
 from ripieno.offers import Offer
 from ripieno.processors import Capabilities, Native
 from ripieno.protocols.asking import choice_of, table_in, tables_in

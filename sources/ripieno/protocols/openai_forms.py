@@ -7,8 +7,7 @@ from typing import Any
 from ripieno.canisters import Canister, InvocationCanister, UserCanister
 from ripieno.contents import Content, DocumentContent, ImageContent
 from ripieno.conversations import Usage
-from ripieno.descriptors.tables import EMPTY
-from ripieno.jsonvalues import encode
+from ripieno.jsonvalues import EMPTY, encode
 from ripieno.processors import Capabilities, Refusal
 from ripieno.protocols.asking import decoded
 

@@ -5,8 +5,7 @@ from typing import Any
 
 from ripieno.canisters import InvocationCanister
 from ripieno.controls import Format
-from ripieno.descriptors.tables import EMPTY
-from ripieno.jsonvalues import encode
+from ripieno.jsonvalues import EMPTY, encode
 from ripieno.protocols.checking import Check, refused, unless
 
 #: What asks for something that no other wire can say.

@@ -6,11 +6,10 @@ from typing import Any
 from frozendict import frozendict
 
 from ripieno.canisters import InvocationCanister, InvocationKind
-from ripieno.descriptors.tables import EMPTY, is_table
 from ripieno.events import InvocationBegan
 from ripieno.exceptions import JsonInvalidity
 from ripieno.faults import Fault
-from ripieno.jsonvalues import freeze, parse
+from ripieno.jsonvalues import EMPTY, freeze, is_table, parse
 
 
 def read_arguments(sent: object) -> tuple[frozendict[str, object], Fault | None]:

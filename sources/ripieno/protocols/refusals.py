@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ripieno.descriptors.tables import is_list, is_table
 from ripieno.exceptions import JsonInvalidity, ProviderRefusal
-from ripieno.jsonvalues import parse
+from ripieno.jsonvalues import is_list, is_table, parse
 from ripieno.waiting import LONGEST_ASKED, seconds_after
 
 #: Characters of a refusal that are shown.

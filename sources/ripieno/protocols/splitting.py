@@ -10,9 +10,8 @@ from typing import Any
 
 import orjson
 
-from ripieno.descriptors.tables import is_list, is_table
 from ripieno.exceptions import JsonInvalidity, WireInvalidity
-from ripieno.jsonvalues import parse
+from ripieno.jsonvalues import is_list, is_table, parse
 
 #: What the chat protocol sends as its last event, which is no JSON.
 DONE: Mapping[str, Any] = {"type": "[DONE]"}

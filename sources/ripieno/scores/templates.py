@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ripieno.canisters import ResultCanister
-from ripieno.descriptors.tables import is_list, is_table
 from ripieno.exceptions import JsonInvalidity
-from ripieno.jsonvalues import encode, parse
+from ripieno.jsonvalues import encode, is_list, is_table, parse
 
 LABEL = r"[a-zA-Z_][a-zA-Z0-9_-]*"
 _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")

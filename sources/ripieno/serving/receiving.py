@@ -6,9 +6,8 @@ from typing import Any
 
 from starlette.types import Receive
 
-from ripieno.descriptors.tables import is_table
 from ripieno.exceptions import InputError, JsonInvalidity
-from ripieno.jsonvalues import parse
+from ripieno.jsonvalues import is_table, parse
 from ripieno.processors import Asked, Protocol, Refusal
 
 #: How deep a request may be nested: schemas of tools stand deep in it.

@@ -10,10 +10,10 @@ import urllib.parse
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ripieno.descriptors.tables import is_list
 from ripieno.ensembles import Context, Outcome
 from ripieno.exceptions import InputError, PermissionFault, ResourceFault, ValidationFault
 from ripieno.fetching import Fetched, Request, Url, Wording, explain_status, parse_url
+from ripieno.jsonvalues import is_list
 from ripieno.threads import run_in_thread
 from ripieno.toolset.grants import Network
 from ripieno.toolset.wording import several

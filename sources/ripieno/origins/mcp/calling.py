@@ -13,7 +13,6 @@ from mcp.client.session import ClientSession
 from pydantic import TypeAdapter, ValidationError
 
 from ripieno.contents import AudioContent, Content, DocumentContent, ImageContent, TextualContent
-from ripieno.descriptors.tables import is_list, is_table
 from ripieno.ensembles import Context, Invocable
 from ripieno.events import Alert
 from ripieno.exceptions import (
@@ -24,7 +23,7 @@ from ripieno.exceptions import (
     ToolFault,
     ValidationFault,
 )
-from ripieno.jsonvalues import encode
+from ripieno.jsonvalues import encode, is_list, is_table
 from ripieno.origins.mcp.cleaning import clean
 from ripieno.origins.mcp.eliciting import Asking, respond
 from ripieno.origins.mcp.framing import PARSE_ERROR, UNUSABLE

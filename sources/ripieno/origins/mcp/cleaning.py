@@ -6,7 +6,7 @@ Source: the tags of U+E0000 and overrides of direction are used to hide instruct
 import re
 from typing import Any
 
-from ripieno.descriptors.tables import is_list, is_table
+from ripieno.jsonvalues import is_list, is_table
 
 #: Escape sequences of terminals; C0 and C1 without tab and newline; soft hyphens; marks and overrides of direction;
 #: zero-width and invisible characters; variation selectors; tags; noncharacters and half surrogates.

@@ -11,10 +11,9 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
-from ripieno.descriptors.tables import is_list, is_table
 from ripieno.events import Alert
 from ripieno.exceptions import JsonInvalidity, nearest
-from ripieno.jsonvalues import freeze
+from ripieno.jsonvalues import freeze, is_list, is_table
 from ripieno.origins.mcp.cleaning import clean, clean_schema
 
 PAGES = 20

@@ -15,7 +15,7 @@ import httpx2
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
-from ripieno.descriptors.tables import is_table
+from ripieno.jsonvalues import is_table
 from ripieno.origins.mcp.framing import LINE_LIMIT
 from ripieno.origins.mcp.transport import Incoming, Transport
 

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
-from ripieno.descriptors.tables import EMPTY
+from ripieno.jsonvalues import EMPTY
 
 #: Bytes of the longest line that is read.
 LINE_LIMIT = 16 * 1024 * 1024

@@ -14,9 +14,9 @@ from typing import Any
 
 import httpx2
 
-from ripieno.descriptors.tables import is_table
 from ripieno.exceptions import PermissionFault
 from ripieno.hiding import hide
+from ripieno.jsonvalues import is_table
 from ripieno.origins.mcp.addresses import refuse_address
 from ripieno.origins.mcp.cleaning import clean
 from ripieno.origins.mcp.framing import LINE_LIMIT, PARSE_ERROR, UNUSABLE, failure

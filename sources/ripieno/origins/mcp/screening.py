@@ -15,8 +15,8 @@ from mcp_types import (
     JSONRPCResponse,
 )
 
-from ripieno.descriptors.tables import is_list, is_table
 from ripieno.ensembles.surroundings import Tap
+from ripieno.jsonvalues import is_list, is_table
 from ripieno.origins.mcp.peers import Peer
 
 #: Contents of a result that are read; the SDK takes 30 us to check each of them (measured).

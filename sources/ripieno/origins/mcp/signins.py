@@ -11,9 +11,9 @@ import urllib.parse
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from ripieno.descriptors import EnsembleDescriptor, Problems, Source
-from ripieno.descriptors.tables import is_list
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, InputError
+from ripieno.jsonvalues import is_list
 from ripieno.origins.mcp import ORIGIN, connect
 from ripieno.origins.mcp.loopback import Loopback, listening_back
 from ripieno.origins.mcp.persons import SignInRefused

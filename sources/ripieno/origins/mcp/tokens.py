@@ -20,9 +20,9 @@ from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.descriptors.tables import is_table
 from ripieno.ensembles import Surroundings
 from ripieno.events import Alert
+from ripieno.jsonvalues import is_table
 from ripieno.statefiles import replace_private
 
 _VERSION = 1

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ripieno.contents import Content, DocumentContent, ImageContent, OpaqueContent, TextualContent
-from ripieno.descriptors.tables import is_table
 from ripieno.exceptions import InputError
-from ripieno.jsonvalues import freeze
+from ripieno.jsonvalues import freeze, is_table
 from ripieno.protocols.asking import decoded, parts_in
 
 NAME = "anthropic"

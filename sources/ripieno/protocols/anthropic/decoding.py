@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ripieno.contents import TextualContent
-from ripieno.descriptors.tables import EMPTY
 from ripieno.events import (
     ArgumentsDelta,
     ContentSealed,
@@ -18,6 +17,7 @@ from ripieno.events import (
     TurnEnded,
 )
 from ripieno.exceptions import WireInvalidity
+from ripieno.jsonvalues import EMPTY
 from ripieno.processors import Identifiers, Native
 from ripieno.protocols.anthropic.blocks import NAME, opaque
 from ripieno.protocols.anthropic.endings import FINISHES, usage_of

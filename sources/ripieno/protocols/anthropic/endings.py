@@ -5,7 +5,7 @@ from typing import Any
 
 from ripieno.controls import Finish
 from ripieno.conversations import NO_USAGE, Usage
-from ripieno.descriptors.tables import EMPTY
+from ripieno.jsonvalues import EMPTY
 
 FINISHES: Mapping[str, Finish] = {
     "end_turn": "stop",

@@ -7,11 +7,11 @@ from typing import Any
 
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.contents import Content, OpaqueContent, TextualContent, text_of
-from ripieno.descriptors.tables import EMPTY
 from ripieno.ensembles import Definition, Invoker
 from ripieno.events import InvocationBegan
 from ripieno.exceptions import InputError, RequestInvalidity
 from ripieno.faults import Fault
+from ripieno.jsonvalues import EMPTY
 from ripieno.processors import HostedTool, Identifiers, InvocationsProcessor, Native
 from ripieno.protocols.anthropic.blocks import NAME, block_of, contents_of, is_blank
 from ripieno.protocols.asking import table_in, tables_in, texts_in

@@ -14,9 +14,8 @@ from ripieno.canisters import (
     UserCanister,
 )
 from ripieno.contents import Content, DocumentContent, OpaqueContent, TextualContent
-from ripieno.descriptors.tables import is_table
 from ripieno.exceptions import InputError
-from ripieno.jsonvalues import encode
+from ripieno.jsonvalues import encode, is_table
 from ripieno.processors import Capabilities, MessagesProcessor, Native
 from ripieno.protocols.anthropic.blocks import NAME, block_of, blocks_of, content_of, contents_of, is_blank, text_source
 from ripieno.protocols.anthropic.invocations import invocation_block, invocation_of, result_block, result_of

@@ -3,9 +3,8 @@
 import dataclasses
 
 from ripieno.controls import Controls
-from ripieno.descriptors.tables import is_table
 from ripieno.exceptions import RequestInvalidity
-from ripieno.jsonvalues import encode
+from ripieno.jsonvalues import encode, is_table
 from ripieno.processors import Asked, Native, Request
 from ripieno.protocols.anthropic.blocks import NAME
 from ripieno.protocols.anthropic.controls import CONTROLS, tool_choice

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ripieno.controls import Controls, Format, Reasoning
-from ripieno.descriptors.tables import is_table
 from ripieno.exceptions import RequestInvalidity
+from ripieno.jsonvalues import is_table
 from ripieno.offers import Offer
 from ripieno.processors import Capabilities, ControlsProcessor, Native
 from ripieno.protocols.asking import (

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ripieno.contents import TextualContent
-from ripieno.descriptors.tables import EMPTY
 from ripieno.events import (
     ContentSealed,
     Event,
@@ -16,6 +15,7 @@ from ripieno.events import (
     TurnEnded,
 )
 from ripieno.exceptions import ProviderRefusal, WireInvalidity
+from ripieno.jsonvalues import EMPTY
 from ripieno.processors import Identifiers, Native
 from ripieno.protocols.decoding import AnswerDecoder
 from ripieno.protocols.gemini.endings import BROKEN, FINISHES, usage_of

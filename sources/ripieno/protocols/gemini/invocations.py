@@ -5,11 +5,10 @@ from typing import Any
 
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.contents import Content, TextualContent, text_of
-from ripieno.descriptors.tables import EMPTY, is_table
 from ripieno.ensembles import Definition, Ensemble, Invoker
 from ripieno.exceptions import InputError
 from ripieno.faults import Fault
-from ripieno.jsonvalues import encode
+from ripieno.jsonvalues import EMPTY, encode, is_table
 from ripieno.offers import Offer
 from ripieno.processors import HostedTool, Identifiers, InvocationsProcessor, Native
 from ripieno.protocols.asking import table_in, tables_in

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ripieno.contents import AudioContent, Content, DocumentContent, ImageContent, OpaqueContent, TextualContent
-from ripieno.descriptors.tables import EMPTY
-from ripieno.jsonvalues import freeze
+from ripieno.jsonvalues import EMPTY, freeze
 from ripieno.protocols.asking import decoded
 
 NAME = "gemini"

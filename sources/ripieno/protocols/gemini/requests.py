@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 from ripieno.canisters import AssistantCanister, Canister, InvocationCanister
 from ripieno.contents import OpaqueContent
-from ripieno.descriptors.tables import is_list, is_table
 from ripieno.exceptions import InputError, RequestInvalidity
-from ripieno.jsonvalues import encode
+from ripieno.jsonvalues import encode, is_list, is_table
 from ripieno.processors import Asked, Native, Request
 from ripieno.protocols.asking import strict_of
 from ripieno.protocols.checking import Checks, check, refused, unless

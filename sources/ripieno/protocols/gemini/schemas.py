@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ripieno.descriptors.tables import is_list, is_table
+from ripieno.jsonvalues import is_list, is_table
 
 #: Keys whose values are somebody's own: what stands in them is not respelled.
 _FREE = frozenset(

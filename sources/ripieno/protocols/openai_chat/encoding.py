@@ -8,7 +8,6 @@ from typing import Any
 from ripieno.canisters import InvocationCanister
 from ripieno.contents import OpaqueContent, TextualContent
 from ripieno.conversations import NO_USAGE
-from ripieno.descriptors.tables import EMPTY
 from ripieno.events import (
     ArgumentsDelta,
     ContentSealed,
@@ -20,6 +19,7 @@ from ripieno.events import (
     TurnBegan,
     TurnEnded,
 )
+from ripieno.jsonvalues import EMPTY
 from ripieno.jsonvalues import encode as encode_json
 from ripieno.processors import Asked, Refusal
 from ripieno.protocols.openai_chat.endings import REASONS, usage_object

@@ -5,10 +5,10 @@ from typing import Any
 
 from ripieno.canisters import InvocationCanister, InvocationKind, ResultCanister
 from ripieno.contents import Content, ImageContent, OpaqueContent, TextualContent
-from ripieno.descriptors.tables import EMPTY, is_list, is_table
 from ripieno.ensembles import Definition, Invoker
 from ripieno.events import InvocationBegan
 from ripieno.exceptions import InputError
+from ripieno.jsonvalues import EMPTY, is_list, is_table
 from ripieno.processors import HostedTool, Identifiers, InvocationsProcessor, Native
 from ripieno.protocols.asking import table_in
 from ripieno.protocols.declaring import one_by_one

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ripieno.contents import AudioContent, Content, DocumentContent, ImageContent, TextualContent
-from ripieno.descriptors.tables import is_table
 from ripieno.exceptions import InputError
+from ripieno.jsonvalues import is_table
 from ripieno.protocols.asking import decoded, parts_in
 from ripieno.protocols.openai_chat.invocations import image_part
 from ripieno.protocols.openai_forms import data_url, image_at, read_data_url

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ripieno.contents import Content, OpaqueContent
-from ripieno.descriptors.tables import is_list, is_table
-from ripieno.jsonvalues import freeze
+from ripieno.jsonvalues import freeze, is_list, is_table
 from ripieno.protocols.openai_chat.invocations import NAME
 
 #: The keys, and whether the capability ``reasoning_replay`` decides on their return; the others always return.

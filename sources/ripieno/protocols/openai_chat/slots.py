@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ripieno.canisters import InvocationCanister, InvocationKind
-from ripieno.descriptors.tables import is_table
+from ripieno.jsonvalues import is_table
 from ripieno.protocols.openai_chat.invocations import NAME, extras_in, function_in
 from ripieno.protocols.reading import read_arguments, read_invocation
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from ripieno.contents import TextualContent
 from ripieno.conversations import NO_USAGE
-from ripieno.descriptors.tables import EMPTY, is_table
 from ripieno.events import (
     ArgumentsDelta,
     ContentSealed,
@@ -19,6 +18,7 @@ from ripieno.events import (
     TurnEnded,
 )
 from ripieno.exceptions import WireInvalidity
+from ripieno.jsonvalues import EMPTY, is_table
 from ripieno.processors import Identifiers, Native
 from ripieno.protocols.decoding import AnswerDecoder
 from ripieno.protocols.openai_responses.endings import finish_of, usage_of

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ripieno.descriptors.tables import is_list, is_table
+from ripieno.jsonvalues import is_list, is_table
 from ripieno.processors import Asked, Native
 
 #: Efforts that requests may name and answers may not: the nearest one.

@@ -5,7 +5,6 @@ from typing import Any
 
 from ripieno.canisters import InvocationCanister
 from ripieno.contents import OpaqueContent, TextualContent
-from ripieno.descriptors.tables import EMPTY
 from ripieno.events import (
     ArgumentsDelta,
     ContentSealed,
@@ -18,6 +17,7 @@ from ripieno.events import (
     TurnBegan,
     TurnEnded,
 )
+from ripieno.jsonvalues import EMPTY
 from ripieno.processors import Asked, Refusal
 from ripieno.protocols.openai_forms import error_object
 from ripieno.protocols.openai_responses.endings import OPEN, ending_of, failure_of

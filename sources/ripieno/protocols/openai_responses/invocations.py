@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ripieno.canisters import InvocationCanister, ResultCanister
-from ripieno.descriptors.tables import is_table
 from ripieno.ensembles import Invoker
-from ripieno.jsonvalues import thaw
+from ripieno.jsonvalues import is_table, thaw
 from ripieno.processors import Capabilities, Identifiers, InvocationsProcessor, Native
 from ripieno.protocols.dialects import OPENAI_STRICT
 from ripieno.protocols.openai_responses.items import CALLS, UNFINISHED, invocation_of, output_item

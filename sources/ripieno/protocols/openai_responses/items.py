@@ -5,10 +5,9 @@ from typing import Any
 
 from ripieno.canisters import InvocationCanister, InvocationKind, ResultCanister
 from ripieno.contents import Content, OpaqueContent, TextualContent, text_of
-from ripieno.descriptors.tables import EMPTY
 from ripieno.events import InvocationBegan
 from ripieno.exceptions import InputError
-from ripieno.jsonvalues import freeze
+from ripieno.jsonvalues import EMPTY, freeze
 from ripieno.protocols.openai_forms import text_of_call
 from ripieno.protocols.openai_responses.parts import NAME, contents_of, is_plain_text, part_of
 from ripieno.protocols.reading import extras_of, read_invocation

@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ripieno.controls import Controls
-from ripieno.descriptors.tables import EMPTY, is_list, is_table
 from ripieno.ensembles import Invoker
-from ripieno.jsonvalues import encode
+from ripieno.jsonvalues import EMPTY, encode, is_list, is_table
 from ripieno.lowering import PLAIN, lower
 from ripieno.offers import Offer
 from ripieno.protocols.prompted.styles import Style

@@ -15,11 +15,10 @@ from ripieno.canisters import (
 )
 from ripieno.contents import TextualContent, text_of
 from ripieno.controls import Finish
-from ripieno.descriptors.tables import is_table
 from ripieno.ensembles import Definition
 from ripieno.events import collect, play
 from ripieno.exceptions import RipienoError
-from ripieno.jsonvalues import parse
+from ripieno.jsonvalues import is_table, parse
 from ripieno.processors import Asked, Identifiers
 from ripieno.protocols.prompted.describing import CLOSING, OPENING
 from ripieno.protocols.prompted.styles import HERMES

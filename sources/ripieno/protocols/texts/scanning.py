@@ -7,7 +7,7 @@ twice: in a frame, and again as text when the frame comes to nothing; what came 
 
 from collections.abc import Callable, Sequence
 
-from ripieno.descriptors.tables import EMPTY
+from ripieno.jsonvalues import EMPTY
 from ripieno.protocols.texts.bodies import Body, Closed, Verdict, beginning_of
 from ripieno.protocols.texts.forms import Variant
 from ripieno.protocols.texts.openings import (

@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ripieno.descriptors.tables import EMPTY, is_list, is_table
 from ripieno.exceptions import JsonInvalidity
-from ripieno.jsonvalues import encode, parse
+from ripieno.jsonvalues import EMPTY, encode, is_list, is_table, parse
 from ripieno.protocols.texts.pieces import Tools
 
 #: A name, and its arguments as JSON, or as what cannot be read.
