@@ -19,10 +19,10 @@ from ripieno.controls import Controls
 from ripieno.ensembles import Definition, Ensemble, Invoker
 from ripieno.events import Event
 from ripieno.execution import Execution
-from ripieno.lowering import PLAIN, Dialect, Lowered, lower
 from ripieno.mending import Requirements
 from ripieno.offers import Offer
 from ripieno.scheduling import schedule
+from ripieno.schemas.lowering import PLAIN, Dialect, Lowered, lower
 
 Native = Mapping[str, Any]
 Natives = Sequence[Native]

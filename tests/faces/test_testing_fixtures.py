@@ -49,8 +49,8 @@ IMPORTED = (
     "ripieno.protocols.gemini",
     "ripieno.protocols.openai_chat",
     "ripieno.protocols.openai_responses",
-    "ripieno.schemas.engine",
-    "ripieno.signatures",
+    "ripieno.schemas.validator",
+    "ripieno.schemas.functions",
     "ripieno.testing.fixtures",
 )
 for name in IMPORTED:

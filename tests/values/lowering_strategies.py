@@ -9,8 +9,8 @@ from typing import Any
 
 import jsonschema
 
-from ripieno.lowering import Loss
 from ripieno.schemas import Schema
+from ripieno.schemas.lowering import Loss
 
 _WORDS = ("a", "b", "ab", "", "béé", "abab", "1", "{}", "[1]", "null")
 _NUMBERS = (0, 1, 2, 3, -1, -3, 0.5, 10**30)

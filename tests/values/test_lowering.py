@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ripieno.jsonvalues import encode
-from ripieno.lowering import PLAIN, Dialect, Loss, lower
 from ripieno.protocols.dialects import ANTHROPIC_STRICT, DIALECTS, GEMINI, OPENAI_STRICT
 from ripieno.schemas import Schema
+from ripieno.schemas.lowering import PLAIN, Dialect, Loss, lower
 from tests.counts import count
 from tests.values.lowering_strategies import instance, is_accounted, is_explained, keywords, nearest, violations
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from ripieno.exceptions import SchemaInvalidity
 from ripieno.jsonvalues import encode
-from ripieno.lowering import Dialect, lower
 from ripieno.protocols.dialects import DIALECTS
 from ripieno.schemas import Schema
+from ripieno.schemas.lowering import Dialect, lower
 from tests.counts import count
 from tests.values import schema_strategies
 from tests.values.lowering_strategies import instance, is_accounted, is_explained, keywords, nearest, violations

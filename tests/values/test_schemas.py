@@ -284,7 +284,7 @@ def test_hidden_properties_are_neither_declared_nor_required() -> None:
 
 def test_the_validator_is_imported_with_the_first_schema_and_the_oracle_never() -> None:
     program = (
-        "import sys, ripieno.schemas, ripieno.signatures\n"
+        "import sys, ripieno.schemas, ripieno.schemas.functions\n"
         "print('jsonschema_rs' in sys.modules)\n"
         "assert ripieno.schemas.Schema.of({'required': ['a']}).validate({})\n"
         "print('jsonschema_rs' in sys.modules, 'jsonschema' in sys.modules)"

@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ripieno.exceptions import SchemaInvalidity
-from ripieno.schemas import Schema, engine
+from ripieno.schemas import Schema
+from ripieno.schemas import validator as engine
 from tests.counts import count
 from tests.values.schema_examples import LARGEST, PATIENCE, spent
 from tests.values.schema_strategies import instances

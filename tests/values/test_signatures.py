@@ -13,7 +13,7 @@ import pytest
 
 from ripieno.exceptions import SchemaInvalidity, ValidationFault
 from ripieno.jsonvalues import thaw
-from ripieno.signatures import define_function, function_schema
+from ripieno.schemas.functions import define_function, function_schema
 from tests.values.annotation_examples import Colour, Level, Line, Options, Point
 
 

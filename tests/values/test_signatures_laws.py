@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ripieno.jsonvalues import thaw
-from ripieno.signatures import define_function
+from ripieno.schemas.functions import define_function
 from tests.counts import count
 from tests.values.annotation_examples import Colour, Level, Line, Options, Point
 

@@ -11,9 +11,9 @@ from ripieno.cli.settings import Format, Settings, common, formats, pass_setting
 from ripieno.cli.tables import print_json, print_table
 from ripieno.ensembles import Invoker
 from ripieno.gathering import Gathered
-from ripieno.lowering import Lowered
 from ripieno.naming import split
 from ripieno.processors import Protocol
+from ripieno.schemas.lowering import Lowered
 
 
 @click.command()

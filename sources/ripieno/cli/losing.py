@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor, dotted
 from ripieno.exceptions import Problem, RipienoError
 from ripieno.gathering import Gathered
-from ripieno.lowering import PLAIN, Dialect, lower
 from ripieno.processors import Protocol
 from ripieno.schemas import Schema
+from ripieno.schemas.lowering import PLAIN, Dialect, lower
 
 
 def find_losses(gathered: Gathered) -> Iterator[Problem]:

@@ -258,7 +258,7 @@ class Ensemble:
         A first parameter named ``context`` receives the ``Context``. The effect is ``write`` unless ``policy``
         says otherwise. Errors: ``SchemaInvalidity`` for an annotation that JSON Schema cannot express.
         """
-        from ripieno.signatures import define_function
+        from ripieno.schemas.functions import define_function
 
         definitions: list[Definition] = []
         for function in functions:

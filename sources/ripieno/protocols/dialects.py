@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from ripieno.lowering import PLAIN, Dialect, Limits
+from ripieno.schemas.lowering import PLAIN, Dialect, Limits
 
 _ENDS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
 

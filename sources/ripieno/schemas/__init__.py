@@ -1,10 +1,14 @@
-"""Argument schemas: bound, compiled, validated and explained.
+"""Argument schemas: checked, compiled, validated, explained, and lowered to what a wire understands.
 
-Schemas come from strangers (servers, callers, plugins), and arguments from models. Nothing that either sends
-makes this fetch, hang, crash, or accept what another reader would refuse.
+Schemas come from servers, callers and plugins, and arguments from models. Neither can make validation fetch, hang or
+crash.
 """
 
-from ripieno.schemas.describing import Code, SchemaProblem
+from ripieno.schemas.description import Code, SchemaProblem
 from ripieno.schemas.schema import Schema
 
-__all__ = ["Code", "Schema", "SchemaProblem"]
+__all__ = [
+    "Code",
+    "Schema",
+    "SchemaProblem",
+]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import jsonschema_rs
 
 from ripieno.exceptions import ValidationFault
-from ripieno.schemas.patterns import rate
+from ripieno.schemas.regexes import rate
 
 #: Units of work (0.06 µs each) at a time, since the interpreter waits meanwhile.
 _WORK = 800_000

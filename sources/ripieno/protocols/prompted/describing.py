@@ -6,9 +6,9 @@ from typing import Any
 from ripieno.controls import Controls
 from ripieno.ensembles import Invoker
 from ripieno.jsonvalues import EMPTY, encode, is_list, is_table
-from ripieno.lowering import PLAIN, lower
 from ripieno.offers import Offer
 from ripieno.protocols.prompted.styles import Style
+from ripieno.schemas.lowering import PLAIN, lower
 
 OPENING, CLOSING = "<tools>", "</tools>"
 _SAMPLES: Mapping[object, Any] = {"integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}, "null": None}

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ripieno.jsonvalues import encode
-from ripieno.lowering.conjunctions import Conjunction, fits_type
-from ripieno.lowering.saying import Speaker, either
-from ripieno.schemas.describing import type_of
-from ripieno.schemas.walking import is_mapping, is_sequence
+from ripieno.schemas.description import type_of
+from ripieno.schemas.graph import is_mapping, is_sequence
+from ripieno.schemas.lowering.conjunctions import Conjunction, fits_type
+from ripieno.schemas.lowering.walk import Speaker, either
 
 
 def say_literals(

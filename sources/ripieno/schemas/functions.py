@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ripieno.exceptions import SchemaInvalidity, ValidationFault
-from ripieno.schemas import Schema
-from ripieno.signatures.annotations import Form, Reader, described, with_default
-from ripieno.signatures.docstrings import documentation_of
+from ripieno.schemas.annotations import Form, Reader, described, documentation_of, with_default
+from ripieno.schemas.schema import Schema
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from ripieno.jsonvalues import encode
-from ripieno.schemas.walking import REFERENCES, Node, is_mapping, is_sequence
+from ripieno.schemas.graph import REFERENCES, Node, is_mapping, is_sequence
 
 Code = Literal["missing_required", "invalid_type", "out_of_range", "unknown_parameter", "invalid_value"]
 

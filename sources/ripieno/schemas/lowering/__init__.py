@@ -4,8 +4,8 @@ A lowered schema never asks for more than the original accepts, except where a l
 turned back by ``Schema.coerce``: null for a property that is absent, lists of pairs for maps, text for JSON.
 """
 
-from ripieno.lowering.dialects import PLAIN, Dialect, Limits
-from ripieno.lowering.losses import Loss, Lowered
-from ripieno.lowering.lowering import lower
+from ripieno.schemas.lowering.dialects import PLAIN, Dialect, Limits
+from ripieno.schemas.lowering.losses import Loss, Lowered
+from ripieno.schemas.lowering.lowering import lower
 
 __all__ = ["PLAIN", "Dialect", "Limits", "Loss", "Lowered", "lower"]

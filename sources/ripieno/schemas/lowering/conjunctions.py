@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ripieno.schemas.describing import type_of, types_of
-from ripieno.schemas.walking import REFERENCES, Node, is_mapping, is_sequence
+from ripieno.schemas.description import type_of, types_of
+from ripieno.schemas.graph import REFERENCES, Node, is_mapping, is_sequence
 
 #: What says nothing about which values fit.
 ANNOTATIONS = frozenset(

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from ripieno.lowering.conjunctions import Conjunction
-from ripieno.lowering.dialects import Dialect
-from ripieno.lowering.losses import Outcome
-from ripieno.schemas.walking import Node
+from ripieno.schemas.graph import Node
+from ripieno.schemas.lowering.conjunctions import Conjunction
+from ripieno.schemas.lowering.dialects import Dialect
+from ripieno.schemas.lowering.losses import Outcome
 
 #: What an open value is asked for as, where every value needs a type.
 SCALARS = ("string", "number", "boolean", "null")

@@ -4,18 +4,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ripieno.lowering import limits
-from ripieno.lowering.arrays import say_array
-from ripieno.lowering.conjunctions import ABOUT, ANNOTATIONS, STRICTEST, Conjunction, own
-from ripieno.lowering.dialects import Dialect
-from ripieno.lowering.literals import accepts_null, say_literals
-from ripieno.lowering.losses import Loss, Lowered, Outcome, Refusal, told, words
-from ripieno.lowering.objects import say_object
-from ripieno.lowering.roots import plain_root, united
-from ripieno.lowering.saying import SCALARS, either, unique
-from ripieno.schemas import Schema
-from ripieno.schemas.ordering import groups_of
-from ripieno.schemas.walking import REFERENCES, Graph, Node, is_mapping, is_sequence
+from ripieno.schemas.cost import groups_of
+from ripieno.schemas.graph import REFERENCES, Graph, Node, is_mapping, is_sequence
+from ripieno.schemas.lowering import losses as limits
+from ripieno.schemas.lowering.arrays import say_array
+from ripieno.schemas.lowering.conjunctions import ABOUT, ANNOTATIONS, STRICTEST, Conjunction, own
+from ripieno.schemas.lowering.dialects import Dialect
+from ripieno.schemas.lowering.literals import accepts_null, say_literals
+from ripieno.schemas.lowering.losses import Loss, Lowered, Outcome, Refusal, told, words
+from ripieno.schemas.lowering.objects import say_object
+from ripieno.schemas.lowering.roots import plain_root, united
+from ripieno.schemas.lowering.walk import SCALARS, either, unique
+from ripieno.schemas.schema import Schema
 
 #: Subschemas that a lowering may make: what applies together is said together, and may so repeat itself.
 _MOST = 4_000
@@ -29,7 +29,7 @@ _UNBOUNDED = ("(?=", "(?!", "(?<=", "(?<!", "\\1", "\\k<")
 
 def lower(schema: Schema, dialect: Dialect) -> Lowered:
     """The schema as a dialect can say it. Never raises, and never says what the original does not, but by a loss."""
-    from ripieno.schemas.engine import dialect_of  # Its library takes 25 ms.
+    from ripieno.schemas.validator import dialect_of
 
     graph = Graph(schema.mapping, dialect=dialect_of(schema.mapping))
     whole, losses = plain_root(graph)

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ripieno.lowering.conjunctions import Conjunction, is_never
-from ripieno.lowering.saying import SCALARS, Speaker, either, unique
-from ripieno.schemas.walking import Node, is_sequence
+from ripieno.schemas.graph import Node, is_sequence
+from ripieno.schemas.lowering.conjunctions import Conjunction, is_never
+from ripieno.schemas.lowering.walk import SCALARS, Speaker, either, unique
 
 
 def say_array(speaker: Speaker, together: Conjunction, out: dict[str, Any]) -> None:

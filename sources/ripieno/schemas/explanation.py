@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema_rs
 
 from ripieno.exceptions import nearest
-from ripieno.schemas.describing import (
+from ripieno.schemas.description import (
     RANGES,
     Code,
     SchemaProblem,
@@ -25,9 +25,8 @@ from ripieno.schemas.describing import (
     type_of,
     types_of,
 )
-from ripieno.schemas.parts import REMAINING, declared_in, parts_of
-from ripieno.schemas.pieces import Pieces
-from ripieno.schemas.walking import REFERENCES, Edge, Node, is_mapping
+from ripieno.schemas.graph import REFERENCES, Edge, Node, is_mapping
+from ripieno.schemas.subschemas import REMAINING, Pieces, declared_in, parts_of
 
 MAX_PROBLEMS = 10
 #: Known names that an unknown one is compared with.

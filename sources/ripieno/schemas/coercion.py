@@ -9,10 +9,9 @@ from typing import Any
 
 from ripieno.exceptions import JsonInvalidity
 from ripieno.jsonvalues import MAX_BYTES, parse
-from ripieno.schemas.costs import BUDGET, Weight, size_of
-from ripieno.schemas.parts import parts_of
-from ripieno.schemas.pieces import Pieces
-from ripieno.schemas.walking import IN_PLACE, Node, is_mapping, is_sequence
+from ripieno.schemas.cost import BUDGET, Weight, size_of
+from ripieno.schemas.graph import IN_PLACE, Node, is_mapping, is_sequence
+from ripieno.schemas.subschemas import Pieces, parts_of
 
 _LEVELS = 64
 #: How many readings of the arguments may be tried, and how much of the work that validation may take.

@@ -10,8 +10,8 @@ from urllib.parse import quote
 import jsonschema_rs
 
 from ripieno.exceptions import SchemaInvalidity
-from ripieno.schemas.patterns import Options, options_for
-from ripieno.schemas.walking import Graph, escaped, is_mapping
+from ripieno.schemas.graph import Graph, escaped, is_mapping
+from ripieno.schemas.regexes import Options, options_for
 
 _VALIDATORS: dict[str, type[jsonschema_rs.Validator]] = {
     "draft-04": jsonschema_rs.Draft4Validator,

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ripieno.jsonvalues import encode
-from ripieno.lowering.conjunctions import CHOICES, applied, is_never, own
-from ripieno.lowering.losses import Loss, told, words
-from ripieno.schemas.walking import Edge, Graph, Node, is_mapping, is_sequence
+from ripieno.schemas.graph import Edge, Graph, Node, is_mapping, is_sequence
+from ripieno.schemas.lowering.conjunctions import CHOICES, applied, is_never, own
+from ripieno.schemas.lowering.losses import Loss, told, words
 
 #: What providers refuse at the root of any tool (their own words in errors).
 _REFUSED = ("allOf", *CHOICES, "not", "enum")

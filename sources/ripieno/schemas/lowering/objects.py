@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ripieno.lowering.conjunctions import ANNOTATIONS, Conjunction, is_never
-from ripieno.lowering.losses import Refusal
-from ripieno.lowering.saying import SCALARS, Speaker, either, unique
-from ripieno.schemas.walking import Node, is_mapping, is_sequence
+from ripieno.schemas.graph import Node, is_mapping, is_sequence
+from ripieno.schemas.lowering.conjunctions import ANNOTATIONS, Conjunction, is_never
+from ripieno.schemas.lowering.losses import Refusal
+from ripieno.schemas.lowering.walk import SCALARS, Speaker, either, unique
 
 _PAIRS = "as a list of pairs {key, value}"
 _TEXT = "as a text of JSON"
