@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.measuring import Row
 from ripieno.canisters import InvocationCanister
-from ripieno.controls import Limits, Rules
+from ripieno.canisters.controls import Limits, Rules
 from ripieno.descriptors import Source, read_ensemble
 from ripieno.ensembles import Ensemble, Surroundings
 from ripieno.execution import Execution

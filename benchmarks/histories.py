@@ -5,8 +5,9 @@ import statistics
 
 from benchmarks import ours
 from benchmarks.measuring import Row, cpu, server
+from ripieno.canisters import Controls
+from ripieno.canisters.controls import Limits
 from ripieno.conducting import conduct
-from ripieno.controls import Controls, Limits
 from ripieno.ensembles import Ensemble
 from ripieno.history import History
 from ripieno.models import Model

@@ -6,8 +6,8 @@ import statistics
 import tempfile
 
 from benchmarks.measuring import Row, cpu
+from ripieno.canisters.controls import Limits
 from ripieno.conducting import conduct
-from ripieno.controls import Limits
 from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.execution import Execution
 from ripieno.journal import Journal

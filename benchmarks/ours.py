@@ -5,9 +5,9 @@ from typing import Any
 from frozendict import frozendict
 
 from benchmarks.tools import NAMES, SCHEMA, read
+from ripieno.canisters import Controls, Conversation
+from ripieno.canisters.controls import Limits
 from ripieno.conducting import conduct
-from ripieno.controls import Controls, Limits
-from ripieno.conversations import Conversation
 from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.execution import Execution
 from ripieno.models import Model, Provider

@@ -16,10 +16,10 @@ import httpx2
 from benchmarks import confining, connections, floor, gateway, histories, journals, leaving, ours, peers, searching
 from benchmarks.measuring import Row, cpu, pairs, per_call, server, wall
 from benchmarks.tools import SCHEMA
+from ripieno.canisters import Controls
+from ripieno.canisters.events import ResultReady, TextDelta
 from ripieno.conducting import conduct
-from ripieno.controls import Controls
 from ripieno.ensembles import Context, Definition, Ensemble
-from ripieno.events import ResultReady, TextDelta
 from ripieno.jsonvalues import freeze, parse
 from ripieno.loading import Layer, load_ensembles
 from ripieno.policies import Policy

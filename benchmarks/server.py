@@ -11,10 +11,9 @@ import socket
 import sys
 from collections.abc import Iterable
 
-from ripieno.canisters import InvocationCanister
-from ripieno.contents import TextualContent
-from ripieno.conversations import Usage
-from ripieno.events import (
+from ripieno.canisters import InvocationCanister, TextualContent
+from ripieno.canisters.conversation import Usage
+from ripieno.canisters.events import (
     ArgumentsDelta,
     ContentSealed,
     Event,

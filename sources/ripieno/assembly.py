@@ -6,18 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ripieno.approvals import Grants
-from ripieno.canisters import Canister, SupervisorCanister
+from ripieno.canisters import Canister, Controls, Conversation, SupervisorCanister
+from ripieno.canisters.controls import Limits
+from ripieno.canisters.events import Alert
 from ripieno.conducting import Run, Watcher, conduct
 from ripieno.confirmation import Answer, Confirmer, Given
 from ripieno.connecting import connect_all, disconnect_all
-from ripieno.controls import Controls, Limits
-from ripieno.conversations import Conversation
 from ripieno.coverage import Coverage
 from ripieno.covering import cover
 from ripieno.descriptors import AgentDescriptor, EnsembleDescriptor
 from ripieno.descriptors.histories import HistoryDescriptor
 from ripieno.ensembles import Ensemble, Invoker, Origin, Surroundings
-from ripieno.events import Alert
 from ripieno.exceptions import (
     AssemblyFailure,
     ConfigurationInvalidity,

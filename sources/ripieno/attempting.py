@@ -8,7 +8,7 @@ import math
 import random
 from collections.abc import Callable
 
-from ripieno.faults import Fault
+from ripieno.canisters.faults import Fault
 from ripieno.policies import Policy
 from ripieno.waiting import LONGEST_ASKED
 

@@ -20,8 +20,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from ripieno.calls import Call
-from ripieno.canisters import ResultCanister, now
-from ripieno.contents import Content, DocumentContent, OpaqueContent, TextualContent
+from ripieno.canisters import Content, DocumentContent, OpaqueContent, ResultCanister, TextualContent
+from ripieno.canisters.canisters import now
 from ripieno.ensembles import Invoker
 from ripieno.exceptions import JsonInvalidity
 from ripieno.jsonvalues import canonical

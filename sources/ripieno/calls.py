@@ -14,12 +14,12 @@ from frozendict import frozendict
 
 from ripieno import owning
 from ripieno.attempting import Attempts
-from ripieno.canisters import InvocationCanister, ResultCanister
-from ripieno.contents import Content, legible
+from ripieno.canisters import Content, InvocationCanister, ResultCanister
+from ripieno.canisters.contents import legible
+from ripieno.canisters.events import Event
+from ripieno.canisters.faults import Category, Fault, Report
 from ripieno.ensembles import Context, Invoker, Outcome
-from ripieno.events import Event
 from ripieno.exceptions import ToolFault
-from ripieno.faults import Category, Fault, Report
 from ripieno.jsonvalues import thaw
 from ripieno.owning import reason
 from ripieno.results import Keep, bound, bound_fault, changes_of, contents_of, structure_of

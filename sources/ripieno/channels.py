@@ -3,7 +3,7 @@
 import asyncio
 import collections
 
-from ripieno.events import Event, ExecutionProgress
+from ripieno.canisters.events import Event, ExecutionProgress
 
 #: Events that may wait for a slow consumer. Progress beyond it is dropped: it is for the eyes.
 BOUND = 256

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 from ripieno.calls import Call
 from ripieno.canisters import ResultCanister
+from ripieno.canisters.events import ExecutionProgress, ResultReady
+from ripieno.canisters.faults import Category, Fault
 from ripieno.entries import Entry
-from ripieno.events import ExecutionProgress, ResultReady
 from ripieno.execution import Circumstances, Execution
-from ripieno.faults import Category, Fault
 from ripieno.limiting import Budget
 from ripieno.locks import HELD, Locks, Ticket
 

@@ -4,10 +4,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ripieno.canisters.events import Alert
 from ripieno.coverage import Coverage, TaskStatus
 from ripieno.covering import cover
 from ripieno.ensembles import Surroundings
-from ripieno.events import Alert
 from ripieno.exceptions import AssemblyFailure
 from ripieno.gathering import Gathered, Places, gather, provision
 from ripieno.manifests import read_manifest

@@ -8,10 +8,9 @@ from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.canisters import Canister
-from ripieno.controls import Controls
+from ripieno.canisters import Canister, Controls
+from ripieno.canisters.events import Alert, Batches
 from ripieno.ensembles import Ensemble
-from ripieno.events import Alert, Batches
 from ripieno.exceptions import ProviderFailure
 from ripieno.models import Model
 from ripieno.offers import Offer

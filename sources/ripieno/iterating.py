@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+from ripieno.canisters import Conversation
+from ripieno.canisters.events import Event
 from ripieno.channels import Channel
-from ripieno.conversations import Conversation
-from ripieno.events import Event
 
 
 class Iteration(AsyncIterator[Event]):

@@ -8,10 +8,10 @@ from typing import TypeAlias
 from frozendict import frozendict
 
 from ripieno.canisters import InvocationCanister, ResultCanister
-from ripieno.controls import Limits
-from ripieno.conversations import NO_USAGE, Usage
+from ripieno.canisters.controls import Limits
+from ripieno.canisters.conversation import NO_USAGE, Usage
+from ripieno.canisters.faults import Fault
 from ripieno.ensembles import Invoker
-from ripieno.faults import Fault
 from ripieno.jsonvalues import freeze, thaw
 
 #: What two calls have in common when they are the same: the tool's name, and the arguments.

@@ -15,15 +15,17 @@ from typing import Any, TypeVar
 from ripieno.canisters import (
     AssistantCanister,
     Canister,
+    Content,
     DocumentCanister,
     InvocationCanister,
+    OpaqueContent,
     ResultCanister,
     SupervisorCanister,
+    TextualContent,
     UserCanister,
 )
-from ripieno.contents import Content, OpaqueContent, TextualContent
+from ripieno.canisters.faults import Fault
 from ripieno.exceptions import InputError
-from ripieno.faults import Fault
 
 C = TypeVar("C", bound=Canister)
 

@@ -7,11 +7,9 @@ import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ripieno.canisters import AssistantCanister, Canister, InvocationCanister
-from ripieno.contents import Content, OpaqueContent
-from ripieno.controls import Controls
+from ripieno.canisters import AssistantCanister, Canister, Content, Controls, InvocationCanister, OpaqueContent
+from ripieno.canisters.events import Alert, Batches, Event, collect
 from ripieno.ensembles import Ensemble
-from ripieno.events import Alert, Batches, Event, collect
 from ripieno.mending import Requirements, mend
 from ripieno.offers import Offer
 from ripieno.processors import Capabilities, Identifiers, Protocol, Request, Transport

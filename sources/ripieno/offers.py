@@ -5,12 +5,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from frozendict import frozendict
 
-from ripieno.canisters import InvocationCanister
-from ripieno.controls import Controls
+from ripieno.canisters import Controls, InvocationCanister
+from ripieno.canisters.faults import Fault
 from ripieno.deferring import Catalogue, Helpers, choose_deferred, make_helpers, meant
 from ripieno.ensembles import Ensemble, Invoker
 from ripieno.exceptions import ConfigurationInvalidity, NameAbsence, Problem, ToolFault, nearest
-from ripieno.faults import Fault
 from ripieno.naming import matches
 from ripieno.outputs import READER
 

@@ -8,9 +8,9 @@ import contextlib
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from ripieno.canisters.events import Alert
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.ensembles import Claim, Connected, Definition, Opened, Opener, Origin, Surroundings
-from ripieno.events import Alert
 from ripieno.exceptions import NameAbsence, SchemaInvalidity
 from ripieno.jsonvalues import EMPTY, digest
 from ripieno.pins import admit, advise, check_command

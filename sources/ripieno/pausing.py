@@ -23,11 +23,12 @@ from typing import Any
 from frozendict import frozendict
 
 from ripieno.approvals import Binding, FileStore, Grants
+from ripieno.canisters import Conversation
+from ripieno.canisters.conversation import Waiting
+from ripieno.canisters.serialization import deserialize_conversation, serialize
 from ripieno.confirmation import Answer, Approve, Deny, Edit, Given
-from ripieno.conversations import Conversation, Waiting
 from ripieno.exceptions import Conflict, InputError, NameAbsence, SerializationInvalidity
 from ripieno.jsonvalues import freeze, is_table, thaw
-from ripieno.serialization import deserialize_conversation, serialize
 from ripieno.statefiles import replace_private
 
 _VERSION = 1

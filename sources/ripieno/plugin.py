@@ -2,11 +2,20 @@
 
 import pluggy
 
-from ripieno.canisters import InvocationCanister, ResultCanister
-from ripieno.contents import AudioContent, Content, DocumentContent, ImageContent, OpaqueContent, TextualContent
+from ripieno.canisters import (
+    AudioContent,
+    Content,
+    DocumentContent,
+    ImageContent,
+    InvocationCanister,
+    OpaqueContent,
+    ResultCanister,
+    TextualContent,
+)
+from ripieno.canisters.events import Alert
+from ripieno.canisters.faults import Change
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.ensembles import Connected, Context, Definition, Invocable, Origin, Outcome, Surroundings
-from ripieno.events import Alert
 from ripieno.exceptions import (
     ExecutionFault,
     FatalFault,
@@ -20,7 +29,6 @@ from ripieno.exceptions import (
     ToolFault,
     ValidationFault,
 )
-from ripieno.faults import Change
 from ripieno.hookspecs import PROJECT
 from ripieno.processes import Process, ProcessLimits, Spawner
 from ripieno.processors import ControlsProcessor, InvocationsProcessor, MessagesProcessor, Protocol

@@ -9,7 +9,7 @@ from typing import Literal
 
 from frozendict import frozendict
 
-from ripieno.faults import Category, Effect
+from ripieno.canisters.faults import Category, Effect
 
 OnError = Literal["abort", "report"]
 Hosted = Literal["here", "caller", "provider"]

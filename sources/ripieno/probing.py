@@ -9,12 +9,18 @@ from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.canisters import Canister, InvocationCanister, ResultCanister, UserCanister
-from ripieno.contents import ImageContent, TextualContent
-from ripieno.controls import Controls
-from ripieno.conversations import NO_USAGE
+from ripieno.canisters import (
+    Canister,
+    Controls,
+    ImageContent,
+    InvocationCanister,
+    ResultCanister,
+    TextualContent,
+    UserCanister,
+)
+from ripieno.canisters.conversation import NO_USAGE
+from ripieno.canisters.events import Event, InvocationSealed, TextDelta, TurnEnded
 from ripieno.ensembles import Definition, Ensemble
-from ripieno.events import Event, InvocationSealed, TextDelta, TurnEnded
 from ripieno.exceptions import InputError, ProviderRefusal, WireInvalidity
 from ripieno.models import Model
 from ripieno.processors import Capabilities

@@ -14,10 +14,9 @@ from typing import Protocol as Contract
 
 from frozendict import frozendict
 
-from ripieno.canisters import Canister, InvocationCanister, ResultCanister
-from ripieno.controls import Controls
+from ripieno.canisters import Canister, Controls, InvocationCanister, ResultCanister
+from ripieno.canisters.events import Event
 from ripieno.ensembles import Definition, Ensemble, Invoker
-from ripieno.events import Event
 from ripieno.execution import Execution
 from ripieno.mending import Requirements
 from ripieno.offers import Offer

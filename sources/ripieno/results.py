@@ -5,18 +5,11 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
-from ripieno.contents import (
-    AudioContent,
-    Content,
-    DocumentContent,
-    ImageContent,
-    OpaqueContent,
-    TextualContent,
-    legible,
-)
+from ripieno.canisters import AudioContent, Content, DocumentContent, ImageContent, OpaqueContent, TextualContent
+from ripieno.canisters.contents import legible
+from ripieno.canisters.faults import Change, Fault
 from ripieno.ensembles import Outcome
 from ripieno.exceptions import JsonInvalidity
-from ripieno.faults import Change, Fault
 from ripieno.jsonvalues import encode, freeze
 
 _CONTENTS = (TextualContent, ImageContent, AudioContent, DocumentContent, OpaqueContent)

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 from frozendict import frozendict
 
-from ripieno.canisters import Canister, InvocationCanister, ResultCanister
+from ripieno.canisters import Canister, Conversation, InvocationCanister, ResultCanister
+from ripieno.canisters.conversation import Waiting
+from ripieno.canisters.faults import Fault
 from ripieno.confirmation import Given
-from ripieno.conversations import Conversation, Waiting
 from ripieno.exceptions import NameAbsence
-from ripieno.faults import Fault
 from ripieno.journal import InvocationState, Journal, Restored
 from ripieno.jsonvalues import canonical
 from ripieno.pausing import Paused

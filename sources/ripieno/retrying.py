@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from frozendict import frozendict
 
-from ripieno.events import Alert, Batches, Event, TurnBegan
+from ripieno.canisters.events import Alert, Batches, Event, TurnBegan
 from ripieno.exceptions import ProviderFailure
 from ripieno.waiting import LONGEST_ASKED
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ripieno import owning
 from ripieno.calls import settle
 from ripieno.canisters import InvocationCanister, ResultCanister
-from ripieno.controls import Finish
+from ripieno.canisters.controls import Finish
 from ripieno.dispatching import Dispatcher
 from ripieno.entries import Entry, Why
 from ripieno.exceptions import InputError

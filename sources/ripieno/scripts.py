@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ripieno.assembly import assemble
-from ripieno.canisters import Canister
+from ripieno.canisters import Canister, Controls, Conversation
 from ripieno.confirmation import Confirmer
-from ripieno.controls import Controls
-from ripieno.conversations import Conversation
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import UsageError
 from ripieno.standalone import connected

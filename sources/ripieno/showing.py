@@ -6,9 +6,8 @@ import sys
 import weakref
 from typing import Literal, TextIO
 
-from ripieno.canisters import ResultCanister
-from ripieno.contents import AudioContent, DocumentContent, ImageContent, OpaqueContent, TextualContent
-from ripieno.events import (
+from ripieno.canisters import AudioContent, DocumentContent, ImageContent, OpaqueContent, ResultCanister, TextualContent
+from ripieno.canisters.events import (
     Alert,
     ConductEnded,
     ConfirmationRequested,

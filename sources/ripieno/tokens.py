@@ -5,9 +5,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-from ripieno.canisters import Canister, InvocationCanister, ResultCanister
-from ripieno.contents import Content, OpaqueContent, TextualContent
-from ripieno.conversations import Usage
+from ripieno.canisters import Canister, Content, InvocationCanister, OpaqueContent, ResultCanister, TextualContent
+from ripieno.canisters.conversation import Usage
 from ripieno.jsonvalues import encode, is_list, is_table
 from ripieno.offers import Offer
 

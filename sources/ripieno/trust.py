@@ -16,7 +16,7 @@ from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.controls import Limits
+from ripieno.canisters.controls import Limits
 from ripieno.descriptors.sandboxes import tighten
 from ripieno.exceptions import InputError
 from ripieno.loading import ConfigurationPart, Layer, LeftOut, load_ensembles, read_configuration_part

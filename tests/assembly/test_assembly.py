@@ -12,8 +12,8 @@ from frozendict import frozendict
 
 from ripieno.assembly import assemble
 from ripieno.canisters import InvocationCanister, ResultCanister, SupervisorCanister
+from ripieno.canisters.controls import Rules
 from ripieno.conducting import conduct
-from ripieno.controls import Rules
 from ripieno.ensembles import Ensemble, Opened
 from ripieno.exceptions import (
     AssemblyFailure,

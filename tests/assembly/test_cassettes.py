@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ripieno.canisters import Conversation
+from ripieno.canisters.controls import Limits, Rules
+from ripieno.canisters.events import Event, ResultReady
 from ripieno.cassettes import Recorder, Replay, players
 from ripieno.conducting import Run
 from ripieno.confirmation import Answer, Approve, ConfirmationRequest, Deny, Edit
-from ripieno.controls import Limits, Rules
-from ripieno.conversations import Conversation
 from ripieno.ensembles import Context, Ensemble, Outcome
-from ripieno.events import Event, ResultReady
 from ripieno.exceptions import InputError, ReplayDivergence, ResourceFault, RipienoError, ToolExecutionFailure
 from ripieno.execution import Execution
 from ripieno.policies import Policy

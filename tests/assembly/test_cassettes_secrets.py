@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ripieno.canisters import Conversation, ImageContent
 from ripieno.cassettes import Recorder, Replay
 from ripieno.cassettes.redacting import Redactor, StreamRedactor, secrets_among
-from ripieno.contents import ImageContent
-from ripieno.conversations import Conversation
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import ProviderRefusal, ProviderUnreachable, WireInvalidity
 from ripieno.execution import Execution

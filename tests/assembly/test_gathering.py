@@ -3,7 +3,7 @@
 import pytest
 
 from ripieno.assembly import assemble
-from ripieno.controls import Rules
+from ripieno.canisters.controls import Rules
 from ripieno.exceptions import AssemblyFailure, ConfigurationInvalidity, NameAbsence, Problem
 from ripieno.gathering import Gathered, gather
 from ripieno.trust import TrustStore, find_project

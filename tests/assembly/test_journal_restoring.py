@@ -16,15 +16,15 @@ from ripieno.canisters import (
     InvocationCanister,
     ResultCanister,
     SupervisorCanister,
+    TextualContent,
     UserCanister,
 )
+from ripieno.canisters.controls import Rules
+from ripieno.canisters.conversation import Usage, assistant_messages
+from ripieno.canisters.faults import Fault, Report
 from ripieno.conducting import conduct
-from ripieno.contents import TextualContent
-from ripieno.controls import Rules
-from ripieno.conversations import Usage, assistant_messages
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.execution import Execution
-from ripieno.faults import Fault, Report
 from ripieno.journal import GENESIS, Anchor, Journal, anchor_line, read_anchor
 from ripieno.recording import Record, Stage
 from tests.counts import count

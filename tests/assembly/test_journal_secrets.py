@@ -15,10 +15,18 @@ from frozendict import frozendict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ripieno.canisters import DocumentCanister, InvocationCanister, ResultCanister, UserCanister
-from ripieno.contents import DocumentContent, ImageContent, OpaqueContent, TextualContent
+from ripieno.canisters import (
+    DocumentCanister,
+    DocumentContent,
+    ImageContent,
+    InvocationCanister,
+    OpaqueContent,
+    ResultCanister,
+    TextualContent,
+    UserCanister,
+)
+from ripieno.canisters.faults import Change, Fault, Report
 from ripieno.exceptions import InputError
-from ripieno.faults import Change, Fault, Report
 from ripieno.journal import Journal
 from ripieno.recording import Record
 from tests.assembly.test_journal import call, records, whole

@@ -10,8 +10,8 @@ import pytest
 
 from ripieno.assembly import Assembly, assemble
 from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.canisters.events import ConfirmationRequested
 from ripieno.confirmation import Approve, ConfirmationRequest
-from ripieno.events import ConfirmationRequested
 from ripieno.exceptions import ConfigurationInvalidity
 from ripieno.gathering import Places
 from ripieno.jsonvalues import encode

@@ -8,17 +8,16 @@ import sys
 
 import pytest
 
-from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.canisters import Conversation, InvocationCanister, ResultCanister
+from ripieno.canisters.serialization import deserialize_conversation, serialize
 from ripieno.conducting import conduct
 from ripieno.confirmation import Answer, Approve, ConfirmationRequest, DeferredConfirmer, Deny, Edit, Given
-from ripieno.conversations import Conversation
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.execution import Execution
 from ripieno.pausing import Paused, PausedStore
 from ripieno.policies import Policy
 from ripieno.schemas import Schema
-from ripieno.serialization import deserialize_conversation, serialize
 from ripieno.testing import call, model_of, turn
 
 WORD = Schema.of({"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]})

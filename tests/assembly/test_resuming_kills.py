@@ -16,8 +16,8 @@ import asyncio, collections, json, os, pathlib, random, signal, struct, sys, thr
 
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.conducting import conduct
-from ripieno.controls import Limits, Rules
-from ripieno.conversations import Conversation
+from ripieno.canisters.controls import Limits, Rules
+from ripieno.canisters import Conversation
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.exceptions import NameAbsence
 from ripieno.execution import Execution

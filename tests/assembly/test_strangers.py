@@ -5,7 +5,7 @@ import textwrap
 import pytest
 
 from ripieno.assembly import assemble
-from ripieno.events import Alert
+from ripieno.canisters.events import Alert
 from ripieno.exceptions import AssemblyFailure, ConfigurationInvalidity, Problem
 from ripieno.fallback import FallbackModel
 from ripieno.gathering import Gathered, gather

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from ripieno.assembly import assemble
-from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.canisters import Conversation, InvocationCanister, ResultCanister
 from ripieno.confirmation import Answer, Approve, ConfirmationRequest, Deny
-from ripieno.conversations import Conversation
 from ripieno.journal import Journal
 from ripieno.jsonvalues import thaw
 from ripieno.models import Model

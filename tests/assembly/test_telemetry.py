@@ -21,10 +21,10 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 from opentelemetry.trace import SpanKind, StatusCode
 
+from ripieno.canisters.controls import Limits, Rules
+from ripieno.canisters.conversation import Usage
+from ripieno.canisters.events import Event, TurnBegan, TurnEnded
 from ripieno.conducting import conduct
-from ripieno.controls import Limits, Rules
-from ripieno.conversations import Usage
-from ripieno.events import Event, TurnBegan, TurnEnded
 from ripieno.exceptions import ExecutionFault, ProviderUnreachable
 from ripieno.execution import Circumstances, Execution
 from ripieno.telemetry import conventions

@@ -4,8 +4,8 @@ import pathlib
 
 from opentelemetry import trace
 
+from ripieno.canisters.controls import Rules
 from ripieno.conducting import conduct
-from ripieno.controls import Rules
 from ripieno.execution import Execution
 from tests.assembly.test_telemetry import Observed, attributes
 from tests.guests.playing import make_ensemble, server, surround

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ripieno.assembly import Assembly, assemble
-from ripieno.canisters import ResultCanister
+from ripieno.canisters import Conversation, ResultCanister
 from ripieno.confirmation import Approve, Deny, Edit
-from ripieno.conversations import Conversation
 from ripieno.jsonvalues import thaw
 from ripieno.testing import call, model_of, turn
 from ripieno.undo import Journal

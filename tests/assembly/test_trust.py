@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ripieno.controls import Rules
+from ripieno.canisters.controls import Rules
 from ripieno.descriptors.sandboxes import LEVELS, SandboxDescriptor, tighten
 from ripieno.exceptions import InputError
 from ripieno.gathering import Gathered, gather

@@ -20,10 +20,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ripieno.assembly import Assembly, assemble
-from ripieno.canisters import AssistantCanister, Canister, InvocationCanister
-from ripieno.contents import OpaqueContent
+from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, OpaqueContent
+from ripieno.canisters.events import Event, play
 from ripieno.descriptors.gateways import GatewayDescriptor
-from ripieno.events import Event, play
 from ripieno.gateway import create_application
 from ripieno.gathering import Places
 from ripieno.jsonvalues import freeze

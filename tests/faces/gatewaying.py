@@ -11,13 +11,11 @@ from typing import Any
 from frozendict import frozendict
 
 from ripieno.assembly import Assembly, assemble
-from ripieno.canisters import Canister, InvocationCanister, UserCanister
+from ripieno.canisters import Canister, Controls, InvocationCanister, TextualContent, UserCanister
+from ripieno.canisters.events import ContentSealed, Event, InvocationSealed, ResultReady, TurnEnded
 from ripieno.confirmation import Confirmer, ServingConfirmer
-from ripieno.contents import TextualContent
-from ripieno.controls import Controls
 from ripieno.descriptors.gateways import GatewayDescriptor
 from ripieno.ensembles import Context, Definition, Ensemble
-from ripieno.events import ContentSealed, Event, InvocationSealed, ResultReady, TurnEnded
 from ripieno.exceptions import ExecutionFault
 from ripieno.gateway.conducting import Stage
 from ripieno.gathering import Places

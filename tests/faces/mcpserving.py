@@ -22,7 +22,7 @@ KEY = "a-key-of-many-letters"
 
 TOOLS = """
 import asyncio, os, pathlib, subprocess, sys
-from ripieno.contents import AudioContent, DocumentContent, ImageContent, TextualContent
+from ripieno.canisters import AudioContent, DocumentContent, ImageContent, TextualContent
 from ripieno.exceptions import ExecutionFault, ResourceFault
 
 print("imported")

@@ -7,10 +7,18 @@ import json
 import pytest
 from frozendict import frozendict
 
-from ripieno.canisters import InvocationCanister, ResultCanister
-from ripieno.contents import AudioContent, Content, DocumentContent, ImageContent, OpaqueContent, TextualContent
-from ripieno.events import ResultReady
-from ripieno.faults import Report
+from ripieno.canisters import (
+    AudioContent,
+    Content,
+    DocumentContent,
+    ImageContent,
+    InvocationCanister,
+    OpaqueContent,
+    ResultCanister,
+    TextualContent,
+)
+from ripieno.canisters.events import ResultReady
+from ripieno.canisters.faults import Report
 from ripieno.showing import show
 from tests.faces.commanding import Screen, User
 from tests.faces.mcpserving import play_band

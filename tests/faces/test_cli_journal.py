@@ -9,12 +9,11 @@ from collections.abc import Callable
 import pytest
 from frozendict import frozendict
 
-from ripieno.canisters import AssistantCanister, InvocationCanister, ResultCanister, UserCanister
-from ripieno.contents import TextualContent
-from ripieno.faults import Fault, Report
+from ripieno.canisters import AssistantCanister, InvocationCanister, ResultCanister, TextualContent, UserCanister
+from ripieno.canisters.faults import Fault, Report
+from ripieno.canisters.serialization import deserialize_conversation
 from ripieno.journal import Journal
 from ripieno.recording import Record
-from ripieno.serialization import deserialize_conversation
 from tests.faces.commanding import Screen, User
 from tests.faces.conftest import Done
 

@@ -9,11 +9,10 @@ import sys
 import pytest
 from frozendict import frozendict
 
-from ripieno.canisters import InvocationCanister
+from ripieno.canisters import Conversation, InvocationCanister
 from ripieno.cli import exits
 from ripieno.cli.repairing import Repair
 from ripieno.cli.scores import find_score, wanted_ensembles
-from ripieno.conversations import Conversation
 from ripieno.exceptions import InputError
 from ripieno.gathering import Places, gather
 from ripieno.sandbox.trials import try_tier

@@ -25,11 +25,11 @@ from ripieno.canisters import (
     InvocationCanister,
     ResultCanister,
     SupervisorCanister,
+    TextualContent,
     UserCanister,
 )
-from ripieno.contents import TextualContent
+from ripieno.canisters.events import Alert
 from ripieno.descriptors.patience import Caution, Timeouts
-from ripieno.events import Alert
 from ripieno.fallback import FallbackModel
 from ripieno.gathering import Gathered, Places, gather
 from ripieno.jsonvalues import freeze

@@ -19,7 +19,7 @@ from tests.faces.conftest import Done
 Call = Callable[..., Done]
 _DIRECTIVE = re.compile(r"^\.\. auto(?P<kind>\w+):: (?P<target>[\w.]+).*\n(?P<options>(?:   .*\n)*)", re.MULTILINE)
 #: So many that the page names a few.
-_WHOLE = ("ripieno.events", "ripieno.exceptions")
+_WHOLE = ("ripieno.canisters.events", "ripieno.exceptions")
 
 
 def documented(page: str) -> dict[str, set[str]]:

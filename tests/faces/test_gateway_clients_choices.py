@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from ripieno.canisters import AssistantCanister, InvocationCanister
-from ripieno.events import Event
+from ripieno.canisters.events import Event
 from ripieno.jsonvalues import freeze
 from ripieno.processors import Asked
 from tests.faces.fronting import KINDS, Kind, before, kinds, says

@@ -7,8 +7,16 @@ from typing import Any
 
 import anthropic
 
-from ripieno.canisters import AssistantCanister, ResultCanister, SupervisorCanister, UserCanister
-from ripieno.contents import ImageContent, OpaqueContent, TextualContent, text_of
+from ripieno.canisters import (
+    AssistantCanister,
+    ImageContent,
+    OpaqueContent,
+    ResultCanister,
+    SupervisorCanister,
+    TextualContent,
+    UserCanister,
+)
+from ripieno.canisters.contents import text_of
 from ripieno.testing import call, turn
 from tests.faces.fronting import Kind, before, kinds, says, thought
 from tests.faces.gatewaying import PIXEL

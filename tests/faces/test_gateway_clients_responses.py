@@ -11,8 +11,17 @@ import openai
 import pytest
 from frozendict import frozendict
 
-from ripieno.canisters import AssistantCanister, InvocationCanister, ResultCanister, SupervisorCanister, UserCanister
-from ripieno.contents import ImageContent, OpaqueContent, TextualContent, text_of
+from ripieno.canisters import (
+    AssistantCanister,
+    ImageContent,
+    InvocationCanister,
+    OpaqueContent,
+    ResultCanister,
+    SupervisorCanister,
+    TextualContent,
+    UserCanister,
+)
+from ripieno.canisters.contents import text_of
 from ripieno.jsonvalues import freeze
 from ripieno.testing import call, turn
 from tests.faces.fronting import KINDS, Backend, Front, Kind, before, kinds, says, thought

@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 from frozendict import frozendict
 
-from ripieno.confirmation import DeferredConfirmer
-from ripieno.contents import ImageContent, OpaqueContent, TextualContent
-from ripieno.conversations import Usage
-from ripieno.ensembles import Context
-from ripieno.events import (
+from ripieno.canisters import ImageContent, OpaqueContent, TextualContent
+from ripieno.canisters.conversation import Usage
+from ripieno.canisters.events import (
     ArgumentsDelta,
     ContentSealed,
     Event,
@@ -23,6 +21,8 @@ from ripieno.events import (
     TurnBegan,
     TurnEnded,
 )
+from ripieno.confirmation import DeferredConfirmer
+from ripieno.ensembles import Context
 from ripieno.exceptions import InputError, NameAbsence, ProviderRefusal, ToolExecutionFailure
 from ripieno.gateway.pairing import check
 from ripieno.protocols.openai_responses import PROTOCOL

@@ -10,14 +10,9 @@ from typing import Any
 
 import pytest
 
+from ripieno.canisters.events import Event, InvocationSealed, ResultReady, TurnBegan
 from ripieno.confirmation import DeferredConfirmer
 from ripieno.ensembles import Context
-from ripieno.events import (
-    Event,
-    InvocationSealed,
-    ResultReady,
-    TurnBegan,
-)
 from ripieno.exceptions import InputError
 from ripieno.gateway.pairing import check
 from ripieno.models import Model

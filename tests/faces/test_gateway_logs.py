@@ -17,9 +17,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ripieno.assembly import assemble
+from ripieno.canisters.events import ConductEnded, Event, TurnBegan, TurnEnded
 from ripieno.cli.observing import LogFormat, observed
 from ripieno.descriptors.gateways import GatewayDescriptor
-from ripieno.events import ConductEnded, Event, TurnBegan, TurnEnded
 from ripieno.gateway import create_application
 from ripieno.gathering import Places
 from ripieno.naming import spelled

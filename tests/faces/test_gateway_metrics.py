@@ -18,8 +18,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ripieno.canisters import AssistantCanister, InvocationCanister
-from ripieno.conversations import Usage
-from ripieno.events import Event, play
+from ripieno.canisters.conversation import Usage
+from ripieno.canisters.events import Event, play
 from ripieno.jsonvalues import freeze
 from ripieno.serving.keys import digest_of
 from tests.faces.commanding import PATIENCE, User

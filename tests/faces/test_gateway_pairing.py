@@ -12,15 +12,19 @@ from hypothesis import strategies as st
 
 from ripieno.canisters import (
     AssistantCanister,
+    AudioContent,
     Canister,
+    DocumentContent,
+    ImageContent,
     InvocationCanister,
+    OpaqueContent,
     ResultCanister,
     SupervisorCanister,
+    TextualContent,
     UserCanister,
 )
-from ripieno.contents import AudioContent, DocumentContent, ImageContent, OpaqueContent, TextualContent
+from ripieno.canisters.faults import Fault
 from ripieno.exceptions import InputError
-from ripieno.faults import Fault
 from ripieno.gateway.pairing import check
 from ripieno.gateway.signing import Signer, signatures_in
 from ripieno.gateway.telling import carried

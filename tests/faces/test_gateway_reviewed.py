@@ -13,11 +13,10 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ripieno.assembly import assemble
-from ripieno.canisters import Canister, InvocationCanister, ResultCanister, UserCanister
+from ripieno.canisters import Canister, InvocationCanister, ResultCanister, TextualContent, UserCanister
+from ripieno.canisters.events import Event, TextDelta, TurnBegan, TurnEnded
 from ripieno.cli.observing import observed
-from ripieno.contents import TextualContent
 from ripieno.descriptors.gateways import GatewayDescriptor
-from ripieno.events import Event, TextDelta, TurnBegan, TurnEnded
 from ripieno.exceptions import InputError
 from ripieno.gateway import create_application
 from ripieno.gathering import Places

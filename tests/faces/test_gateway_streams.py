@@ -341,7 +341,7 @@ async def test_many_streams_at_once_lose_nothing(tmp_path: pathlib.Path) -> None
 
 
 def _paced(said: str) -> Sequence[Any]:
-    from ripieno.events import ContentSealed, TextDelta
+    from ripieno.canisters.events import ContentSealed, TextDelta
 
     first, *_, last = says(CHAT, [AssistantCanister.of(said * 3)])
     sealed = ContentSealed(AssistantCanister.of(said * 3).content[0])

@@ -7,8 +7,8 @@ from typing import Any
 
 from ripieno.assembly import assemble
 from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.canisters.controls import Limits
 from ripieno.confirmation import Approve, ConfirmationRequest
-from ripieno.controls import Limits
 from ripieno.gathering import Places, gather
 from ripieno.jsonvalues import parse
 from ripieno.offers import Offer

@@ -12,9 +12,9 @@ from mcp.server.subscriptions import ToolsListChanged
 from mcp.types import ToolListChangedNotification
 
 from ripieno.assembly import Assembly, assemble
+from ripieno.canisters.events import Alert
 from ripieno.confirmation import Answer, ConfirmationRequest, Edit
 from ripieno.ensembles import Context, Definition, Ensemble, Opened
-from ripieno.events import Alert
 from ripieno.exceptions import ConfigurationInvalidity
 from ripieno.gathering import Places
 from ripieno.mcpserver import create_server, server

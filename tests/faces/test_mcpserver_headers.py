@@ -7,8 +7,8 @@ import httpx2
 
 from ripieno.assembly import assemble
 from ripieno.canisters import ResultCanister
+from ripieno.canisters.events import Alert
 from ripieno.ensembles import Context, Definition, Ensemble
-from ripieno.events import Alert
 from ripieno.gathering import Places
 from ripieno.mcpserver import create_server, serve_http
 from ripieno.policies import Policy

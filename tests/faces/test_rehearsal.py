@@ -22,10 +22,10 @@ from mcp.client.stdio import StdioServerParameters
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ripieno.assembly import assemble
-from ripieno.controls import Controls
-from ripieno.conversations import Usage
+from ripieno.canisters import Controls
+from ripieno.canisters.conversation import Usage
+from ripieno.canisters.events import ResultReady
 from ripieno.ensembles import Definition, Ensemble
-from ripieno.events import ResultReady
 from ripieno.exceptions import InputError
 from ripieno.gathering import Places
 from ripieno.policies import Policy

@@ -12,16 +12,17 @@ from hypothesis import strategies as st
 from ripieno.canisters import (
     AssistantCanister,
     Canister,
+    Controls,
+    ImageContent,
     InvocationCanister,
     ResultCanister,
     SupervisorCanister,
+    TextualContent,
     UserCanister,
 )
-from ripieno.contents import ImageContent, TextualContent
-from ripieno.controls import Controls
-from ripieno.events import ArgumentsDelta, Event, ReasoningDelta, TextDelta, TurnEnded, collect
+from ripieno.canisters.events import ArgumentsDelta, Event, ReasoningDelta, TextDelta, TurnEnded, collect
+from ripieno.canisters.faults import Fault
 from ripieno.exceptions import ConfigurationInvalidity
-from ripieno.faults import Fault
 from ripieno.scores import WHOLE, Answer, Call, Score, Turn, callable_names, events_of, perform
 from ripieno.testing import call, turn
 from tests.counts import count

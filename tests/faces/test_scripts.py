@@ -13,9 +13,8 @@ import pytest
 import tomli_w
 
 import ripieno
-from ripieno.canisters import SupervisorCanister
+from ripieno.canisters import Controls, SupervisorCanister
 from ripieno.confirmation import Approve, ConfirmationRequest
-from ripieno.controls import Controls
 from ripieno.ensembles import Context, Definition, Ensemble, Opened
 from ripieno.exceptions import (
     AssemblyFailure,

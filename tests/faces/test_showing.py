@@ -10,9 +10,8 @@ from frozendict import frozendict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ripieno.canisters import InvocationCanister, ResultCanister
-from ripieno.contents import ImageContent, TextualContent
-from ripieno.events import (
+from ripieno.canisters import ImageContent, InvocationCanister, ResultCanister, TextualContent
+from ripieno.canisters.events import (
     Alert,
     ConductEnded,
     ConfirmationRequested,
@@ -27,7 +26,7 @@ from ripieno.events import (
     TurnBegan,
     TurnEnded,
 )
-from ripieno.faults import Fault, Report
+from ripieno.canisters.faults import Fault, Report
 from ripieno.showing import SHOWN, Renderer, brief, clean, show
 from tests.counts import count
 

@@ -6,12 +6,18 @@ from collections.abc import Sequence
 
 import pytest
 
-from ripieno.canisters import UserCanister
+from ripieno.canisters import Controls, TextualContent, UserCanister
+from ripieno.canisters.events import (
+    ConductEnded,
+    Event,
+    ExecutionBegan,
+    ReasoningDelta,
+    ResultReady,
+    TextDelta,
+    TurnBegan,
+)
 from ripieno.conducting import conduct
-from ripieno.contents import TextualContent
-from ripieno.controls import Controls
 from ripieno.ensembles import Ensemble
-from ripieno.events import ConductEnded, Event, ExecutionBegan, ReasoningDelta, ResultReady, TextDelta, TurnBegan
 from ripieno.exceptions import ConfigurationInvalidity, ResourceFault, UsageError
 from ripieno.gathering import Places
 from ripieno.policies import Policy

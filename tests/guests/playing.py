@@ -8,10 +8,10 @@ import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ripieno.canisters.events import Alert
 from ripieno.descriptors import EnsembleDescriptor, read_ensemble
 from ripieno.descriptors.problems import Source
 from ripieno.ensembles import Context, Ensemble, Origin, Surroundings
-from ripieno.events import Alert
 from ripieno.exceptions import Problem
 from ripieno.opening import opener
 from ripieno.origins.client import ORIGIN as CLIENT

@@ -6,9 +6,15 @@ from typing import Any
 
 import pytest
 
-from ripieno.canisters import AssistantCanister, Canister, SupervisorCanister, UserCanister
-from ripieno.contents import OpaqueContent, TextualContent
-from ripieno.controls import Controls
+from ripieno.canisters import (
+    AssistantCanister,
+    Canister,
+    Controls,
+    OpaqueContent,
+    SupervisorCanister,
+    TextualContent,
+    UserCanister,
+)
 from ripieno.history import HistoryStrategy, drop_oldest, sliding_window, summarize
 from ripieno.jsonvalues import freeze, is_list, is_table
 from ripieno.offers import Offer

@@ -12,9 +12,9 @@ from frozendict import frozendict
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ripieno.canisters.faults import Change
 from ripieno.ensembles import Context, Definition, Ensemble, Outcome, Surroundings
 from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault, ValidationFault
-from ripieno.faults import Change
 from ripieno.processes import LocalSpawner
 from ripieno.schemas import Schema
 from ripieno.toolset.listing import LIST_CAP, list_files

@@ -11,13 +11,12 @@ from starlette.responses import Response
 from ripieno.canisters import (
     AssistantCanister,
     InvocationCanister,
+    OpaqueContent,
     UserCanister,
 )
-from ripieno.contents import OpaqueContent
-from ripieno.controls import Finish
-from ripieno.conversations import Usage
-from ripieno.descriptors import ProviderDescriptor
-from ripieno.events import (
+from ripieno.canisters.controls import Finish
+from ripieno.canisters.conversation import Usage
+from ripieno.canisters.events import (
     ContentSealed,
     Event,
     InvocationBegan,
@@ -28,8 +27,9 @@ from ripieno.events import (
     TurnEnded,
     collect,
 )
+from ripieno.canisters.faults import Fault
+from ripieno.descriptors import ProviderDescriptor
 from ripieno.exceptions import ProviderFailure, ProviderRefusal, WireInvalidity
-from ripieno.faults import Fault
 from ripieno.jsonvalues import freeze
 from ripieno.models import Model, Provider
 from ripieno.processors import Identifiers, Native

@@ -9,13 +9,15 @@ import pytest
 from ripieno.canisters import (
     AssistantCanister,
     Canister,
+    Controls,
+    ImageContent,
     InvocationCanister,
+    OpaqueContent,
     ResultCanister,
     SupervisorCanister,
+    TextualContent,
     UserCanister,
 )
-from ripieno.contents import ImageContent, OpaqueContent, TextualContent
-from ripieno.controls import Controls
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import freeze
 from ripieno.protocols.gemini import PROTOCOL

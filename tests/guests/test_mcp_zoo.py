@@ -14,7 +14,7 @@ import pytest
 from frozendict import frozendict
 
 from ripieno.canisters import InvocationCanister, ResultCanister
-from ripieno.controls import Rules
+from ripieno.canisters.controls import Rules
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import ConnectionFailure
 from ripieno.execution import Execution

@@ -15,12 +15,12 @@ from ripieno.canisters import (
     InvocationCanister,
     ResultCanister,
     SupervisorCanister,
+    TextualContent,
     UserCanister,
 )
-from ripieno.contents import TextualContent
-from ripieno.events import collect
+from ripieno.canisters.events import collect
+from ripieno.canisters.faults import Fault
 from ripieno.exceptions import ProviderFailure
-from ripieno.faults import Fault
 from ripieno.mending import mend
 from ripieno.models import requirements_of
 from ripieno.processors import Identifiers, Native, Protocol

@@ -9,11 +9,10 @@ from frozendict import frozendict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ripieno.canisters import ResultCanister
-from ripieno.contents import ImageContent, TextualContent
-from ripieno.controls import Finish
-from ripieno.conversations import Usage
-from ripieno.events import (
+from ripieno.canisters import ImageContent, ResultCanister, TextualContent
+from ripieno.canisters.controls import Finish
+from ripieno.canisters.conversation import Usage
+from ripieno.canisters.events import (
     ArgumentsDelta,
     ContentSealed,
     Event,

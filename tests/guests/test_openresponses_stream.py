@@ -6,11 +6,10 @@ from collections.abc import Iterable
 import pytest
 from frozendict import frozendict
 
-from ripieno.canisters import InvocationCanister, ResultCanister
-from ripieno.contents import ImageContent, OpaqueContent, TextualContent
-from ripieno.controls import Finish
-from ripieno.conversations import Usage
-from ripieno.events import (
+from ripieno.canisters import ImageContent, InvocationCanister, OpaqueContent, ResultCanister, TextualContent
+from ripieno.canisters.controls import Finish
+from ripieno.canisters.conversation import Usage
+from ripieno.canisters.events import (
     ArgumentsDelta,
     ContentSealed,
     Event,
@@ -22,7 +21,7 @@ from ripieno.events import (
     TurnBegan,
     TurnEnded,
 )
-from ripieno.faults import Fault
+from ripieno.canisters.faults import Fault
 from ripieno.jsonvalues import freeze
 from ripieno.processors import Asked, Refusal
 from ripieno.protocols.openai_responses import PROTOCOL

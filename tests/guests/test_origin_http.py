@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ripieno.canisters import InvocationCanister
-from ripieno.controls import Rules
+from ripieno.canisters.controls import Rules
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import (
     ConnectionFailure,

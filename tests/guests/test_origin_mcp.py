@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ripieno.contents import AudioContent, DocumentContent, ImageContent, TextualContent
+from ripieno.canisters import AudioContent, DocumentContent, ImageContent, TextualContent
 from ripieno.ensembles import Ensemble, Surroundings
 from ripieno.exceptions import (
     ConfigurationInvalidity,

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from ripieno.canisters import InvocationCanister
+from ripieno.canisters.controls import Rules
+from ripieno.canisters.events import ConfirmationRequested, Event
 from ripieno.confirmation import Answer, Approve, ConfirmationRequest, Confirmer, Deny, Edit, TerminalConfirmer
-from ripieno.controls import Rules
 from ripieno.ensembles import Ensemble, Surroundings
-from ripieno.events import ConfirmationRequested, Event
 from ripieno.execution import Circumstances, Execution
 from ripieno.jsonvalues import freeze
 from tests.guests.playing import Alerts, make_ensemble, server, surround

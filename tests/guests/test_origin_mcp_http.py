@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ripieno.contents import TextualContent
+from ripieno.canisters import TextualContent
 from ripieno.ensembles import Ensemble, Surroundings
 from ripieno.exceptions import ConnectionFailure, NetworkFault, OutcomeUnknownFault, ToolFault, ValidationFault
 from tests.guests.playing import SERVERS, Alerts, call, make_ensemble, surround

@@ -9,7 +9,7 @@ from collections.abc import Generator
 
 import pytest
 
-from ripieno.contents import TextualContent
+from ripieno.canisters import TextualContent
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import ConnectionFailure
 from tests.guests.playing import SERVERS, Alerts, call, make_ensemble, surround

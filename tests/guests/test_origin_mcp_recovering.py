@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from ripieno.contents import TextualContent
+from ripieno.canisters import TextualContent
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import NetworkFault, OutcomeUnknownFault
 from tests.counts import count

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ripieno.contents import TextualContent
+from ripieno.canisters import TextualContent
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import ConnectionFailure, InputError, PermissionFault

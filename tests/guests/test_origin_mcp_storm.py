@@ -8,7 +8,7 @@ import signal
 import sys
 
 from ripieno.canisters import InvocationCanister, ResultCanister
-from ripieno.controls import Limits, Rules
+from ripieno.canisters.controls import Limits, Rules
 from ripieno.ensembles import Ensemble
 from ripieno.execution import Execution
 from ripieno.owning import Recovery

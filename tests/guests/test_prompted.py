@@ -19,19 +19,21 @@ from ripieno.assembly import assemble
 from ripieno.canisters import (
     AssistantCanister,
     Canister,
+    Controls,
+    ImageContent,
     InvocationCanister,
+    OpaqueContent,
     ResultCanister,
     SupervisorCanister,
+    TextualContent,
     UserCanister,
 )
-from ripieno.contents import ImageContent, OpaqueContent, TextualContent
-from ripieno.controls import Controls
+from ripieno.canisters.events import Alert, Event, ExecutionBegan, TurnEnded
+from ripieno.canisters.faults import Fault
 from ripieno.descriptors import read_configuration
 from ripieno.descriptors.kinds import Text
 from ripieno.descriptors.providers import CAPABILITY_KEYS
-from ripieno.events import Alert, Event, ExecutionBegan, TurnEnded
 from ripieno.exceptions import InputError, NameAbsence
-from ripieno.faults import Fault
 from ripieno.gathering import Places
 from ripieno.jsonvalues import freeze
 from ripieno.processors import Asked, Protocol, Request

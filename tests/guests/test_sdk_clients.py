@@ -11,9 +11,8 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ripieno.canisters import AssistantCanister, Canister, InvocationCanister
-from ripieno.contents import OpaqueContent, TextualContent
-from ripieno.events import play
+from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, OpaqueContent, TextualContent
+from ripieno.canisters.events import play
 from ripieno.jsonvalues import parse, thaw
 from ripieno.processors import Protocol, Refusal
 from ripieno.protocols.anthropic import PROTOCOL as MESSAGES

@@ -15,14 +15,17 @@ from starlette.responses import Response
 from ripieno.canisters import (
     AssistantCanister,
     Canister,
+    Controls,
+    DocumentContent,
+    ImageContent,
     InvocationCanister,
+    OpaqueContent,
     ResultCanister,
     SupervisorCanister,
+    TextualContent,
     UserCanister,
 )
-from ripieno.contents import DocumentContent, ImageContent, OpaqueContent, TextualContent
-from ripieno.controls import Controls
-from ripieno.events import play
+from ripieno.canisters.events import play
 from ripieno.jsonvalues import parse, thaw
 from ripieno.processors import Asked, Refusal
 from ripieno.protocols.gemini import PROTOCOL

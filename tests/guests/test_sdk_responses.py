@@ -12,9 +12,16 @@ from openai.types.responses import Response as SdkResponse
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, ResultCanister, UserCanister
-from ripieno.contents import OpaqueContent, TextualContent
-from ripieno.events import ContentSealed, ReasoningDelta, TextDelta, TurnBegan, TurnEnded, play
+from ripieno.canisters import (
+    AssistantCanister,
+    Canister,
+    InvocationCanister,
+    OpaqueContent,
+    ResultCanister,
+    TextualContent,
+    UserCanister,
+)
+from ripieno.canisters.events import ContentSealed, ReasoningDelta, TextDelta, TurnBegan, TurnEnded, play
 from ripieno.jsonvalues import parse, thaw
 from ripieno.processors import Asked, Refusal
 from ripieno.protocols.openai_responses import PROTOCOL

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from ripieno.canisters import InvocationCanister, UserCanister
-from ripieno.contents import DocumentContent, ImageContent, OpaqueContent
+from ripieno.canisters import DocumentContent, ImageContent, InvocationCanister, OpaqueContent, UserCanister
 from ripieno.exceptions import RequestInvalidity
 from ripieno.processors import Asked
 from ripieno.protocols.openai_responses import PROTOCOL

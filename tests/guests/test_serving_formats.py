@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 
-from ripieno.canisters import UserCanister
-from ripieno.controls import Controls, Format
+from ripieno.canisters import Controls, UserCanister
+from ripieno.canisters.controls import Format
+from ripieno.canisters.serialization import describe
 from ripieno.descriptors import read_configuration
 from ripieno.descriptors.controlkeys import make_controls
 from ripieno.exceptions import InputError
@@ -22,7 +23,6 @@ from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
 from ripieno.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
-from ripieno.serialization import describe
 from tests.ground.jsonstrategies import objects
 from tests.guests.sdk_types import GENERATE_CONTENT, model_problems, problems
 from tests.guests.wire_requesting import asked, both, laws, write

@@ -11,7 +11,8 @@ from google.genai.types import GenerationConfig
 from openai.resources.chat.completions import AsyncCompletions
 from openai.resources.responses import AsyncResponses
 
-from ripieno.controls import Controls, Format
+from ripieno.canisters import Controls
+from ripieno.canisters.controls import Format
 from ripieno.exceptions import RequestInvalidity
 from ripieno.jsonvalues import freeze, is_table
 from ripieno.processors import HostedTool, Protocol

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ripieno.canisters import Canister, InvocationCanister, ResultCanister
-from ripieno.controls import Controls
+from ripieno.canisters import Canister, Controls, InvocationCanister, ResultCanister
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import RequestInvalidity
 from ripieno.naming import EXPOSED_NAME

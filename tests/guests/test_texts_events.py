@@ -5,9 +5,15 @@ from typing import Any
 
 import pytest
 
-from ripieno.canisters import AssistantCanister, DocumentCanister, InvocationCanister, ResultCanister, UserCanister
-from ripieno.contents import TextualContent
-from ripieno.events import (
+from ripieno.canisters import (
+    AssistantCanister,
+    DocumentCanister,
+    InvocationCanister,
+    ResultCanister,
+    TextualContent,
+    UserCanister,
+)
+from ripieno.canisters.events import (
     ArgumentsDelta,
     ContentSealed,
     Event,

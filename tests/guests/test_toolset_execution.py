@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from ripieno.events import ExecutionProgress
+from ripieno.canisters.events import ExecutionProgress
 from ripieno.exceptions import AssemblyFailure
 from tests.counts import count
 from tests.guests.workshop import Tools, code_of, text_of, tools_of

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ripieno.assembly import assemble
+from ripieno.canisters.faults import Change
 from ripieno.exceptions import AssemblyFailure, PermissionFault, ResourceFault, ToolFault, ValidationFault
-from ripieno.faults import Change
 from ripieno.gathering import Places
 from ripieno.undo import digest
 from tests.guests.filetools import ENSEMBLES, NAMES, Tools, file_tools

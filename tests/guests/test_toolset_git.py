@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ripieno.events import ExecutionProgress
+from ripieno.canisters.events import ExecutionProgress
 from tests.counts import ATTACK, count
 from tests.guests.furniture import snapshot
 from tests.guests.repositories import CLEAN, HOSTILE, INERT, make_repository, plain_git, program

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ripieno.canisters import InvocationCanister, ResultCanister
-from ripieno.controls import Limits
+from ripieno.canisters.controls import Limits
 from ripieno.ensembles import Context, Ensemble, Surroundings
 from ripieno.exceptions import ToolFault
 from ripieno.execution import Circumstances, Execution

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from ripieno.faults import Change
+from ripieno.canisters.faults import Change
 from ripieno.toolset.jobs import MAX_RUNNING
 from tests.counts import count
 from tests.guests.playing import held

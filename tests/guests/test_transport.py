@@ -10,11 +10,10 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from ripieno.canisters import AssistantCanister, UserCanister
-from ripieno.controls import Controls
+from ripieno.canisters import AssistantCanister, Controls, UserCanister
+from ripieno.canisters.events import Alert
 from ripieno.descriptors.patience import Timeouts
 from ripieno.ensembles import Definition, Ensemble
-from ripieno.events import Alert
 from ripieno.exceptions import NameAbsence, ProviderUnreachable, WireInvalidity
 from ripieno.processors import Protocol
 from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC

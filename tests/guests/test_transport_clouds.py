@@ -18,11 +18,10 @@ from botocore.credentials import Credentials
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from ripieno.canisters import AssistantCanister, Canister, UserCanister
-from ripieno.controls import Controls
+from ripieno.canisters import AssistantCanister, Canister, Controls, UserCanister
+from ripieno.canisters.events import Alert
 from ripieno.descriptors import ProviderDescriptor
 from ripieno.descriptors.patience import Timeouts
-from ripieno.events import Alert
 from ripieno.exceptions import (
     ConfigurationInvalidity,
     ProviderFailure,

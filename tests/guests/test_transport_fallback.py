@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ripieno.assembly import Assembly, assemble
-from ripieno.conversations import Conversation
-from ripieno.events import Alert, Event, ResultReady, TurnBegan, TurnEnded
+from ripieno.canisters import Conversation
+from ripieno.canisters.events import Alert, Event, ResultReady, TurnBegan, TurnEnded
 from ripieno.exceptions import ConfigurationInvalidity, ProviderRefusal, ProviderUnreachable
 from ripieno.fallback import FallbackModel
 from ripieno.processors import Protocol, Refusal

@@ -12,10 +12,9 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from ripieno.canisters import UserCanister
-from ripieno.controls import Controls
+from ripieno.canisters import Controls, UserCanister
+from ripieno.canisters.events import Alert, Event, TextDelta, TurnBegan, TurnEnded
 from ripieno.descriptors.patience import Caution, Timeouts
-from ripieno.events import Alert, Event, TextDelta, TurnBegan, TurnEnded
 from ripieno.exceptions import ProviderFailure, ProviderRefusal, ProviderUnreachable, WireInvalidity
 from ripieno.models import Model, Provider
 from ripieno.processors import Protocol, Refusal

@@ -13,8 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ripieno.canisters import UserCanister
+from ripieno.canisters.events import Event
 from ripieno.descriptors.patience import Timeouts
-from ripieno.events import Event
 from ripieno.exceptions import ProviderFailure
 from ripieno.models import Model, Provider
 from ripieno.processors import Protocol

@@ -11,9 +11,9 @@ from hypothesis import given
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 
 from ripieno.canisters import (
+    Controls,
     UserCanister,
 )
-from ripieno.controls import Controls
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.jsonvalues import encode, thaw

@@ -9,10 +9,17 @@ from frozendict import frozendict
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ripieno.canisters import InvocationCanister, UserCanister
-from ripieno.controls import Controls
+from ripieno.canisters import Controls, InvocationCanister, UserCanister
+from ripieno.canisters.events import (
+    ArgumentsDelta,
+    Event,
+    InvocationBegan,
+    InvocationSealed,
+    TurnBegan,
+    TurnEnded,
+    collect,
+)
 from ripieno.descriptors import ProviderDescriptor
-from ripieno.events import ArgumentsDelta, Event, InvocationBegan, InvocationSealed, TurnBegan, TurnEnded, collect
 from ripieno.exceptions import InputError, ProviderFailure, ProviderRefusal
 from ripieno.jsonvalues import freeze
 from ripieno.models import Model, Provider

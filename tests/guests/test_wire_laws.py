@@ -9,19 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ripieno.canisters import AssistantCanister, Canister, InvocationCanister
-from ripieno.contents import OpaqueContent, TextualContent, text_of
-from ripieno.controls import Finish
-from ripieno.conversations import Usage
-from ripieno.events import (
-    Event,
-    InvocationBegan,
-    InvocationSealed,
-    TextDelta,
-    TurnEnded,
-    collect,
-    play,
-)
+from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, OpaqueContent, TextualContent
+from ripieno.canisters.contents import text_of
+from ripieno.canisters.controls import Finish
+from ripieno.canisters.conversation import Usage
+from ripieno.canisters.events import Event, InvocationBegan, InvocationSealed, TextDelta, TurnEnded, collect, play
 from ripieno.exceptions import ProviderFailure
 from ripieno.jsonvalues import encode, freeze
 from ripieno.processors import Asked, Identifiers, Protocol

@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from ripieno.canisters import (
     AssistantCanister,
     Canister,
+    Controls,
     DocumentCanister,
     InvocationCanister,
+    OpaqueContent,
     ResultCanister,
     SupervisorCanister,
+    TextualContent,
     UserCanister,
 )
-from ripieno.contents import OpaqueContent, TextualContent
-from ripieno.controls import Controls
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.jsonvalues import freeze
 from ripieno.offers import Offer

@@ -23,16 +23,20 @@ from openai.types.responses.response_create_params import (
 
 from ripieno.canisters import (
     AssistantCanister,
+    AudioContent,
     Canister,
+    Controls,
+    DocumentContent,
+    ImageContent,
     InvocationCanister,
+    OpaqueContent,
     ResultCanister,
     SupervisorCanister,
+    TextualContent,
     UserCanister,
 )
-from ripieno.contents import AudioContent, DocumentContent, ImageContent, OpaqueContent, TextualContent
-from ripieno.controls import Controls
+from ripieno.canisters.faults import Fault
 from ripieno.exceptions import InputError
-from ripieno.faults import Fault
 from ripieno.jsonvalues import encode, freeze
 from ripieno.models import left_out
 from ripieno.processors import Protocol

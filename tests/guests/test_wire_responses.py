@@ -13,13 +13,16 @@ from hypothesis import strategies as st
 from ripieno.canisters import (
     AssistantCanister,
     Canister,
+    Controls,
+    DocumentContent,
+    ImageContent,
     InvocationCanister,
+    OpaqueContent,
     ResultCanister,
     SupervisorCanister,
+    TextualContent,
     UserCanister,
 )
-from ripieno.contents import DocumentContent, ImageContent, OpaqueContent, TextualContent
-from ripieno.controls import Controls
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import freeze

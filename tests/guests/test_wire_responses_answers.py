@@ -13,9 +13,10 @@ from ripieno.canisters import (
     AssistantCanister,
     Canister,
     InvocationCanister,
+    OpaqueContent,
+    TextualContent,
 )
-from ripieno.contents import OpaqueContent, TextualContent
-from ripieno.events import (
+from ripieno.canisters.events import (
     ArgumentsDelta,
     ContentSealed,
     Event,

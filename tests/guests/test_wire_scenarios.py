@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from ripieno import exceptions
-from ripieno.canisters import InvocationCanister, UserCanister
-from ripieno.contents import TextualContent
-from ripieno.controls import Controls
-from ripieno.events import (
+from ripieno.canisters import Controls, InvocationCanister, TextualContent, UserCanister
+from ripieno.canisters.events import (
     ArgumentsDelta,
     ContentSealed,
     Event,

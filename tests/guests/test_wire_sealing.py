@@ -6,18 +6,17 @@ from typing import Any
 import pytest
 from frozendict import frozendict
 
-from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, UserCanister
-from ripieno.contents import OpaqueContent, TextualContent
-from ripieno.controls import Finish
-from ripieno.conversations import Usage
-from ripieno.events import (
-    ArgumentsDelta,
-    Event,
-    InvocationSealed,
-    ReasoningDelta,
-    TurnEnded,
-    collect,
+from ripieno.canisters import (
+    AssistantCanister,
+    Canister,
+    InvocationCanister,
+    OpaqueContent,
+    TextualContent,
+    UserCanister,
 )
+from ripieno.canisters.controls import Finish
+from ripieno.canisters.conversation import Usage
+from ripieno.canisters.events import ArgumentsDelta, Event, InvocationSealed, ReasoningDelta, TurnEnded, collect
 from ripieno.exceptions import ProviderFailure, ProviderRefusal, WireInvalidity
 from ripieno.processors import Identifiers, Native, Protocol
 from ripieno.protocols.anthropic import PROTOCOL as MESSAGES

@@ -9,8 +9,7 @@ from frozendict import frozendict
 from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
 
 from ripieno.assembly import assemble
-from ripieno.canisters import UserCanister
-from ripieno.controls import Controls
+from ripieno.canisters import Controls, UserCanister
 from ripieno.models import Model
 from ripieno.offers import Offer
 from ripieno.processors import Protocol, Request

@@ -8,8 +8,7 @@ import openai.types.chat
 import openai.types.responses
 import pytest
 
-from ripieno.canisters import InvocationCanister, UserCanister
-from ripieno.controls import Controls
+from ripieno.canisters import Controls, InvocationCanister, UserCanister
 from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.exceptions import InputError
 from ripieno.execution import Execution

@@ -5,14 +5,19 @@ from typing import Any
 
 from ripieno.canisters import (
     AssistantCanister,
+    AudioContent,
     Canister,
+    Content,
     DocumentCanister,
+    DocumentContent,
+    ImageContent,
     InvocationCanister,
+    OpaqueContent,
     ResultCanister,
     SupervisorCanister,
+    TextualContent,
     UserCanister,
 )
-from ripieno.contents import AudioContent, Content, DocumentContent, ImageContent, OpaqueContent, TextualContent
 from ripieno.jsonvalues import freeze
 
 # What a wire cannot carry in a request, and nothing else: the docstring of each protocol has the same list. Borders

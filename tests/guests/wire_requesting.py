@@ -8,8 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from ripieno.canisters import Canister
-from ripieno.controls import Controls
+from ripieno.canisters import Canister, Controls
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.offers import Offer
 from ripieno.processors import Asked, Protocol, Request

@@ -8,16 +8,21 @@ from hypothesis import strategies as st
 
 from ripieno.canisters import (
     AssistantCanister,
+    AudioContent,
     Canister,
+    Content,
+    Controls,
     DocumentCanister,
+    DocumentContent,
+    ImageContent,
     InvocationCanister,
+    OpaqueContent,
     ResultCanister,
     SupervisorCanister,
+    TextualContent,
     UserCanister,
 )
-from ripieno.contents import AudioContent, Content, DocumentContent, ImageContent, OpaqueContent, TextualContent
-from ripieno.controls import Controls
-from ripieno.faults import Fault
+from ripieno.canisters.faults import Fault
 from ripieno.jsonvalues import encode, freeze
 from tests.ground.jsonstrategies import objects, texts
 

@@ -10,8 +10,8 @@ server reads of it, ``returned``, where the wire loses something), or what an an
     served                                the same for what our server half writes; "before" is what it wrote
                                           before it failed
 
-Canisters are written as in ``ripieno.serialization``, without version and timestamp. The files are written and
-checked by hand: nothing regenerates them.
+Canisters are written as in ``ripieno.canisters.serialization``, without version and timestamp. The files are written
+and checked by hand: nothing regenerates them.
 """
 
 import dataclasses
@@ -22,16 +22,16 @@ from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, now
-from ripieno.contents import Content, OpaqueContent, TextualContent
-from ripieno.conversations import Usage
+from ripieno.canisters import AssistantCanister, Canister, Content, InvocationCanister, OpaqueContent, TextualContent
+from ripieno.canisters.canisters import now
+from ripieno.canisters.conversation import Usage
+from ripieno.canisters.serialization import VERSION, deserialize_canister
 from ripieno.jsonvalues import encode
 from ripieno.processors import Native, Protocol
 from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
 from ripieno.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
-from ripieno.serialization import VERSION, deserialize_canister
 
 FOLDER = pathlib.Path(__file__).parents[1] / "data" / "wire"
 PROTOCOLS: Mapping[str, Protocol] = {protocol.name: protocol for protocol in (ANTHROPIC, CHAT, GEMINI, RESPONSES)}

@@ -10,8 +10,8 @@ from typing import Any
 
 import ripieno.assembly
 from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.canisters.events import Event
 from ripieno.ensembles import Ensemble
-from ripieno.events import Event
 from ripieno.execution import Circumstances, Execution
 from ripieno.gathering import Places
 from ripieno.jsonvalues import freeze

@@ -5,13 +5,12 @@ import dataclasses
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ripieno.canisters import Canister, InvocationCanister, ResultCanister
+from ripieno.canisters import Canister, Controls, InvocationCanister, ResultCanister, TextualContent
+from ripieno.canisters.controls import Finish
+from ripieno.canisters.conversation import NO_USAGE, Usage
+from ripieno.canisters.events import Alert, ContentSealed, Event, InvocationSealed, TextDelta, TurnBegan, TurnEnded
 from ripieno.confirmation import ConfirmationRequest
-from ripieno.contents import TextualContent
-from ripieno.controls import Controls, Finish
-from ripieno.conversations import NO_USAGE, Usage
 from ripieno.ensembles import Definition, Ensemble, Invocable, Surroundings
-from ripieno.events import Alert, ContentSealed, Event, InvocationSealed, TextDelta, TurnBegan, TurnEnded
 from ripieno.jsonvalues import freeze
 from ripieno.models import Model
 from ripieno.offers import Offer

@@ -3,13 +3,10 @@
 import asyncio
 from typing import Any
 
-from ripieno.canisters import AssistantCanister
+from ripieno.canisters import AssistantCanister, Conversation
+from ripieno.canisters.controls import Rules
+from ripieno.canisters.events import Event
 from ripieno.conducting import Run
-from ripieno.controls import Rules
-from ripieno.conversations import Conversation
-from ripieno.events import (
-    Event,
-)
 from tests.mechanism.players import (
     Blocking,
 )

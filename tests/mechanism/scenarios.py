@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from hypothesis import strategies as st
 
-from ripieno.controls import Finish, Limits
+from ripieno.canisters.controls import Finish, Limits
 from ripieno.exceptions import ProviderRefusal, ProviderUnreachable, WireInvalidity
 from tests.mechanism.deeds import DEEDS
 from tests.mechanism.players import Step

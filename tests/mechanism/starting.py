@@ -4,10 +4,10 @@ from typing import Any
 
 from ripieno.calls import Call, settle
 from ripieno.canisters import ResultCanister
-from ripieno.controls import Rules
+from ripieno.canisters.controls import Rules
+from ripieno.canisters.faults import Fault
 from ripieno.ensembles import Context, Definition
 from ripieno.execution import Circumstances, Execution, Prepared
-from ripieno.faults import Fault
 from ripieno.offers import Offer
 from tests.mechanism.players import Listening, ensemble, invoke, tool
 

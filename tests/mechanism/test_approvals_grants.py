@@ -27,7 +27,7 @@ from ripieno.approvals import (
     digest_rules,
     present,
 )
-from ripieno.controls import Rules
+from ripieno.canisters.controls import Rules
 from ripieno.exceptions import InputError, JsonInvalidity, PermissionFault
 from tests.counts import count
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ripieno.controls import Rules
+from ripieno.canisters.controls import Rules
+from ripieno.canisters.faults import Effect
 from ripieno.exceptions import PatternInvalidity
-from ripieno.faults import Effect
 from ripieno.patterns import CallRules, Decision, Pattern
 from tests.counts import count
 

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from ripieno.attempting import Attempts
 from ripieno.calls import Call, settle
 from ripieno.canisters import ResultCanister
+from ripieno.canisters.controls import Limits
+from ripieno.canisters.events import Event, ExecutionProgress
+from ripieno.canisters.faults import Category, Effect, Fault
 from ripieno.confirmation import RulesConfirmer
-from ripieno.controls import Limits
-from ripieno.events import Event, ExecutionProgress
 from ripieno.exceptions import (
     ExecutionFault,
     FatalFault,
@@ -27,7 +28,6 @@ from ripieno.exceptions import (
 from ripieno.execution import Circumstances, Execution, Prepared
 from ripieno.execution.launching import Launcher
 from ripieno.execution.reporting import Reporter
-from ripieno.faults import Category, Effect, Fault
 from ripieno.offers import Offer
 from ripieno.policies import PASSING, Policy, Retry
 from tests.counts import count

@@ -13,11 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from ripieno.caching import ResultCache
 from ripieno.calls import Call, settle
-from ripieno.canisters import ResultCanister
+from ripieno.canisters import Conversation, ImageContent, ResultCanister
+from ripieno.canisters.controls import Limits, Rules
 from ripieno.confirmation import RulesConfirmer
-from ripieno.contents import ImageContent
-from ripieno.controls import Limits, Rules
-from ripieno.conversations import Conversation
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import ExecutionFault, OutcomeUnknownFault
 from ripieno.execution import Circumstances, Execution, Prepared

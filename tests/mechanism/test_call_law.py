@@ -16,14 +16,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from ripieno import owning
 from ripieno.approvals import Binding
-from ripieno.canisters import InvocationCanister, ResultCanister
-from ripieno.conducting import Run, conduct
-from ripieno.confirmation import Answer, Approve, ConfirmationRequest, Defer, Deny, Edit, Given
-from ripieno.contents import TextualContent
-from ripieno.controls import Controls, Limits, Rules
-from ripieno.conversations import Conversation, assistant_messages
-from ripieno.ensembles import Context
-from ripieno.events import (
+from ripieno.canisters import Controls, Conversation, InvocationCanister, ResultCanister, TextualContent
+from ripieno.canisters.controls import Limits, Rules
+from ripieno.canisters.conversation import assistant_messages
+from ripieno.canisters.events import (
     ConductEnded,
     Event,
     ExecutionBegan,
@@ -33,13 +29,16 @@ from ripieno.events import (
     TurnBegan,
     TurnEnded,
 )
+from ripieno.canisters.serialization import deserialize_conversation, serialize
+from ripieno.conducting import Run, conduct
+from ripieno.confirmation import Answer, Approve, ConfirmationRequest, Defer, Deny, Edit, Given
+from ripieno.ensembles import Context
 from ripieno.exceptions import (
     InputError,
     RipienoError,
     ToolExecutionFailure,
 )
 from ripieno.execution import Execution
-from ripieno.serialization import deserialize_conversation, serialize
 from tests.counts import count
 from tests.mechanism.deeds import DEEDS
 from tests.mechanism.players import Recording, Step, ensemble, invoke, scripted, settle_down, tool

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from ripieno.calls import settle
-from ripieno.canisters import ResultCanister
-from ripieno.contents import ImageContent, TextualContent
+from ripieno.canisters import ImageContent, ResultCanister, TextualContent
+from ripieno.canisters.faults import Change
 from ripieno.ensembles import Outcome
 from ripieno.exceptions import ExecutionFault, TimeoutFault, ToolFault
-from ripieno.faults import Change
 from tests.mechanism.players import Listening
 from tests.mechanism.starting import begin, category, result_of
 

@@ -2,8 +2,8 @@
 
 import asyncio
 
+from ripieno.canisters.events import Event, ExecutionProgress, TextDelta
 from ripieno.channels import BOUND, Channel
-from ripieno.events import Event, ExecutionProgress, TextDelta
 from tests.mechanism.players import settle_down
 
 

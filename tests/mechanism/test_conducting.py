@@ -7,18 +7,11 @@ from typing import Any
 import pytest
 
 from ripieno import channels
-from ripieno.canisters import AssistantCanister, InvocationCanister, SupervisorCanister, UserCanister
+from ripieno.canisters import AssistantCanister, Conversation, InvocationCanister, SupervisorCanister, UserCanister
+from ripieno.canisters.conversation import Usage
+from ripieno.canisters.events import ConductEnded, Event, ResultReady, TextDelta, TurnBegan, TurnEnded
 from ripieno.conducting import conduct
-from ripieno.conversations import Conversation, Usage
 from ripieno.ensembles import Context, Ensemble
-from ripieno.events import (
-    ConductEnded,
-    Event,
-    ResultReady,
-    TextDelta,
-    TurnBegan,
-    TurnEnded,
-)
 from ripieno.exceptions import (
     UsageError,
 )

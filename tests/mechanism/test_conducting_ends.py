@@ -7,18 +7,11 @@ from typing import Any
 import pytest
 
 from ripieno.canisters import ResultCanister, UserCanister
+from ripieno.canisters.controls import Limits
+from ripieno.canisters.conversation import Usage
+from ripieno.canisters.events import Alert, ConductEnded, Event, ResultReady, TextDelta, TurnBegan
 from ripieno.conducting import conduct
-from ripieno.controls import Limits
-from ripieno.conversations import Usage
 from ripieno.ensembles import Context
-from ripieno.events import (
-    Alert,
-    ConductEnded,
-    Event,
-    ResultReady,
-    TextDelta,
-    TurnBegan,
-)
 from ripieno.exceptions import (
     FatalFault,
     InputError,

@@ -10,9 +10,7 @@ import pytest
 
 from ripieno import owning
 from ripieno.canisters import UserCanister
-from ripieno.conducting import Run, conduct
-from ripieno.confirmation import Answer, Approve, ConfirmationRequest
-from ripieno.events import (
+from ripieno.canisters.events import (
     ConductEnded,
     Event,
     ExecutionBegan,
@@ -21,6 +19,8 @@ from ripieno.events import (
     TurnBegan,
     TurnEnded,
 )
+from ripieno.conducting import Run, conduct
+from ripieno.confirmation import Answer, Approve, ConfirmationRequest
 from ripieno.execution import Execution
 from tests.mechanism.players import (
     Blocking,

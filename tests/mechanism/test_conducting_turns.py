@@ -4,17 +4,10 @@ from typing import Any
 
 import pytest
 
-from ripieno.canisters import AssistantCanister, ResultCanister, UserCanister
+from ripieno.canisters import AssistantCanister, Controls, ResultCanister, UserCanister
+from ripieno.canisters.events import Alert, ContentSealed, ResultReady, TurnBegan, TurnEnded
 from ripieno.conducting import conduct
-from ripieno.controls import Controls
 from ripieno.ensembles import Opened
-from ripieno.events import (
-    Alert,
-    ContentSealed,
-    ResultReady,
-    TurnBegan,
-    TurnEnded,
-)
 from ripieno.exceptions import (
     ConfigurationInvalidity,
     NameAbsence,

@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ripieno import owning
+from ripieno.canisters.controls import Rules
+from ripieno.canisters.faults import Effect
 from ripieno.confirmation import (
     Answer,
     Approve,
@@ -26,8 +28,6 @@ from ripieno.confirmation import (
     ask,
 )
 from ripieno.confirmation import judge as judge_call
-from ripieno.controls import Rules
-from ripieno.faults import Effect
 from ripieno.patterns import CallRules
 from ripieno.policies import Policy
 from tests.counts import count

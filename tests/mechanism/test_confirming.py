@@ -10,6 +10,7 @@ import pytest
 
 from ripieno.approvals import Binding, FileStore, Grants
 from ripieno.canisters import ResultCanister
+from ripieno.canisters.controls import Rules
 from ripieno.confirmation import (
     Answer,
     Approve,
@@ -22,7 +23,6 @@ from ripieno.confirmation import (
     Edit,
     Given,
 )
-from ripieno.controls import Rules
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.exceptions import PatternInvalidity
 from ripieno.execution import Circumstances, Deferred, Execution, Prepared

@@ -11,16 +11,16 @@ from frozendict import frozendict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ripieno.canisters import InvocationCanister, ResultCanister, UserCanister
+from ripieno.canisters import Controls, InvocationCanister, ResultCanister, UserCanister
+from ripieno.canisters.controls import Limits, Rules
+from ripieno.canisters.faults import Fault
 from ripieno.conducting import conduct
 from ripieno.confirmation import Approve, Deny
-from ripieno.controls import Controls, Limits, Rules
 from ripieno.deferring import Catalogue
 from ripieno.deferring.ranking import Ranking, words_of
 from ripieno.ensembles import Context, Ensemble, Surroundings
 from ripieno.exceptions import NameAbsence, PermissionFault, ValidationFault
 from ripieno.execution import Circumstances, Execution
-from ripieno.faults import Fault
 from ripieno.jsonvalues import freeze, parse
 from ripieno.offers import Offer
 from ripieno.processors import Request

@@ -9,13 +9,13 @@ from frozendict import frozendict
 
 from ripieno.approvals import present
 from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.canisters.controls import Limits, Rules
+from ripieno.canisters.events import ConfirmationRequested, Event, ExecutionBegan, ExecutionProgress
+from ripieno.canisters.faults import Fault
 from ripieno.confirmation import Answer, Approve, ConfirmationRequest, Deny, Edit
-from ripieno.controls import Limits, Rules
 from ripieno.ensembles import Context
-from ripieno.events import ConfirmationRequested, Event, ExecutionBegan, ExecutionProgress
 from ripieno.exceptions import InputError
 from ripieno.execution import Circumstances, Execution
-from ripieno.faults import Fault
 from tests.mechanism.players import (
     Blocking,
     Listening,

@@ -10,9 +10,9 @@ import pytest
 
 from ripieno import owning
 from ripieno.calls import Call, settle
+from ripieno.canisters.events import Alert
 from ripieno.confirmation import Answer, ConfirmationRequest
 from ripieno.ensembles import Context
-from ripieno.events import Alert
 from ripieno.exceptions import InputError, ResourceFault, ToolExecutionFailure
 from ripieno.execution import Circumstances, Execution, Prepared, execute_invoker
 from ripieno.offers import Offer

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ripieno.canisters import Canister, UserCanister
+from ripieno.canisters.events import Alert, Event, TextDelta, TurnBegan, TurnEnded
 from ripieno.conducting import conduct
-from ripieno.events import Alert, Event, TextDelta, TurnBegan, TurnEnded
 from ripieno.exceptions import InputError, ProviderFailure, ProviderRefusal, ProviderUnreachable, WireInvalidity
 from ripieno.fallback import FallbackModel
 from ripieno.models import Model

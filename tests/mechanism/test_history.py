@@ -12,13 +12,14 @@ from ripieno.canisters import (
     InvocationCanister,
     ResultCanister,
     SupervisorCanister,
+    TextualContent,
     UserCanister,
 )
-from ripieno.contents import TextualContent, text_of
-from ripieno.conversations import Usage
+from ripieno.canisters.contents import text_of
+from ripieno.canisters.conversation import Usage
+from ripieno.canisters.serialization import deserialize_canister, serialize
 from ripieno.exceptions import InputError, ProviderFailure, ProviderUnreachable
 from ripieno.history import LEFT_OUT, chain, drop_oldest, is_marker, sliding_window, summarize
-from ripieno.serialization import deserialize_canister, serialize
 from ripieno.tokens import EstimatingTokenizer
 from tests.mechanism.players import Scripted, says, scripted
 

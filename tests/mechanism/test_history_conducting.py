@@ -5,13 +5,21 @@ from typing import Any
 
 import pytest
 
-from ripieno.canisters import Canister, InvocationCanister, ResultCanister, SupervisorCanister, UserCanister
+from ripieno.canisters import (
+    Canister,
+    Controls,
+    Conversation,
+    InvocationCanister,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from ripieno.canisters.contents import text_of
+from ripieno.canisters.controls import Limits
+from ripieno.canisters.conversation import Usage
+from ripieno.canisters.events import Alert
 from ripieno.conducting import conduct
-from ripieno.contents import text_of
-from ripieno.controls import Controls, Limits
-from ripieno.conversations import Conversation, Usage
 from ripieno.descriptors.histories import HistoryDescriptor
-from ripieno.events import Alert
 from ripieno.exceptions import InputError, ProviderUnreachable
 from ripieno.fallback import FallbackModel
 from ripieno.history import History, Shown, drop_oldest, is_marker, sliding_window, summarize

@@ -14,11 +14,12 @@ from ripieno.canisters import (
     Canister,
     DocumentCanister,
     InvocationCanister,
+    OpaqueContent,
     ResultCanister,
     SupervisorCanister,
+    TextualContent,
     UserCanister,
 )
-from ripieno.contents import OpaqueContent, TextualContent
 from ripieno.history import (
     HistoryStrategy,
     Shown,
@@ -284,7 +285,7 @@ def _written(target: Any, canisters: tuple[Canister, ...], memory: dict[object, 
     """The body of a request, as a run writes it: what the last one left makes no difference."""
     import json
 
-    from ripieno.controls import Controls
+    from ripieno.canisters import Controls
     from ripieno.mending import mend
     from ripieno.models import requirements_of
     from ripieno.offers import Offer

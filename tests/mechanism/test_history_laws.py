@@ -15,11 +15,12 @@ from ripieno.canisters import (
     Canister,
     DocumentCanister,
     InvocationCanister,
+    OpaqueContent,
     ResultCanister,
     SupervisorCanister,
+    TextualContent,
     UserCanister,
 )
-from ripieno.contents import OpaqueContent, TextualContent
 from ripieno.history import HistoryStrategy, Shown, chain, drop_oldest, is_marker, sliding_window, summarize
 from ripieno.jsonvalues import freeze
 from ripieno.tokens import EstimatingTokenizer

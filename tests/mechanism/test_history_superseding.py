@@ -6,11 +6,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, ResultCanister, UserCanister
-from ripieno.contents import OpaqueContent, TextualContent
+from ripieno.canisters import (
+    AssistantCanister,
+    Canister,
+    InvocationCanister,
+    OpaqueContent,
+    ResultCanister,
+    TextualContent,
+    UserCanister,
+)
+from ripieno.canisters.faults import Fault
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.exceptions import InputError
-from ripieno.faults import Fault
 from ripieno.history import Superseding, Supersession, chain, drop_oldest, supersede
 from ripieno.jsonvalues import freeze
 from ripieno.offers import Offer

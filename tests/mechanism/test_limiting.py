@@ -8,12 +8,11 @@ from frozendict import frozendict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ripieno.canisters import ResultCanister
-from ripieno.contents import TextualContent
-from ripieno.controls import Limits
-from ripieno.conversations import NO_USAGE, Usage
+from ripieno.canisters import ResultCanister, TextualContent
+from ripieno.canisters.controls import Limits
+from ripieno.canisters.conversation import NO_USAGE, Usage
+from ripieno.canisters.faults import Fault
 from ripieno.ensembles import Invoker
-from ripieno.faults import Fault
 from ripieno.limiting import Budget
 from tests.mechanism.players import ensemble, invoke, tool
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ripieno.canisters import ResultCanister
-from ripieno.controls import Limits, Rules
+from ripieno.canisters.controls import Limits, Rules
+from ripieno.canisters.events import Event, ExecutionProgress
 from ripieno.ensembles import Context, Definition, Ensemble
-from ripieno.events import Event, ExecutionProgress
 from ripieno.execution import Circumstances, Execution
 from ripieno.limiting import Budget
 from ripieno.locks import Locks

@@ -14,9 +14,9 @@ from ripieno.canisters import (
     InvocationCanister,
     ResultCanister,
     SupervisorCanister,
+    TextualContent,
     UserCanister,
 )
-from ripieno.contents import TextualContent
 from ripieno.exceptions import InputError
 from ripieno.mending import Requirements, mend
 

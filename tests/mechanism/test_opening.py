@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from ripieno.canisters.events import Alert
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor, read_ensemble
 from ripieno.ensembles import Connected, Context, Ensemble, Surroundings
-from ripieno.events import Alert
 from ripieno.exceptions import ConnectionFailure, NameAbsence, Problem
 from ripieno.opening import needed_origins, opener
 from ripieno.policies import Hosted

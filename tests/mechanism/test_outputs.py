@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ripieno.contents import ImageContent, TextualContent
+from ripieno.canisters import ImageContent, TextualContent
+from ripieno.canisters.faults import Fault
 from ripieno.exceptions import ResourceFault
-from ripieno.faults import Fault
 from ripieno.outputs import Keeper, Outputs, store
 from ripieno.results import bound, bound_fault
 from tests.counts import count

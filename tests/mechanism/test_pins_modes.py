@@ -4,8 +4,8 @@ import pathlib
 
 import pytest
 
+from ripieno.canisters.events import Alert
 from ripieno.descriptors import EnsembleDescriptor
-from ripieno.events import Alert
 from ripieno.exceptions import ConnectionFailure
 from ripieno.pins import PinRecord, Pins, PinStore, admit, check_command, pin_command, pin_tools
 from tests.mechanism.test_opening import describe

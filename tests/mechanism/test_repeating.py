@@ -5,15 +5,14 @@ from typing import Any
 
 import pytest
 
-from ripieno.canisters import Canister, ResultCanister
+from ripieno.canisters import Canister, Controls, ResultCanister, TextualContent
+from ripieno.canisters.controls import Limits, Rules
+from ripieno.canisters.faults import Fault
 from ripieno.conducting import conduct
 from ripieno.confirmation import Approve, Deny
-from ripieno.contents import TextualContent
-from ripieno.controls import Controls, Limits, Rules
 from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.exceptions import ExecutionFault, OutcomeUnknownFault, PermissionFault, ValidationFault
 from ripieno.execution import Circumstances, Execution
-from ripieno.faults import Fault
 from ripieno.offers import Offer
 from ripieno.repeating import find_earlier
 from tests.mechanism.players import Person, ensemble, invoke, invokes, says, scripted, tool

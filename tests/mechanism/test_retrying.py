@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ripieno.contents import TextualContent
-from ripieno.events import Alert, ContentSealed, Event, TextDelta, TurnBegan, TurnEnded
+from ripieno.canisters import TextualContent
+from ripieno.canisters.events import Alert, Batches, ContentSealed, Event, TextDelta, TurnBegan, TurnEnded
 from ripieno.exceptions import ProviderFailure, ProviderRefusal, ProviderUnreachable, WireInvalidity
-from ripieno.retrying import JITTER, LONGEST, Batches, Patience, persist
+from ripieno.retrying import JITTER, LONGEST, Patience, persist
 from ripieno.waiting import LONGEST_ASKED
 from tests.mechanism.virtual_time import VirtualLoop
 

@@ -7,10 +7,10 @@ import pytest
 
 from ripieno import owning
 from ripieno.canisters import ResultCanister
+from ripieno.canisters.controls import Limits, Rules
+from ripieno.canisters.events import ConfirmationRequested, Event, ExecutionBegan, ResultReady
 from ripieno.confirmation import Answer, Approve, ConfirmationRequest
-from ripieno.controls import Limits, Rules
 from ripieno.ensembles import Context, Definition
-from ripieno.events import ConfirmationRequested, Event, ExecutionBegan, ResultReady
 from ripieno.execution import Circumstances, Execution
 from ripieno.limiting import Budget
 from ripieno.offers import Offer

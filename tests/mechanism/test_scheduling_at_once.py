@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ripieno.controls import Limits, Rules
+from ripieno.canisters.controls import Limits, Rules
 from ripieno.exceptions import InputError
 from ripieno.execution import Execution
 from ripieno.processors import Protocol

@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ripieno.canisters.controls import Limits, Rules
+from ripieno.canisters.events import ConfirmationRequested, ExecutionBegan
 from ripieno.confirmation import Answer, Approve, ConfirmationRequest, Deny, Edit
-from ripieno.controls import Limits, Rules
 from ripieno.ensembles import Definition
-from ripieno.events import ConfirmationRequested, ExecutionBegan
 from tests.counts import count
 from tests.mechanism.players import Blocking, invoke, settle_down, tool
 from tests.mechanism.test_scheduling import Stage

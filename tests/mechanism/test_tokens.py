@@ -6,14 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, ResultCanister, UserCanister
+from ripieno.canisters import (
+    AssistantCanister,
+    Canister,
+    ImageContent,
+    InvocationCanister,
+    OpaqueContent,
+    ResultCanister,
+    UserCanister,
+)
+from ripieno.canisters.controls import Limits
+from ripieno.canisters.conversation import Usage
+from ripieno.canisters.events import ContentSealed, TurnBegan
+from ripieno.canisters.faults import Fault
 from ripieno.conducting import conduct
-from ripieno.contents import ImageContent, OpaqueContent
-from ripieno.controls import Limits
-from ripieno.conversations import Usage
 from ripieno.ensembles import Definition, Ensemble
-from ripieno.events import ContentSealed, TurnBegan
-from ripieno.faults import Fault
 from ripieno.jsonvalues import freeze
 from ripieno.offers import Offer
 from ripieno.schemas import Schema

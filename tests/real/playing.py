@@ -12,8 +12,8 @@ import tomli_w
 
 import ripieno
 from ripieno.canisters import InvocationCanister
+from ripieno.canisters.events import Alert, Event, ExecutionProgress
 from ripieno.confirmation import Confirmer
-from ripieno.events import Alert, Event, ExecutionProgress
 from ripieno.execution import Circumstances
 from ripieno.gathering import Places
 from ripieno.jsonvalues import freeze

@@ -11,8 +11,7 @@ import tomli_w
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from ripieno.canisters import ResultCanister, UserCanister
-from ripieno.contents import ImageContent
+from ripieno.canisters import ImageContent, ResultCanister, UserCanister
 from ripieno.scores import Turn
 from ripieno.testing import call, turn
 from tests.faces.commanding import User

@@ -9,7 +9,7 @@ import pytest
 from frozendict import frozendict
 
 from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, UserCanister
-from ripieno.events import Event
+from ripieno.canisters.events import Event
 from ripieno.processors import Asked
 from tests.faces.fronting import MODEL, Kind, before, kinds, says
 from tests.real.installing import compliance_tests

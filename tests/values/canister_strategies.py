@@ -7,23 +7,22 @@ from hypothesis import strategies as st
 
 from ripieno.canisters import (
     AssistantCanister,
-    Canister,
-    DocumentCanister,
-    InvocationCanister,
-    ResultCanister,
-    SupervisorCanister,
-    UserCanister,
-)
-from ripieno.contents import (
     AudioContent,
+    Canister,
     Content,
+    Conversation,
+    DocumentCanister,
     DocumentContent,
     ImageContent,
+    InvocationCanister,
     OpaqueContent,
+    ResultCanister,
+    SupervisorCanister,
     TextualContent,
+    UserCanister,
 )
-from ripieno.conversations import Conversation, Usage
-from ripieno.faults import CATEGORY_NAMES, Change, Fault, Report
+from ripieno.canisters.conversation import Usage
+from ripieno.canisters.faults import CATEGORY_NAMES, Change, Fault, Report
 from ripieno.jsonvalues import freeze
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

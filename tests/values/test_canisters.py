@@ -13,18 +13,21 @@ from hypothesis import given, settings
 from ripieno.canisters import (
     AssistantCanister,
     Canister,
+    Conversation,
     DocumentCanister,
+    DocumentContent,
+    ImageContent,
     InvocationCanister,
     ResultCanister,
     SupervisorCanister,
+    TextualContent,
     UserCanister,
 )
-from ripieno.contents import DocumentContent, ImageContent, TextualContent, legible
-from ripieno.conversations import Conversation
+from ripieno.canisters.contents import legible
+from ripieno.canisters.faults import CATEGORY_NAMES, Change, Fault, Report
+from ripieno.canisters.serialization import serialize
 from ripieno.exceptions import ExecutionFault, FatalFault, ToolFault
-from ripieno.faults import CATEGORY_NAMES, Change, Fault, Report
 from ripieno.jsonvalues import freeze
-from ripieno.serialization import serialize
 from tests.counts import count
 from tests.values.canister_strategies import canisters
 

@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 from frozendict import frozendict
 
-from ripieno.controls import Controls, Format, Limits, Rules
+from ripieno.canisters import Controls
+from ripieno.canisters.controls import Format, Limits, Rules
 from ripieno.policies import EFFECTS, HARMLESS, Policy
 
 

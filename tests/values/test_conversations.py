@@ -11,13 +11,15 @@ from hypothesis import given, settings
 from ripieno.canisters import (
     AssistantCanister,
     Canister,
+    Conversation,
     InvocationCanister,
+    OpaqueContent,
     ResultCanister,
     SupervisorCanister,
+    TextualContent,
     UserCanister,
 )
-from ripieno.contents import OpaqueContent, TextualContent
-from ripieno.conversations import NO_USAGE, Conversation, Usage, assistant_messages
+from ripieno.canisters.conversation import NO_USAGE, Usage, assistant_messages
 from ripieno.exceptions import InputError
 from tests.counts import count
 from tests.values.canister_strategies import conversations, usages

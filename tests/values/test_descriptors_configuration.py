@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from ripieno.controls import Controls, Limits, Rules
+from ripieno.canisters import Controls
+from ripieno.canisters.controls import Limits, Rules
 from ripieno.descriptors import ConfigurationDescriptor, Source, combine, read_configuration, read_parts
 from ripieno.descriptors.sandboxes import SandboxDescriptor, tighten
 from ripieno.exceptions import Problem

@@ -10,11 +10,9 @@ from frozendict import frozendict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ripieno import events
-from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, ResultCanister
-from ripieno.contents import TextualContent
-from ripieno.conversations import Usage
-from ripieno.events import (
+from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, ResultCanister, TextualContent, events
+from ripieno.canisters.conversation import Usage
+from ripieno.canisters.events import (
     Alert,
     ArgumentsDelta,
     ConductEnded,

@@ -9,12 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ripieno.canisters import Canister, InvocationCanister, ResultCanister, UserCanister
-from ripieno.contents import DocumentContent, ImageContent, TextualContent
-from ripieno.conversations import Conversation, Usage
+from ripieno.canisters import (
+    Canister,
+    Conversation,
+    DocumentContent,
+    ImageContent,
+    InvocationCanister,
+    ResultCanister,
+    TextualContent,
+    UserCanister,
+)
+from ripieno.canisters.conversation import Usage
+from ripieno.canisters.faults import Fault
+from ripieno.canisters.serialization import deserialize_canister, deserialize_conversation, serialize
 from ripieno.exceptions import SerializationInvalidity
-from ripieno.faults import Fault
-from ripieno.serialization import deserialize_canister, deserialize_conversation, serialize
 from tests.counts import count
 from tests.values.canister_strategies import canisters, conversations
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from ripieno.approvals.stores import GrantStore, Held, MemoryStore
-from ripieno.controls import Rules
+from ripieno.canisters.controls import Rules
+from ripieno.canisters.faults import Effect
 from ripieno.exceptions import InputError, PermissionFault
-from ripieno.faults import Effect
 from ripieno.jsonvalues import digest
 
 #: Seconds for which a grant is good, unless it is said otherwise.

@@ -5,12 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ripieno.assembly import Assembly
-from ripieno.canisters import Canister, SupervisorCanister
+from ripieno.canisters import Canister, Controls, Conversation, SupervisorCanister
+from ripieno.canisters.controls import Limits
 from ripieno.cassettes.redacting import secrets_among
 from ripieno.conducting import Run, Watcher
 from ripieno.confirmation import Answer, Confirmer, Given
-from ripieno.controls import Controls, Limits
-from ripieno.conversations import Conversation
 from ripieno.ensembles import Ensemble
 from ripieno.ensembles.surroundings import Tap
 from ripieno.exceptions import InputError

@@ -10,21 +10,20 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from ripieno.calls import Call
-from ripieno.canisters import Canister, InvocationCanister, ResultCanister
+from ripieno.canisters import Canister, Controls, InvocationCanister, ResultCanister
+from ripieno.canisters.events import Alert, Batches, Event, ExecutionBegan
+from ripieno.canisters.faults import Fault
 from ripieno.cassettes.bodies import differ, digest, lengthen, read_body
 from ripieno.cassettes.lines import Line
 from ripieno.cassettes.players import Player
 from ripieno.cassettes.redacting import Redactor
 from ripieno.cassettes.values import restore_answer, restore_event, restore_failure, restore_result
 from ripieno.confirmation import Answer, ConfirmationRequest, Confirmer
-from ripieno.controls import Controls
 from ripieno.ensembles import Ensemble, Invoker
-from ripieno.events import Alert, Batches, Event, ExecutionBegan
 from ripieno.exceptions import ProviderFailure, ReplayDivergence, RipienoError, SerializationInvalidity
 from ripieno.execution import Circumstances, Execution, Prepared
 from ripieno.execution.refusals import NOT_RUN, UNRECORDED
 from ripieno.fallback import FallbackModel
-from ripieno.faults import Fault
 from ripieno.models import Model, Provider
 from ripieno.offers import Offer
 from ripieno.processors import Natives, Protocol

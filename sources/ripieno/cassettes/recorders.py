@@ -5,21 +5,19 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ripieno.canisters import Canister
+from ripieno.canisters import Canister, Controls, Conversation
+from ripieno.canisters.events import Alert, Event
+from ripieno.canisters.serialization import serialize
 from ripieno.cassettes.bodies import digest, read_body, shorten
 from ripieno.cassettes.lines import Writer
 from ripieno.cassettes.redacting import Held, Redactor, StreamRedactor, secrets_among
 from ripieno.cassettes.values import describe, describe_answer, describe_event, describe_failure, describe_offer
 from ripieno.confirmation import ConfirmationRequest
-from ripieno.controls import Controls
-from ripieno.conversations import Conversation
-from ripieno.events import Alert, Event
 from ripieno.exceptions import ProviderFailure
 from ripieno.execution import Execution
 from ripieno.jsonvalues import thaw
 from ripieno.offers import Offer
 from ripieno.processors import Native
-from ripieno.serialization import serialize
 
 
 class Desk:

@@ -5,7 +5,10 @@ import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ripieno.canisters import Canister
+from ripieno.canisters import Canister, Controls, Conversation
+from ripieno.canisters.controls import Limits, Rules
+from ripieno.canisters.events import Alert
+from ripieno.canisters.serialization import deserialize_conversation
 from ripieno.cassettes.assemblies import CassetteAssembly, assemble_with
 from ripieno.cassettes.lines import Line, read
 from ripieno.cassettes.players import Player
@@ -15,11 +18,8 @@ from ripieno.cassettes.redacting import Redactor, secrets_among
 from ripieno.cassettes.values import restore, restore_definition
 from ripieno.conducting import Run, conduct
 from ripieno.confirmation import Confirmer
-from ripieno.controls import Controls, Limits, Rules
-from ripieno.conversations import Conversation
 from ripieno.discovery import discover
 from ripieno.ensembles import Definition, Ensemble, Surroundings
-from ripieno.events import Alert
 from ripieno.exceptions import InputError, ReplayDivergence, SerializationInvalidity
 from ripieno.execution import Execution
 from ripieno.jsonvalues import is_list
@@ -27,7 +27,6 @@ from ripieno.models import Model
 from ripieno.processes import LocalSpawner
 from ripieno.processors import Protocol
 from ripieno.recording import Recorder as Journal
-from ripieno.serialization import deserialize_conversation
 
 
 class _Stage(Ensemble):

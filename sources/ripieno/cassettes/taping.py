@@ -7,12 +7,12 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from ripieno.calls import Call
-from ripieno.canisters import Canister, ResultCanister
+from ripieno.canisters import Canister, Controls, ResultCanister
+from ripieno.canisters.events import Alert, Batches, Event, ExecutionBegan
+from ripieno.canisters.serialization import serialize
 from ripieno.cassettes.recorders import RunTape
 from ripieno.confirmation import Answer, ConfirmationRequest, Confirmer
-from ripieno.controls import Controls
 from ripieno.ensembles import Ensemble
-from ripieno.events import Alert, Batches, Event, ExecutionBegan
 from ripieno.exceptions import ProviderFailure, UsageError
 from ripieno.execution import Circumstances, Execution, Prepared
 from ripieno.fallback import FallbackModel
@@ -22,7 +22,6 @@ from ripieno.offers import Offer
 from ripieno.owning import reason
 from ripieno.processors import Natives, Transport
 from ripieno.protocols.prompted import Messages
-from ripieno.serialization import serialize
 
 
 class TapedTransport:

@@ -8,15 +8,15 @@ from typing import Any, cast
 
 from ripieno import confirmation, exceptions
 from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.canisters.events import Alert, ConfirmationRequested, Event, ExecutionProgress
+from ripieno.canisters.serialization import deserialize_canister, serialize
 from ripieno.confirmation import Answer
 from ripieno.ensembles import Definition, Invoker
-from ripieno.events import Alert, ConfirmationRequested, Event, ExecutionProgress
 from ripieno.exceptions import ProviderFailure, SerializationInvalidity
 from ripieno.jsonvalues import freeze, is_list, is_table, thaw
 from ripieno.offers import Offer
 from ripieno.policies import Policy
 from ripieno.schemas import Schema
-from ripieno.serialization import deserialize_canister, serialize
 
 _FAILURES = ("ProviderUnreachable", "ProviderRefusal", "WireInvalidity")
 _FAILURE_FIELDS = ("provider", "reason", "hint", "category", "retryable", "after", "status", "body")

@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from ripieno.canisters import Conversation
 from ripieno.cassettes import Replay
 from ripieno.cli import exits
 from ripieno.cli.asking import Wanted, asking, follow
@@ -13,7 +14,6 @@ from ripieno.cli.running import run_async
 from ripieno.cli.settings import Settings, common, pass_settings
 from ripieno.cli.taping import begin
 from ripieno.cli.terminal import ShownConfirmer, Terminal
-from ripieno.conversations import Conversation
 from ripieno.exceptions import InputError
 from ripieno.gathering import Gathered
 

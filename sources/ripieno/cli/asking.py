@@ -9,6 +9,8 @@ from typing import Any, Literal, TypeAlias
 import click
 
 from ripieno.assembly import Assembly
+from ripieno.canisters import Conversation
+from ripieno.canisters.events import ConfirmationRequested
 from ripieno.cassettes import Replay
 from ripieno.cli.assembling import only
 from ripieno.cli.keeping import Keeper
@@ -19,8 +21,6 @@ from ripieno.cli.taping import NAMES, Cassette, assemble_taped, open_cassette, p
 from ripieno.cli.terminal import ShownConfirmer, Terminal, is_attended, make_confirmer
 from ripieno.conducting import Run, Watcher
 from ripieno.confirmation import AutonomousConfirmer, Confirmer, DeferredConfirmer, Given
-from ripieno.conversations import Conversation
-from ripieno.events import ConfirmationRequested
 from ripieno.gathering import Gathered
 from ripieno.showing import Renderer
 

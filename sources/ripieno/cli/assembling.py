@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 import click
 
 from ripieno.assembly import Assembly
+from ripieno.canisters.events import Alert
 from ripieno.cli.running import say
 from ripieno.cli.settings import Settings
 from ripieno.cli.waiting import telling
 from ripieno.conducting import Watcher
 from ripieno.confirmation import Confirmer
-from ripieno.events import Alert
 from ripieno.exceptions import NameAbsence, Problem
 from ripieno.gathering import Gathered, Places, gather, provision
 from ripieno.processors import Protocol

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import click
 
 from ripieno.assembly import Assembly
+from ripieno.canisters import Conversation
 from ripieno.cassettes import Replay
 from ripieno.cli.asking import Wanted, asking, follow
 from ripieno.cli.assembling import gather_layers
@@ -28,7 +29,6 @@ from ripieno.cli.settings import Settings, common, pass_settings
 from ripieno.cli.taping import begin
 from ripieno.cli.terminal import ShownConfirmer, Terminal
 from ripieno.conducting import Run
-from ripieno.conversations import Conversation
 from ripieno.exceptions import RipienoError
 from ripieno.offers import Offer
 from ripieno.showing import brief

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from ripieno.assembly import Assembly, assemble
+from ripieno.canisters import Conversation
 from ripieno.cassettes import Recorder, Replay
 from ripieno.cli import exits
 from ripieno.cli.models import bundled_examples
@@ -20,7 +21,6 @@ from ripieno.cli.settings import Settings, common, pass_settings
 from ripieno.cli.staging import Stage, encore, since
 from ripieno.cli.taping import open_cassette, taping
 from ripieno.cli.touring import Tour
-from ripieno.conversations import Conversation
 from ripieno.exceptions import NameAbsence, UsageError
 from ripieno.gathering import Places, gather
 from ripieno.processors import Protocol

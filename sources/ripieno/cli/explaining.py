@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ripieno.canisters import ResultCanister
+from ripieno.canisters.controls import Rules
 from ripieno.cli.auditing import exposed_names
 from ripieno.cli.blaming import place_of_error
 from ripieno.cli.resolving import resolve_functions
 from ripieno.confirmation import Confirmer, RulesConfirmer, Verdict, judge
-from ripieno.controls import Rules
 from ripieno.ensembles import Invoker
 from ripieno.exceptions import InputError, nearest
 from ripieno.gathering import Gathered, Places, prefix_of

@@ -11,7 +11,9 @@ from typing import Any
 import click
 
 from ripieno.calls import settle
-from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.canisters import InvocationCanister, ResultCanister, TextualContent
+from ripieno.canisters.events import Alert, Event, ExecutionProgress
+from ripieno.canisters.serialization import serialize
 from ripieno.cli import exits
 from ripieno.cli.arguments import read_object, read_pairs
 from ripieno.cli.assembling import gather_layers, make_assembly, only, require_ensembles, say_alert
@@ -22,16 +24,13 @@ from ripieno.cli.settings import Settings, common, pass_settings
 from ripieno.cli.tables import print_json
 from ripieno.cli.terminal import Terminal, make_confirmer
 from ripieno.confirmation import Confirmer
-from ripieno.contents import TextualContent
 from ripieno.ensembles import Invoker
-from ripieno.events import Alert, Event, ExecutionProgress
 from ripieno.exceptions import JsonInvalidity
 from ripieno.execution import Circumstances, Execution, Prepared
 from ripieno.gathering import Gathered
 from ripieno.jsonvalues import freeze, parse
 from ripieno.naming import split
 from ripieno.offers import Offer
-from ripieno.serialization import serialize
 from ripieno.showing import Renderer, clean, label
 
 _JSON = "application/json"

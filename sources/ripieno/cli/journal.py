@@ -6,6 +6,7 @@ import sys
 import click
 
 from ripieno.approvals import visible
+from ripieno.canisters.serialization import serialize
 from ripieno.cli import exits
 from ripieno.cli.journals import chosen, journals, opened, place_of, read_since
 from ripieno.cli.running import say
@@ -17,7 +18,6 @@ from ripieno.gathering import Places
 from ripieno.journal import Anchor, Journal, Summary, anchor_line, read_anchor, says
 from ripieno.outputs import Outputs
 from ripieno.pausing import PausedStore
-from ripieno.serialization import serialize
 from ripieno.showing import brief
 from ripieno.statefiles import open_private
 

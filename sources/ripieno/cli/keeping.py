@@ -4,11 +4,9 @@ import contextlib
 import os
 from collections.abc import Generator, Mapping
 
-from ripieno.canisters import UserCanister
+from ripieno.canisters import Conversation, TextualContent, UserCanister
 from ripieno.cli.running import say
 from ripieno.confirmation import Given
-from ripieno.contents import TextualContent
-from ripieno.conversations import Conversation
 from ripieno.gathering import Gathered, Places
 from ripieno.journal import NAME, Journal
 from ripieno.pausing import Paused, PausedStore

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Protocol
 
-from ripieno.conversations import Conversation
+from ripieno.canisters import Conversation
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

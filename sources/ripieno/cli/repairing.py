@@ -10,9 +10,9 @@ import shutil
 import sys
 from typing import Any
 
+from ripieno.canisters import Conversation
 from ripieno.cli.plays import Findings
 from ripieno.cli.touring import first_in_path
-from ripieno.conversations import Conversation
 from ripieno.exceptions import InputError
 from ripieno.loading import read_toml
 from ripieno.processes import Completed, LocalSpawner, ProcessLimits, clean_environment, collect

@@ -2,6 +2,7 @@
 
 import click
 
+from ripieno.canisters import Conversation
 from ripieno.cli import exits
 from ripieno.cli.ask import ANSWERED
 from ripieno.cli.asking import Wanted, asking, follow
@@ -11,7 +12,6 @@ from ripieno.cli.recalling import find, recall
 from ripieno.cli.running import run_async
 from ripieno.cli.settings import Settings, common, pass_settings
 from ripieno.cli.terminal import ShownConfirmer, Terminal
-from ripieno.conversations import Conversation
 from ripieno.exceptions import InputError
 from ripieno.gathering import Gathered
 from ripieno.resuming import Resumable

@@ -5,8 +5,7 @@ import os
 import pathlib
 from collections.abc import Iterator
 
-from ripieno.canisters import ResultCanister
-from ripieno.contents import AudioContent, DocumentContent, ImageContent
+from ripieno.canisters import AudioContent, DocumentContent, ImageContent, ResultCanister
 
 _KINDS = {ImageContent: "image", AudioContent: "sound", DocumentContent: "document"}
 #: What the table of the standard library lacks.

@@ -5,12 +5,12 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
+from ripieno.canisters import Conversation
+from ripieno.canisters.events import Event, ExecutionBegan, ResultReady, TurnBegan
 from ripieno.cassettes import Recorder, Replay
 from ripieno.cli.plays import Findings
 from ripieno.cli.taping import Cassette
 from ripieno.conducting import Run
-from ripieno.conversations import Conversation
-from ripieno.events import Event, ExecutionBegan, ResultReady, TurnBegan
 from ripieno.showing import Renderer
 
 #: Names of notes in the cassette: what is said and played, and the times that are shown.

@@ -8,14 +8,13 @@ from typing import Any, TypeAlias
 import click
 
 from ripieno.assembly import Assembly
-from ripieno.canisters import UserCanister
+from ripieno.canisters import Conversation, UserCanister
+from ripieno.canisters.contents import text_of
 from ripieno.cassettes import Recorder, Replay
 from ripieno.cassettes.assemblies import CassetteAssembly
 from ripieno.cli import exits
 from ripieno.cli.assembling import ToldAssembly
 from ripieno.cli.running import run_async, say
-from ripieno.contents import text_of
-from ripieno.conversations import Conversation
 from ripieno.gathering import Gathered
 from ripieno.showing import Renderer
 

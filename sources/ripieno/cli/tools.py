@@ -8,6 +8,7 @@ import click
 from frozendict import frozendict
 
 from ripieno.assembly import Assembly
+from ripieno.canisters.controls import Rules
 from ripieno.cli.assembling import (
     absence,
     gather_layers,
@@ -21,7 +22,6 @@ from ripieno.cli.running import run_async, say
 from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
 from ripieno.cli.tables import described, print_json, print_table
 from ripieno.confirmation import Outlook, expect
-from ripieno.controls import Rules
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.ensembles import Invoker
 from ripieno.exceptions import AssemblyFailure

@@ -8,8 +8,8 @@ import shutil
 import sys
 from collections.abc import Generator
 
+from ripieno.canisters import Conversation
 from ripieno.cli.plays import Findings
-from ripieno.conversations import Conversation
 from ripieno.exceptions import RipienoError
 
 _FILE = "README.rst"

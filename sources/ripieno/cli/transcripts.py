@@ -12,8 +12,8 @@ from ripieno.canisters import (
     InvocationCanister,
     ResultCanister,
     SupervisorCanister,
+    TextualContent,
 )
-from ripieno.contents import TextualContent
 from ripieno.journal import DELETED, Line, Summary
 from ripieno.journal.retelling import retell
 from ripieno.jsonvalues import canonical

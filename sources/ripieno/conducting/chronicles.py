@@ -8,10 +8,10 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ripieno.canisters import Canister
-from ripieno.controls import Finish
-from ripieno.conversations import Conversation, Usage, assistant_begins
-from ripieno.events import TurnEnded
+from ripieno.canisters import Canister, Conversation
+from ripieno.canisters.controls import Finish
+from ripieno.canisters.conversation import Usage, assistant_begins
+from ripieno.canisters.events import TurnEnded
 from ripieno.execution import Circumstances
 from ripieno.execution.reporting import Reporter
 from ripieno.limiting import Budget

@@ -8,15 +8,10 @@ from typing import Any, TypeAlias
 
 from frozendict import frozendict
 
-from ripieno.canisters import Canister, InvocationCanister, UserCanister
-from ripieno.channels import Channel
-from ripieno.conducting.chronicles import Chronicle
-from ripieno.confirmation import Answer, Given
-from ripieno.controls import Controls, Finish, Limits
-from ripieno.conversations import NO_USAGE, Conversation, Usage, Waiting, assistant_begins
-from ripieno.ensembles import Ensemble, Invoker
-from ripieno.entries import Entry
-from ripieno.events import (
+from ripieno.canisters import Canister, Controls, Conversation, InvocationCanister, UserCanister
+from ripieno.canisters.controls import Finish, Limits
+from ripieno.canisters.conversation import NO_USAGE, Usage, Waiting, assistant_begins
+from ripieno.canisters.events import (
     Alert,
     ConductEnded,
     ContentSealed,
@@ -26,6 +21,11 @@ from ripieno.events import (
     TurnEnded,
     collect,
 )
+from ripieno.channels import Channel
+from ripieno.conducting.chronicles import Chronicle
+from ripieno.confirmation import Answer, Given
+from ripieno.ensembles import Ensemble, Invoker
+from ripieno.entries import Entry
 from ripieno.exceptions import InputError, RipienoError, ToolExecutionFailure, WireInvalidity
 from ripieno.execution import Circumstances, Execution
 from ripieno.history import History, HistoryStrategy, Showing

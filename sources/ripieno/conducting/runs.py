@@ -5,14 +5,13 @@ import contextlib
 from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from typing import Any
 
-from ripieno.canisters import Canister, SupervisorCanister
+from ripieno.canisters import Canister, Controls, Conversation, SupervisorCanister
+from ripieno.canisters.controls import Limits
+from ripieno.canisters.events import Event
 from ripieno.channels import Channel
 from ripieno.conducting.driving import Driver, Watcher
 from ripieno.confirmation import Answer, Given
-from ripieno.controls import Controls, Limits
-from ripieno.conversations import Conversation
 from ripieno.ensembles import Ensemble
-from ripieno.events import Event
 from ripieno.exceptions import UsageError
 from ripieno.execution import Execution
 from ripieno.history import History, HistoryStrategy

@@ -10,7 +10,7 @@ from frozendict import frozendict
 
 from ripieno import owning
 from ripieno.approvals import Binding, Presentation, present, visible
-from ripieno.faults import Effect
+from ripieno.canisters.faults import Effect
 from ripieno.jsonvalues import canonical, thaw
 
 

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from ripieno.faults import Effect
+from ripieno.canisters.faults import Effect
 from ripieno.jsonvalues import canonical
 from ripieno.patterns import CallRules, Pattern
 from ripieno.policies import Policy

@@ -11,7 +11,8 @@ from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.controls import Controls, Limits, Rules
+from ripieno.canisters import Controls
+from ripieno.canisters.controls import Limits, Rules
 from ripieno.descriptors.controlkeys import (
     CONTROL_KEYS,
     CONTROLS,

@@ -4,7 +4,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from ripieno.controls import Controls, Format, Limits, Reasoning, Rules
+from ripieno.canisters import Controls
+from ripieno.canisters.controls import Format, Limits, Reasoning, Rules
 from ripieno.descriptors.keys import UNSET, Key, Table
 from ripieno.descriptors.kinds import INVALID, Flag, Free, Kind, Number, Several, Size, Text, refuse
 from ripieno.descriptors.positions import Path

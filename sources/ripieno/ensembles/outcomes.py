@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from ripieno.faults import Change
+from ripieno.canisters.faults import Change
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

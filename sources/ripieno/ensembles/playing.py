@@ -14,10 +14,10 @@ from typing import Any, Literal, TypeAlias
 
 from frozendict import frozendict
 
+from ripieno.canisters.events import Alert
 from ripieno.differences import difference
 from ripieno.ensembles.surroundings import Surroundings
 from ripieno.ensembles.watching import Watchers
-from ripieno.events import Alert
 from ripieno.exceptions import ConnectionFailure, NameAbsence, RipienoError, ValidationFault, explain_absence
 from ripieno.naming import expose
 from ripieno.owning import Owner, Recovery, reason

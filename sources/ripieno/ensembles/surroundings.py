@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from frozendict import frozendict
 
-from ripieno.events import Alert
+from ripieno.canisters.events import Alert
 from ripieno.outputs import Outputs
 from ripieno.pins import Pins
 from ripieno.processes import Spawner

@@ -6,9 +6,9 @@ from typing import Any
 
 from ripieno.approvals import Binding
 from ripieno.canisters import Canister, InvocationCanister
+from ripieno.canisters.events import Event
 from ripieno.confirmation import Answer, ConfirmationRequest, Given, Verdict
 from ripieno.ensembles import Invoker
-from ripieno.events import Event
 from ripieno.inquiring import Inquire
 
 

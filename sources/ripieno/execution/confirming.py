@@ -9,6 +9,8 @@ from frozendict import frozendict
 
 from ripieno.approvals import Binding, Grants, Presentation, present
 from ripieno.canisters import ResultCanister
+from ripieno.canisters.events import Alert, ConfirmationRequested
+from ripieno.canisters.faults import Fault
 from ripieno.confirmation import (
     Answer,
     Approve,
@@ -21,14 +23,12 @@ from ripieno.confirmation import (
     ask,
 )
 from ripieno.confirmation.asking import checked
-from ripieno.events import Alert, ConfirmationRequested
 from ripieno.exceptions import InputError, JsonInvalidity, PermissionFault
 from ripieno.execution.circumstances import Circumstances, Deferred, Prepared
 from ripieno.execution.contexts import context_of
 from ripieno.execution.judging import Judge
 from ripieno.execution.refusals import UNRECORDED, denied, unfit
 from ripieno.execution.reporting import Reporter
-from ripieno.faults import Fault
 from ripieno.jsonvalues import digest, freeze, thaw
 from ripieno.recording import Record, Stage
 from ripieno.threads import run_in_thread

@@ -1,8 +1,8 @@
 """Judges calls by one set of rules, and says what an approval of a call is bound to."""
 
 from ripieno.approvals import Binding, digest_definition, digest_rules
+from ripieno.canisters.controls import Rules
 from ripieno.confirmation import Allowances, Verdict, judge
-from ripieno.controls import Rules
 from ripieno.ensembles import Invoker
 from ripieno.execution.circumstances import Circumstances, Prepared, complete
 from ripieno.execution.linking import as_links_lead

@@ -8,10 +8,10 @@ from ripieno.attempting import Attempts
 from ripieno.caching import Recalled, ResultCache
 from ripieno.calls import Call
 from ripieno.canisters import ResultCanister
+from ripieno.canisters.controls import Limits
+from ripieno.canisters.events import Alert, ExecutionBegan, ExecutionProgress
 from ripieno.confirmation import Confirmer
-from ripieno.controls import Limits
 from ripieno.ensembles import Invoker
-from ripieno.events import Alert, ExecutionBegan, ExecutionProgress
 from ripieno.execution.circumstances import Circumstances, Prepared
 from ripieno.execution.contexts import context_of
 from ripieno.execution.refusals import NOT_RUN, UNRECORDED

@@ -9,8 +9,9 @@ from typing import Any
 from ripieno.approvals import Grants
 from ripieno.calls import Call, settle
 from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.canisters.controls import Limits, Rules
+from ripieno.canisters.faults import Fault
 from ripieno.confirmation import Allowances, Confirmer, RulesConfirmer
-from ripieno.controls import Limits, Rules
 from ripieno.ensembles import Context, Ensemble, Invoker, Surroundings
 from ripieno.exceptions import JsonInvalidity, PermissionFault, ToolExecutionFailure
 from ripieno.execution.circumstances import Circumstances, Deferred, Prepared
@@ -20,7 +21,6 @@ from ripieno.execution.launching import Launcher
 from ripieno.execution.preparing import Preparer
 from ripieno.execution.refusals import denied
 from ripieno.execution.reporting import Reporter
-from ripieno.faults import Fault
 from ripieno.jsonvalues import freeze
 from ripieno.offers import Offer
 from ripieno.owning import reason

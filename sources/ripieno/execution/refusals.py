@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from frozendict import frozendict
 
+from ripieno.canisters.faults import Fault, Report
 from ripieno.ensembles import Invoker
-from ripieno.faults import Fault, Report
 from ripieno.schemas import SchemaProblem
 
 NOT_RUN = Report(attempts=0)

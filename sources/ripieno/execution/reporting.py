@@ -10,11 +10,11 @@ import dataclasses
 from collections.abc import Callable, Generator, Sequence
 
 from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.canisters.events import Alert
+from ripieno.canisters.faults import Fault
 from ripieno.ensembles import Invoker, Surroundings
-from ripieno.events import Alert
 from ripieno.execution.circumstances import Circumstances
 from ripieno.execution.refusals import NOT_RUN
-from ripieno.faults import Fault
 from ripieno.owning import reason
 from ripieno.recording import Record, Recorder, Stage
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.types import Receive, Send
 
-from ripieno.events import Batches
+from ripieno.canisters.events import Batches
 from ripieno.gateway.refusing import headers_of, refusal_of
 from ripieno.gateway.watching import Sight
 from ripieno.processors import Asked, Protocol, Refusal

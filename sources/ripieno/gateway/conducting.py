@@ -10,15 +10,14 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 from ripieno.assembly import Assembly
-from ripieno.canisters import ResultCanister
+from ripieno.canisters import Controls, Conversation, ResultCanister
+from ripieno.canisters.controls import Finish, Limits
+from ripieno.canisters.events import Batches, ConductEnded, Event
+from ripieno.canisters.faults import Fault
 from ripieno.conducting import Run
 from ripieno.confirmation import Given
-from ripieno.controls import Controls, Finish, Limits
-from ripieno.conversations import Conversation
 from ripieno.descriptors.gateways import GatewayDescriptor
-from ripieno.events import Batches, ConductEnded, Event
 from ripieno.exceptions import InputError
-from ripieno.faults import Fault
 from ripieno.gateway import pairing
 from ripieno.gateway.deferring import Claim, Deferral, once
 from ripieno.gateway.hosting import Hosting, Offering

@@ -13,6 +13,7 @@ from ripieno.assembly import Assembly
 from ripieno.canisters import (
     AssistantCanister,
     Canister,
+    Conversation,
     DocumentCanister,
     InvocationCanister,
     ResultCanister,
@@ -20,7 +21,6 @@ from ripieno.canisters import (
     UserCanister,
 )
 from ripieno.confirmation import Approve, Deny, Given, RulesConfirmer, ServingConfirmer
-from ripieno.conversations import Conversation
 from ripieno.exceptions import Conflict, InputError, PermissionFault, RipienoError
 from ripieno.gateway import pairing
 from ripieno.gateway.pairing import described

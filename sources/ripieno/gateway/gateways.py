@@ -6,10 +6,10 @@ import logging
 from collections.abc import Sequence
 
 from ripieno.assembly import Assembly
+from ripieno.canisters import Controls
+from ripieno.canisters.events import Batches
 from ripieno.conducting import Watcher
-from ripieno.controls import Controls
 from ripieno.descriptors.gateways import GatewayDescriptor
-from ripieno.events import Batches
 from ripieno.gateway.conducting import Stage
 from ripieno.gateway.naming import Names
 from ripieno.gateway.offering import Offers

@@ -8,7 +8,7 @@ import glob
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from ripieno.assembly import Assembly
-from ripieno.controls import Controls
+from ripieno.canisters import Controls
 from ripieno.descriptors.gateways import GatewayDescriptor
 from ripieno.ensembles import Ensemble, Invoker
 from ripieno.exceptions import NameAbsence, RequestInvalidity

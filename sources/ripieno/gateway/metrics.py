@@ -15,8 +15,8 @@ from typing import Any
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from ripieno.conversations import NO_USAGE, Usage
-from ripieno.events import ResultReady
+from ripieno.canisters.conversation import NO_USAGE, Usage
+from ripieno.canisters.events import ResultReady
 from ripieno.processors import Refusal
 from ripieno.telemetry import conventions as names
 

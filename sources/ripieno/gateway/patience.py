@@ -6,13 +6,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from frozendict import frozendict
 
-from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, ResultCanister
-from ripieno.conducting import Run
-from ripieno.confirmation import Given
-from ripieno.contents import TextualContent
-from ripieno.controls import Finish
-from ripieno.conversations import NO_USAGE, Conversation, Usage, Waiting
-from ripieno.events import (
+from ripieno.canisters import (
+    AssistantCanister,
+    Canister,
+    Conversation,
+    InvocationCanister,
+    ResultCanister,
+    TextualContent,
+)
+from ripieno.canisters.controls import Finish
+from ripieno.canisters.conversation import NO_USAGE, Usage, Waiting
+from ripieno.canisters.events import (
     Batches,
     ContentSealed,
     Event,
@@ -23,8 +27,10 @@ from ripieno.events import (
     TurnBegan,
     TurnEnded,
 )
+from ripieno.canisters.faults import Fault
+from ripieno.conducting import Run
+from ripieno.confirmation import Given
 from ripieno.exceptions import InputError
-from ripieno.faults import Fault
 from ripieno.gateway.deferring import Claim, Deferral, of_caller
 from ripieno.gateway.pairing import described
 from ripieno.gateway.telling import Telling

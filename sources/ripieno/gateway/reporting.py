@@ -6,10 +6,10 @@ import dataclasses
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 
+from ripieno.canisters.controls import Finish
+from ripieno.canisters.conversation import NO_USAGE
+from ripieno.canisters.events import Batches, ConductEnded, Event, TurnBegan, TurnEnded
 from ripieno.conducting import Watcher
-from ripieno.controls import Finish
-from ripieno.conversations import NO_USAGE
-from ripieno.events import Batches, ConductEnded, Event, TurnBegan, TurnEnded
 
 
 async def reported(batches: Batches, watchers: Sequence[Watcher], model: str) -> Batches:

@@ -12,8 +12,15 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ripieno.canisters import Canister, InvocationCanister, ResultCanister
-from ripieno.contents import Content, DocumentContent, OpaqueContent, TextualContent
+from ripieno.canisters import (
+    Canister,
+    Content,
+    DocumentContent,
+    InvocationCanister,
+    OpaqueContent,
+    ResultCanister,
+    TextualContent,
+)
 from ripieno.descriptors.gateways import SECRET_BYTES
 from ripieno.exceptions import InputError
 from ripieno.gateway.pairing import described

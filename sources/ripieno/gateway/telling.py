@@ -15,11 +15,18 @@ import dataclasses
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ripieno.canisters import InvocationCanister, ResultCanister
-from ripieno.contents import AudioContent, Content, OpaqueContent, TextualContent
-from ripieno.controls import Controls, Finish
-from ripieno.conversations import Usage
-from ripieno.events import (
+from ripieno.canisters import (
+    AudioContent,
+    Content,
+    Controls,
+    InvocationCanister,
+    OpaqueContent,
+    ResultCanister,
+    TextualContent,
+)
+from ripieno.canisters.controls import Finish
+from ripieno.canisters.conversation import Usage
+from ripieno.canisters.events import (
     Alert,
     ArgumentsDelta,
     ContentSealed,
@@ -32,7 +39,7 @@ from ripieno.events import (
     TurnBegan,
     TurnEnded,
 )
-from ripieno.faults import Fault
+from ripieno.canisters.faults import Fault
 
 #: What reasoning may lead to.
 _ITEMS = (TextDelta, ContentSealed, InvocationBegan, InvocationSealed)

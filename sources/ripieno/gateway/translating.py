@@ -10,9 +10,8 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from ripieno.conducting import Watcher
-from ripieno.controls import Controls
-from ripieno.events import (
+from ripieno.canisters import Controls
+from ripieno.canisters.events import (
     ArgumentsDelta,
     Batches,
     ContentSealed,
@@ -22,6 +21,7 @@ from ripieno.events import (
     TurnBegan,
     TurnEnded,
 )
+from ripieno.conducting import Watcher
 from ripieno.exceptions import ProviderRefusal
 from ripieno.gateway.reporting import reported
 from ripieno.models import Model

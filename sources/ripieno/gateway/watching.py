@@ -11,8 +11,8 @@ from typing import Any, Self
 from starlette.types import Scope
 
 from ripieno.canisters import InvocationCanister, ResultCanister
-from ripieno.conversations import NO_USAGE, Usage
-from ripieno.events import Alert, Event, InvocationBegan, InvocationSealed, ResultReady, TurnEnded
+from ripieno.canisters.conversation import NO_USAGE, Usage
+from ripieno.canisters.events import Alert, Event, InvocationBegan, InvocationSealed, ResultReady, TurnEnded
 from ripieno.jsonvalues import canonical
 from ripieno.models import Model
 from ripieno.naming import spelled

@@ -14,8 +14,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ripieno.canisters import Canister, InvocationCanister, ResultCanister
-from ripieno.contents import OpaqueContent, TextualContent
+from ripieno.canisters import Canister, InvocationCanister, OpaqueContent, ResultCanister, TextualContent
 from ripieno.history.following import Follower
 from ripieno.history.shown import Shown, remember
 from ripieno.history.supersession import Supersession

@@ -6,9 +6,8 @@ from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.canisters import Canister, InvocationCanister
-from ripieno.controls import Controls
-from ripieno.events import Alert
+from ripieno.canisters import Canister, Controls, InvocationCanister
+from ripieno.canisters.events import Alert
 from ripieno.exceptions import InputError, ProviderFailure
 from ripieno.fallback import FallbackModel
 from ripieno.history.settings import History, plain

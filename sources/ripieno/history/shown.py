@@ -4,9 +4,8 @@ import dataclasses
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol, TypeVar
 
-from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, UserCanister
-from ripieno.contents import TextualContent
-from ripieno.conversations import NO_USAGE, Usage
+from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, TextualContent, UserCanister
+from ripieno.canisters.conversation import NO_USAGE, Usage
 
 C = TypeVar("C", bound=Canister)
 

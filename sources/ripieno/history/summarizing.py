@@ -10,15 +10,16 @@ from typing import Any
 from ripieno.canisters import (
     AssistantCanister,
     Canister,
+    Controls,
     InvocationCanister,
     ResultCanister,
     SupervisorCanister,
     UserCanister,
 )
-from ripieno.contents import text_of
-from ripieno.controls import Controls
-from ripieno.conversations import NO_USAGE, Usage
-from ripieno.events import Event, TurnEnded, collect
+from ripieno.canisters.contents import text_of
+from ripieno.canisters.conversation import NO_USAGE, Usage
+from ripieno.canisters.events import Event, TurnEnded, collect
+from ripieno.canisters.serialization import serialize
 from ripieno.exceptions import InputError
 from ripieno.history.cutting import Budget, Cutter, always_stays
 from ripieno.history.shortening import Shortener
@@ -26,7 +27,6 @@ from ripieno.history.shown import KEEP, LEFT_OUT, HistoryStrategy, Shown, is_of_
 from ripieno.history.strategies import Tokens
 from ripieno.jsonvalues import encode
 from ripieno.models import Model
-from ripieno.serialization import serialize
 from ripieno.tokens import ConversationTokenizer, EstimatingTokenizer
 
 #: Begins each summary, so that neither people nor models take it for the user's own words.

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.canisters.serialization import deserialize_canister, serialize
 from ripieno.exceptions import JsonInvalidity, SerializationInvalidity
 from ripieno.jsonvalues import canonical, is_list, is_table
 from ripieno.recording import Record, Stage
-from ripieno.serialization import deserialize_canister, serialize
 
 #: The digest before the first line.
 GENESIS = "0" * 64

@@ -5,9 +5,9 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
-from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, ResultCanister
-from ripieno.controls import Finish
-from ripieno.conversations import NO_USAGE, Conversation, Usage
+from ripieno.canisters import AssistantCanister, Canister, Conversation, InvocationCanister, ResultCanister
+from ripieno.canisters.controls import Finish
+from ripieno.canisters.conversation import NO_USAGE, Usage
 from ripieno.exceptions import InputError
 from ripieno.journal.lines import DELETED, Line
 from ripieno.journal.retelling import last_calls, retell

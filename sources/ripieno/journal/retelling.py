@@ -6,7 +6,7 @@ A result that came of a call stands in the record of its end alone. It belongs b
 from collections.abc import Iterable, Sequence
 
 from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, ResultCanister
-from ripieno.faults import Fault
+from ripieno.canisters.faults import Fault
 from ripieno.recording import Record
 
 _LOST = Fault(

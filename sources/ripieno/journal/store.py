@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any
 
-from ripieno.conversations import Conversation
+from ripieno.canisters import Conversation
 from ripieno.exceptions import NameAbsence
 from ripieno.journal.checking import COLUMNS, find_break
 from ripieno.journal.database import connect, said

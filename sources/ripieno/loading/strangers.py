@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from ripieno.controls import Controls
+from ripieno.canisters import Controls
 from ripieno.descriptors import ConfigurationDescriptor, Path, ProviderDescriptor, dotted
 from ripieno.descriptors.problems import spelling
 from ripieno.exceptions import Problem

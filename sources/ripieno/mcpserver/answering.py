@@ -19,8 +19,7 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from ripieno import contents
-from ripieno.canisters import ResultCanister
+from ripieno.canisters import ResultCanister, contents
 from ripieno.ensembles import Invoker
 from ripieno.exceptions import JsonInvalidity
 from ripieno.jsonvalues import is_table, parse

@@ -11,12 +11,12 @@ from typing import Any
 import anyio
 
 from ripieno.canisters import InvocationCanister, ResultCanister
-from ripieno.contents import legible
+from ripieno.canisters.contents import legible
+from ripieno.canisters.events import Event, ExecutionProgress
+from ripieno.canisters.faults import Fault
 from ripieno.ensembles import Invoker
-from ripieno.events import Event, ExecutionProgress
 from ripieno.exceptions import JsonInvalidity
 from ripieno.execution import Circumstances, Execution
-from ripieno.faults import Fault
 from ripieno.inquiring import Inquire, NobodyAsked
 from ripieno.jsonvalues import encode, freeze
 from ripieno.limiting import Budget

@@ -6,8 +6,8 @@ from typing import Any
 
 from mcp_types import Tool
 
+from ripieno.canisters.events import Alert
 from ripieno.ensembles import Ensemble, Invoker
-from ripieno.events import Alert
 from ripieno.jsonvalues import thaw
 from ripieno.mcpserver.describing import describe
 from ripieno.offers import Offer

@@ -20,9 +20,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from ripieno.controls import Rules
+from ripieno.canisters.controls import Rules
+from ripieno.canisters.faults import Effect
 from ripieno.exceptions import PatternInvalidity
-from ripieno.faults import Effect
 from ripieno.naming import is_wildcard, matches
 from ripieno.patterns.globs import Glob
 

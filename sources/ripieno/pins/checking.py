@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from frozendict import frozendict
 
+from ripieno.canisters.events import Alert
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
-from ripieno.events import Alert
 from ripieno.exceptions import ConnectionFailure, InputError, JsonInvalidity
 from ripieno.pins.records import Comparison, PinRecord, changed_parts, compare, pin_command, pin_tool
 from ripieno.pins.store import PinStore

@@ -4,7 +4,8 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ripieno.controls import Controls, Format, Reasoning
+from ripieno.canisters import Controls
+from ripieno.canisters.controls import Format, Reasoning
 from ripieno.exceptions import InputError, JsonInvalidity, NameAbsence, RequestInvalidity
 from ripieno.jsonvalues import EMPTY, freeze, is_list, is_table
 from ripieno.offers import Offer

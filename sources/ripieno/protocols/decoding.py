@@ -3,8 +3,8 @@
 import abc
 from collections.abc import Callable, Iterable
 
-from ripieno.controls import Finish
-from ripieno.events import Event
+from ripieno.canisters.controls import Finish
+from ripieno.canisters.events import Event
 from ripieno.exceptions import ProviderRefusal, WireInvalidity
 from ripieno.processors import Identifiers, Native
 from ripieno.protocols.refusals import judge, message_of

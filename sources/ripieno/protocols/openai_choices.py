@@ -6,7 +6,7 @@ They differ in how one tool is named, and in whether the allowed ones stand in a
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ripieno.controls import Controls
+from ripieno.canisters import Controls
 from ripieno.exceptions import RequestInvalidity
 from ripieno.jsonvalues import is_table
 from ripieno.offers import Offer

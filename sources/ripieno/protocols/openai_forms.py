@@ -4,9 +4,8 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ripieno.canisters import Canister, InvocationCanister, UserCanister
-from ripieno.contents import Content, DocumentContent, ImageContent
-from ripieno.conversations import Usage
+from ripieno.canisters import Canister, Content, DocumentContent, ImageContent, InvocationCanister, UserCanister
+from ripieno.canisters.conversation import Usage
 from ripieno.jsonvalues import EMPTY, encode
 from ripieno.processors import Capabilities, Refusal
 from ripieno.protocols.asking import decoded

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from ripieno.canisters import InvocationCanister
-from ripieno.controls import Format
+from ripieno.canisters.controls import Format
 from ripieno.jsonvalues import EMPTY, encode
 from ripieno.protocols.checking import Check, refused, unless
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from ripieno.canisters import Canister
-from ripieno.controls import Controls
+from ripieno.canisters import Canister, Controls
 from ripieno.exceptions import InputError, RequestInvalidity
 from ripieno.processors import Asked, Native
 from ripieno.protocols.checking import Checks, check

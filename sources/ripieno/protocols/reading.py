@@ -5,10 +5,11 @@ from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.canisters import InvocationCanister, InvocationKind
-from ripieno.events import InvocationBegan
+from ripieno.canisters import InvocationCanister
+from ripieno.canisters.canisters import InvocationKind
+from ripieno.canisters.events import InvocationBegan
+from ripieno.canisters.faults import Fault
 from ripieno.exceptions import JsonInvalidity
-from ripieno.faults import Fault
 from ripieno.jsonvalues import EMPTY, freeze, is_table, parse
 
 

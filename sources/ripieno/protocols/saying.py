@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from ripieno.canisters import Canister, DocumentCanister, SupervisorCanister
-from ripieno.contents import Content, TextualContent
+from ripieno.canisters import Canister, Content, DocumentCanister, SupervisorCanister, TextualContent
 
 
 def leading(canisters: Iterable[Canister]) -> Sequence[SupervisorCanister]:

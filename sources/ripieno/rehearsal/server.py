@@ -15,8 +15,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from ripieno.canisters import AssistantCanister, UserCanister
-from ripieno.contents import text_of
-from ripieno.conversations import Usage
+from ripieno.canisters.contents import text_of
+from ripieno.canisters.conversation import Usage
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import InputError, ProviderFailure, RipienoError
 from ripieno.jsonvalues import encode

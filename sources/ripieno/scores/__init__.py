@@ -45,7 +45,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ripieno.canisters import Canister
-from ripieno.conversations import assistant_messages
+from ripieno.canisters.conversation import assistant_messages
 from ripieno.descriptors import Problems, Source
 from ripieno.exceptions import ConfigurationInvalidity
 from ripieno.loading import read_toml

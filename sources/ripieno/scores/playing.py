@@ -5,11 +5,11 @@ import dataclasses
 import sys
 from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 
-from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, ResultCanister, UserCanister
-from ripieno.contents import text_of
-from ripieno.controls import Controls, Finish
-from ripieno.conversations import NO_USAGE, Usage, assistant_messages
-from ripieno.events import (
+from ripieno.canisters import AssistantCanister, Canister, Controls, InvocationCanister, ResultCanister, UserCanister
+from ripieno.canisters.contents import text_of
+from ripieno.canisters.controls import Finish
+from ripieno.canisters.conversation import NO_USAGE, Usage, assistant_messages
+from ripieno.canisters.events import (
     ArgumentsDelta,
     ContentSealed,
     Event,

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, ResultCanister
-from ripieno.contents import text_of
-from ripieno.conversations import Usage
-from ripieno.events import ConductEnded, ExecutionBegan, ResultReady, TurnEnded
+from ripieno.canisters.contents import text_of
+from ripieno.canisters.conversation import Usage
+from ripieno.canisters.events import ConductEnded, ExecutionBegan, ResultReady, TurnEnded
 from ripieno.jsonvalues import canonical, thaw
 
 Attributes = dict[str, str | bool | int | float | tuple[str, ...]]

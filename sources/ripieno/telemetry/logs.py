@@ -21,7 +21,7 @@ from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.events import (
+from ripieno.canisters.events import (
     Alert,
     ConductEnded,
     ConfirmationRequested,

@@ -21,8 +21,8 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import Span, SpanKind, StatusCode, TracerProvider
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from ripieno.conversations import NO_USAGE
-from ripieno.events import (
+from ripieno.canisters.conversation import NO_USAGE
+from ripieno.canisters.events import (
     ArgumentsDelta,
     ConductEnded,
     ConfirmationRequested,

@@ -31,10 +31,9 @@ from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.canisters import Canister
-from ripieno.controls import Controls
+from ripieno.canisters import Canister, Controls
+from ripieno.canisters.events import Batches
 from ripieno.ensembles import Ensemble
-from ripieno.events import Batches
 from ripieno.exceptions import UsageError
 from ripieno.jsonvalues import freeze
 from ripieno.models import Model, Provider

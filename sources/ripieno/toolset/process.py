@@ -6,10 +6,10 @@ import shlex
 import signal
 from typing import Any
 
+from ripieno.canisters.faults import Change
 from ripieno.endings import ending, join, share
 from ripieno.ensembles import Context, Outcome
 from ripieno.exceptions import ConnectionFailure
-from ripieno.faults import Change
 from ripieno.programs import launch, limits_of
 from ripieno.toolset.jobs import Job, Workshop
 

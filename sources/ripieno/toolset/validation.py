@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from ripieno.canisters.faults import Change
 from ripieno.endings import failure, noted, report, share
 from ripieno.ensembles import Context, Outcome
 from ripieno.exceptions import ResourceFault, ToolFault, ValidationFault
-from ripieno.faults import Change
 from ripieno.processes import Completed
 from ripieno.programs import surroundings_of, workspace_of
 from ripieno.toolset.checkers import CHECKERS, Checker

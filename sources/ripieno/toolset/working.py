@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, MutableMapping
 
+from ripieno.canisters.faults import Change
 from ripieno.ensembles import Context
 from ripieno.exceptions import ResourceFault
-from ripieno.faults import Change
 from ripieno.toolset.rooms import Room
 from ripieno.toolset.undoing import cause_of
 from ripieno.undo import State, Step

@@ -5,7 +5,7 @@ import logging
 import struct
 from typing import Any
 
-from ripieno.contents import AudioContent, Content, DocumentContent, ImageContent, TextualContent
+from ripieno.canisters import AudioContent, Content, DocumentContent, ImageContent, TextualContent
 from ripieno.ensembles import Context
 from ripieno.plugin import ExecutionFault
 

@@ -12,9 +12,9 @@ from mcp import MCPError
 from mcp.client.session import ClientSession
 from pydantic import TypeAdapter, ValidationError
 
-from ripieno.contents import AudioContent, Content, DocumentContent, ImageContent, TextualContent
+from ripieno.canisters import AudioContent, Content, DocumentContent, ImageContent, TextualContent
+from ripieno.canisters.events import Alert
 from ripieno.ensembles import Context, Invocable
-from ripieno.events import Alert
 from ripieno.exceptions import (
     ExecutionFault,
     JsonInvalidity,

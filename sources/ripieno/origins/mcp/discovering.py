@@ -10,8 +10,8 @@ from mcp_types import ListToolsResult, PaginatedRequestParams, Tool, methods
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from ripieno.canisters.events import Alert
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
-from ripieno.events import Alert
 from ripieno.exceptions import JsonInvalidity, nearest
 from ripieno.jsonvalues import freeze, is_list, is_table
 from ripieno.origins.mcp.cleaning import clean, clean_schema

@@ -10,8 +10,8 @@ from mcp.client.session import IncomingMessage
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from ripieno.canisters.events import Alert
 from ripieno.descriptors import InvokerDescriptor
-from ripieno.events import Alert
 from ripieno.origins.mcp.cleaning import clean
 from ripieno.origins.mcp.discovering import Catalogue
 from ripieno.owning import Recovery, reason

@@ -10,8 +10,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+from ripieno.canisters.events import Alert
 from ripieno.capturing import Capture
-from ripieno.events import Alert
 from ripieno.origins.mcp.cleaning import clean
 from ripieno.origins.mcp.framing import LINE_LIMIT, PARSE_ERROR, UNUSABLE, Lines, answered, unusable
 from ripieno.origins.mcp.peers import Loss, Peer

@@ -11,10 +11,10 @@ from mcp import Client
 from mcp_types import Implementation
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from ripieno.canisters.events import Alert
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.ensembles import Connected
 from ripieno.ensembles.surroundings import Tap
-from ripieno.events import Alert
 from ripieno.origins.mcp.calling import make_invocable
 from ripieno.origins.mcp.cleaning import clean
 from ripieno.origins.mcp.discovering import Catalogue

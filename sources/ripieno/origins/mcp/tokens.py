@@ -20,8 +20,8 @@ from typing import Any
 
 from frozendict import frozendict
 
+from ripieno.canisters.events import Alert
 from ripieno.ensembles import Surroundings
-from ripieno.events import Alert
 from ripieno.jsonvalues import is_table
 from ripieno.statefiles import replace_private
 

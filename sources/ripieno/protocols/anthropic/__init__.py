@@ -40,7 +40,7 @@ among the texts of a failed result its images stood.
 
 import re
 
-from ripieno.contents import DocumentContent, ImageContent, TextualContent
+from ripieno.canisters import DocumentContent, ImageContent, TextualContent
 from ripieno.mending import Requirements
 from ripieno.processors import Protocol
 from ripieno.protocols.anthropic.controls import CONTROLS

@@ -4,7 +4,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ripieno.contents import Content, DocumentContent, ImageContent, OpaqueContent, TextualContent
+from ripieno.canisters import Content, DocumentContent, ImageContent, OpaqueContent, TextualContent
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import freeze, is_table
 from ripieno.protocols.asking import decoded, parts_in

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ripieno.controls import Controls, Format, Reasoning
+from ripieno.canisters import Controls
+from ripieno.canisters.controls import Format, Reasoning
 from ripieno.exceptions import InputError, RequestInvalidity
 from ripieno.offers import Offer
 from ripieno.processors import Capabilities, ControlsProcessor, Native

@@ -4,10 +4,9 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ripieno.canisters import InvocationCanister
-from ripieno.contents import OpaqueContent, TextualContent
-from ripieno.conversations import NO_USAGE, Usage
-from ripieno.events import (
+from ripieno.canisters import InvocationCanister, OpaqueContent, TextualContent
+from ripieno.canisters.conversation import NO_USAGE, Usage
+from ripieno.canisters.events import (
     ArgumentsDelta,
     ContentSealed,
     Event,

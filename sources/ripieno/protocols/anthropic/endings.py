@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ripieno.controls import Finish
-from ripieno.conversations import NO_USAGE, Usage
+from ripieno.canisters.controls import Finish
+from ripieno.canisters.conversation import NO_USAGE, Usage
 from ripieno.jsonvalues import EMPTY
 
 FINISHES: Mapping[str, Finish] = {

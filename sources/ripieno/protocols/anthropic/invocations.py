@@ -5,12 +5,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ripieno.canisters import InvocationCanister, ResultCanister
-from ripieno.contents import Content, OpaqueContent, TextualContent, text_of
+from ripieno.canisters import Content, InvocationCanister, OpaqueContent, ResultCanister, TextualContent
+from ripieno.canisters.contents import text_of
+from ripieno.canisters.events import InvocationBegan
+from ripieno.canisters.faults import Fault
 from ripieno.ensembles import Definition, Invoker
-from ripieno.events import InvocationBegan
 from ripieno.exceptions import InputError, RequestInvalidity
-from ripieno.faults import Fault
 from ripieno.jsonvalues import EMPTY
 from ripieno.processors import HostedTool, Identifiers, InvocationsProcessor, Native
 from ripieno.protocols.anthropic.blocks import NAME, block_of, contents_of, is_blank

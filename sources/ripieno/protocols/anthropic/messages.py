@@ -7,13 +7,16 @@ from typing import Any
 from ripieno.canisters import (
     AssistantCanister,
     Canister,
+    Content,
     DocumentCanister,
+    DocumentContent,
     InvocationCanister,
+    OpaqueContent,
     ResultCanister,
     SupervisorCanister,
+    TextualContent,
     UserCanister,
 )
-from ripieno.contents import Content, DocumentContent, OpaqueContent, TextualContent
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import encode, is_table
 from ripieno.processors import Capabilities, MessagesProcessor, Native

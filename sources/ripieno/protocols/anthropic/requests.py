@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from ripieno.controls import Controls
+from ripieno.canisters import Controls
 from ripieno.exceptions import RequestInvalidity
 from ripieno.jsonvalues import encode, is_table
 from ripieno.processors import Asked, Native, Request

@@ -47,7 +47,7 @@ its other contents; a fault, but for its words; that a supervisor spoke in the m
 
 import re
 
-from ripieno.contents import AudioContent, DocumentContent, ImageContent, TextualContent
+from ripieno.canisters import AudioContent, DocumentContent, ImageContent, TextualContent
 from ripieno.mending import Requirements
 from ripieno.processors import Protocol
 from ripieno.protocols.gemini.controls import CONTROLS

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ripieno.controls import Controls, Format, Reasoning
+from ripieno.canisters import Controls
+from ripieno.canisters.controls import Format, Reasoning
 from ripieno.exceptions import RequestInvalidity
 from ripieno.jsonvalues import is_table
 from ripieno.offers import Offer

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ripieno.contents import TextualContent
-from ripieno.events import (
+from ripieno.canisters import TextualContent
+from ripieno.canisters.events import (
     ContentSealed,
     Event,
     InvocationBegan,

@@ -4,9 +4,9 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ripieno.contents import Content, OpaqueContent, TextualContent
-from ripieno.conversations import NO_USAGE, Usage
-from ripieno.events import (
+from ripieno.canisters import Content, OpaqueContent, TextualContent
+from ripieno.canisters.conversation import NO_USAGE, Usage
+from ripieno.canisters.events import (
     ContentSealed,
     Event,
     InvocationSealed,

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ripieno.canisters import AssistantCanister, Canister, UserCanister
-from ripieno.contents import Content
+from ripieno.canisters import AssistantCanister, Canister, Content, UserCanister
 from ripieno.exceptions import InputError
 from ripieno.protocols.asking import table_in
 from ripieno.protocols.gemini.invocations import invocation_of, is_identifier, result_of

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ripieno.canisters import InvocationCanister, ResultCanister
-from ripieno.contents import Content, TextualContent, text_of
+from ripieno.canisters import Content, InvocationCanister, ResultCanister, TextualContent
+from ripieno.canisters.contents import text_of
+from ripieno.canisters.faults import Fault
 from ripieno.ensembles import Definition, Ensemble, Invoker
 from ripieno.exceptions import InputError
-from ripieno.faults import Fault
 from ripieno.jsonvalues import EMPTY, encode, is_table
 from ripieno.offers import Offer
 from ripieno.processors import HostedTool, Identifiers, InvocationsProcessor, Native

@@ -4,7 +4,7 @@ import base64
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ripieno.contents import AudioContent, Content, DocumentContent, ImageContent, OpaqueContent, TextualContent
+from ripieno.canisters import AudioContent, Content, DocumentContent, ImageContent, OpaqueContent, TextualContent
 from ripieno.jsonvalues import EMPTY, freeze
 from ripieno.protocols.asking import decoded
 

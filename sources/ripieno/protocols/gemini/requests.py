@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from ripieno.canisters import AssistantCanister, Canister, InvocationCanister
-from ripieno.contents import OpaqueContent
+from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, OpaqueContent
 from ripieno.exceptions import InputError, RequestInvalidity
 from ripieno.jsonvalues import encode, is_list, is_table
 from ripieno.processors import Asked, Native, Request

@@ -37,7 +37,7 @@ follow belong to; audio in results; documents and their identifiers (a text says
 a supervisor and of the assistant; the kind of a sound, but for ``audio/mpeg`` and ``audio/wav``.
 """
 
-from ripieno.contents import AudioContent, DocumentContent, ImageContent, TextualContent
+from ripieno.canisters import AudioContent, DocumentContent, ImageContent, TextualContent
 from ripieno.processors import Protocol
 from ripieno.protocols.openai_chat.controls import CONTROLS
 from ripieno.protocols.openai_chat.decoding import Decoder, decode

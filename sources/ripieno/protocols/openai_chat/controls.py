@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ripieno.controls import Controls
+from ripieno.canisters import Controls
 from ripieno.offers import Offer
 from ripieno.processors import Capabilities, ControlsProcessor, Native
 from ripieno.protocols.asking import (

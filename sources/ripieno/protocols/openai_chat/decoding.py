@@ -4,10 +4,9 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ripieno.canisters import InvocationCanister
-from ripieno.contents import TextualContent
-from ripieno.conversations import NO_USAGE
-from ripieno.events import (
+from ripieno.canisters import InvocationCanister, TextualContent
+from ripieno.canisters.conversation import NO_USAGE
+from ripieno.canisters.events import (
     ArgumentsDelta,
     ContentSealed,
     Event,

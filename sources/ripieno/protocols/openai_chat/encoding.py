@@ -5,10 +5,9 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ripieno.canisters import InvocationCanister
-from ripieno.contents import OpaqueContent, TextualContent
-from ripieno.conversations import NO_USAGE
-from ripieno.events import (
+from ripieno.canisters import InvocationCanister, OpaqueContent, TextualContent
+from ripieno.canisters.conversation import NO_USAGE
+from ripieno.canisters.events import (
     ArgumentsDelta,
     ContentSealed,
     Event,

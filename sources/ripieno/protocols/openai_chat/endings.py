@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Mapping
 
-from ripieno.controls import Finish
+from ripieno.canisters.controls import Finish
 from ripieno.protocols.openai_forms import usage_as, usage_in
 
 FINISHES: Mapping[str, Finish] = {

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ripieno.canisters import InvocationCanister, InvocationKind, ResultCanister
-from ripieno.contents import Content, ImageContent, OpaqueContent, TextualContent
+from ripieno.canisters import Content, ImageContent, InvocationCanister, OpaqueContent, ResultCanister, TextualContent
+from ripieno.canisters.canisters import InvocationKind
+from ripieno.canisters.events import InvocationBegan
 from ripieno.ensembles import Definition, Invoker
-from ripieno.events import InvocationBegan
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import EMPTY, is_list, is_table
 from ripieno.processors import HostedTool, Identifiers, InvocationsProcessor, Native

@@ -8,13 +8,16 @@ import orjson
 from ripieno.canisters import (
     AssistantCanister,
     Canister,
+    Content,
     DocumentCanister,
+    ImageContent,
     InvocationCanister,
     ResultCanister,
     SupervisorCanister,
+    TextualContent,
     UserCanister,
 )
-from ripieno.contents import Content, ImageContent, TextualContent, text_of
+from ripieno.canisters.contents import text_of
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import encode
 from ripieno.processors import Capabilities, MessagesProcessor, Native

@@ -4,7 +4,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ripieno.contents import AudioContent, Content, DocumentContent, ImageContent, TextualContent
+from ripieno.canisters import AudioContent, Content, DocumentContent, ImageContent, TextualContent
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import is_table
 from ripieno.protocols.asking import decoded, parts_in

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ripieno.contents import Content, OpaqueContent
+from ripieno.canisters import Content, OpaqueContent
 from ripieno.jsonvalues import freeze, is_list, is_table
 from ripieno.protocols.openai_chat.invocations import NAME
 

@@ -7,7 +7,8 @@ opens a new slot when it contradicts the one it would belong to.
 from collections.abc import Mapping
 from typing import Any
 
-from ripieno.canisters import InvocationCanister, InvocationKind
+from ripieno.canisters import InvocationCanister
+from ripieno.canisters.canisters import InvocationKind
 from ripieno.jsonvalues import is_table
 from ripieno.protocols.openai_chat.invocations import NAME, extras_in, function_in
 from ripieno.protocols.reading import read_arguments, read_invocation

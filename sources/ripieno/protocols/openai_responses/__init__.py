@@ -46,7 +46,7 @@ verbosity), which is left to the provider.
 
 from frozendict import frozendict
 
-from ripieno.contents import DocumentContent, ImageContent, TextualContent
+from ripieno.canisters import DocumentContent, ImageContent, TextualContent
 from ripieno.processors import Protocol
 from ripieno.protocols.openai_forms import refuse
 from ripieno.protocols.openai_responses.controls import CONTROLS

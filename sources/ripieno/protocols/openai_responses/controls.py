@@ -4,7 +4,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from ripieno.controls import Controls
+from ripieno.canisters import Controls
 from ripieno.exceptions import InputError
 from ripieno.offers import Offer
 from ripieno.processors import Capabilities, ControlsProcessor, Native

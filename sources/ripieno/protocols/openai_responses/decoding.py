@@ -4,9 +4,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ripieno.contents import TextualContent
-from ripieno.conversations import NO_USAGE
-from ripieno.events import (
+from ripieno.canisters import TextualContent
+from ripieno.canisters.conversation import NO_USAGE
+from ripieno.canisters.events import (
     ArgumentsDelta,
     ContentSealed,
     Event,

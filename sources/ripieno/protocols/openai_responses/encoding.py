@@ -3,9 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ripieno.canisters import InvocationCanister
-from ripieno.contents import OpaqueContent, TextualContent
-from ripieno.events import (
+from ripieno.canisters import InvocationCanister, OpaqueContent, TextualContent
+from ripieno.canisters.events import (
     ArgumentsDelta,
     ContentSealed,
     Event,

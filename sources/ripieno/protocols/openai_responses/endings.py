@@ -5,8 +5,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ripieno.controls import Finish
-from ripieno.events import TurnEnded
+from ripieno.canisters.controls import Finish
+from ripieno.canisters.events import TurnEnded
 from ripieno.processors import Refusal
 from ripieno.protocols.openai_forms import usage_as, usage_in
 

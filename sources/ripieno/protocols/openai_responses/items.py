@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ripieno.canisters import InvocationCanister, InvocationKind, ResultCanister
-from ripieno.contents import Content, OpaqueContent, TextualContent, text_of
-from ripieno.events import InvocationBegan
+from ripieno.canisters import Content, InvocationCanister, OpaqueContent, ResultCanister, TextualContent
+from ripieno.canisters.canisters import InvocationKind
+from ripieno.canisters.contents import text_of
+from ripieno.canisters.events import InvocationBegan
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import EMPTY, freeze
 from ripieno.protocols.openai_forms import text_of_call

@@ -7,13 +7,14 @@ from typing import Any
 from ripieno.canisters import (
     AssistantCanister,
     Canister,
+    Content,
     DocumentCanister,
     InvocationCanister,
     ResultCanister,
     SupervisorCanister,
+    TextualContent,
     UserCanister,
 )
-from ripieno.contents import Content, TextualContent
 from ripieno.exceptions import InputError, RequestInvalidity
 from ripieno.jsonvalues import encode
 from ripieno.processors import Capabilities, MessagesProcessor, Native

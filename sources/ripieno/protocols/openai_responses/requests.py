@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ripieno.canisters import Canister, SupervisorCanister
-from ripieno.contents import text_of
+from ripieno.canisters.contents import text_of
 from ripieno.processors import Asked, Native, Request
 from ripieno.protocols.checking import Checks, among, refused, unless
 from ripieno.protocols.openai_parameters import CHECKS, UNSAYABLE

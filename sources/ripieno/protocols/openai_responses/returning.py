@@ -5,7 +5,7 @@ import dataclasses
 from frozendict import frozendict
 
 from ripieno.canisters import InvocationCanister
-from ripieno.events import ArgumentsDelta, Event, InvocationBegan, InvocationSealed
+from ripieno.canisters.events import ArgumentsDelta, Event, InvocationBegan, InvocationSealed
 from ripieno.processors import Asked
 from ripieno.protocols.openai_responses.declaring import ClientForm, client_form
 from ripieno.protocols.openai_responses.parts import NAME

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ripieno.canisters import InvocationCanister
-from ripieno.events import ArgumentsDelta, InvocationBegan
+from ripieno.canisters.events import ArgumentsDelta, InvocationBegan
 from ripieno.protocols.openai_responses.encoding import Encoder
 from ripieno.protocols.openai_responses.writing import Open
 

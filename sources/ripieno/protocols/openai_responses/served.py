@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ripieno.canisters import InvocationCanister, InvocationKind
+from ripieno.canisters import InvocationCanister
+from ripieno.canisters.canisters import InvocationKind
 from ripieno.protocols.openai_forms import text_of_call
 from ripieno.protocols.openai_responses.items import begun_item
 from ripieno.protocols.reading import read_arguments

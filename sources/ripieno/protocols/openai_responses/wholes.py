@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ripieno.events import Event, TurnEnded
+from ripieno.canisters.events import Event, TurnEnded
 from ripieno.processors import Asked
 from ripieno.protocols.openai_responses.encoding import Encoder
 from ripieno.protocols.openai_responses.writing import Open

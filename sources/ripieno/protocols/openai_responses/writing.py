@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ripieno.canisters import InvocationKind
+from ripieno.canisters.canisters import InvocationKind
 from ripieno.jsonvalues import encode_parsed as encode_json
 from ripieno.processors import Asked
 from ripieno.protocols.openai_responses.echoing import head_of, new_token, tools_of

@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ripieno.canisters import Canister, InvocationCanister, ResultCanister
+from ripieno.canisters.events import Alert, collect
 from ripieno.ensembles import Invoker
-from ripieno.events import Alert, collect
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import parse
 from ripieno.offers import Offer

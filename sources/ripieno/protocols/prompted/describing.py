@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ripieno.controls import Controls
+from ripieno.canisters import Controls
 from ripieno.ensembles import Invoker
 from ripieno.jsonvalues import EMPTY, encode, is_list, is_table
 from ripieno.offers import Offer

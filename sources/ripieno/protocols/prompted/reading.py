@@ -11,12 +11,13 @@ from ripieno.canisters import (
     InvocationCanister,
     ResultCanister,
     SupervisorCanister,
+    TextualContent,
     UserCanister,
 )
-from ripieno.contents import TextualContent, text_of
-from ripieno.controls import Finish
+from ripieno.canisters.contents import text_of
+from ripieno.canisters.controls import Finish
+from ripieno.canisters.events import collect, play
 from ripieno.ensembles import Definition
-from ripieno.events import collect, play
 from ripieno.exceptions import RipienoError
 from ripieno.jsonvalues import is_table, parse
 from ripieno.processors import Asked, Identifiers

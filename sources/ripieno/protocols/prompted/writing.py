@@ -7,12 +7,13 @@ from typing import Any, TypeVar
 from ripieno.canisters import (
     AssistantCanister,
     Canister,
+    Content,
     InvocationCanister,
     ResultCanister,
     SupervisorCanister,
+    TextualContent,
     UserCanister,
 )
-from ripieno.contents import Content, TextualContent
 from ripieno.jsonvalues import encode
 from ripieno.protocols.prompted.styles import HERMES, Style
 from ripieno.protocols.texts.quoting import neutralize

@@ -3,9 +3,8 @@
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 
-from ripieno.canisters import Canister
-from ripieno.contents import TextualContent
-from ripieno.events import (
+from ripieno.canisters import Canister, TextualContent
+from ripieno.canisters.events import (
     Alert,
     ArgumentsDelta,
     ContentSealed,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from ripieno.canisters import Canister, DocumentCanister, ResultCanister
-from ripieno.contents import text_of
+from ripieno.canisters.contents import text_of
 from ripieno.protocols.texts.forms import NAMESPACE
 from ripieno.protocols.texts.table import FORMS, QUOTES
 

@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias
 
 from frozendict import frozendict
 
-from ripieno.contents import Content, TextualContent, text_of
-from ripieno.faults import NO_REPORT, Fault, Report
+from ripieno.canisters.contents import Content, TextualContent, text_of
+from ripieno.canisters.faults import NO_REPORT, Fault, Report
 from ripieno.jsonvalues import thaw
 
 InvocationKind = Literal["function", "freeform"]

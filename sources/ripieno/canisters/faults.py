@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from frozendict import frozendict
 
-from ripieno.contents import legible
+from ripieno.canisters.contents import legible
 from ripieno.exceptions import ToolFault
 from ripieno.jsonvalues import encode, freeze, thaw
 

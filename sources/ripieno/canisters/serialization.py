@@ -25,7 +25,7 @@ from typing import Any, Literal, NoReturn
 
 from frozendict import frozendict
 
-from ripieno.canisters import (
+from ripieno.canisters.canisters import (
     AssistantCanister,
     Canister,
     DocumentCanister,
@@ -34,8 +34,8 @@ from ripieno.canisters import (
     SupervisorCanister,
     UserCanister,
 )
-from ripieno.contents import AudioContent, DocumentContent, ImageContent, OpaqueContent, TextualContent
-from ripieno.conversations import Conversation
+from ripieno.canisters.contents import AudioContent, DocumentContent, ImageContent, OpaqueContent, TextualContent
+from ripieno.canisters.conversation import Conversation
 from ripieno.exceptions import JsonInvalidity, SerializationInvalidity
 from ripieno.jsonvalues import freeze, thaw
 

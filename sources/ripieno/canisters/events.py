@@ -16,12 +16,12 @@ from typing import TypeAlias
 
 from frozendict import frozendict
 
-from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, InvocationKind, ResultCanister
-from ripieno.contents import Content
-from ripieno.controls import Finish
-from ripieno.conversations import NO_USAGE, Usage
-from ripieno.faults import Effect
-from ripieno.serialization import describe
+from ripieno.canisters.canisters import AssistantCanister, Canister, InvocationCanister, InvocationKind, ResultCanister
+from ripieno.canisters.contents import Content
+from ripieno.canisters.controls import Finish
+from ripieno.canisters.conversation import NO_USAGE, Usage
+from ripieno.canisters.faults import Effect
+from ripieno.canisters.serialization import describe
 
 
 class _Streamed:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from frozendict import frozendict
 
-from ripieno.canisters import (
+from ripieno.canisters.canisters import (
     AssistantCanister,
     Canister,
     DocumentCanister,
@@ -17,7 +17,7 @@ from ripieno.canisters import (
     SupervisorCanister,
     UserCanister,
 )
-from ripieno.controls import Finish
+from ripieno.canisters.controls import Finish
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import thaw
 

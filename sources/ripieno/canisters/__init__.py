@@ -1,0 +1,42 @@
+"""Messages and what they carry: canisters, contents, conversations and controls. All are immutable.
+
+Events are in ``events``, faults and reports in ``faults``, the JSON forms in ``serialization``.
+"""
+
+from ripieno.canisters.canisters import (
+    AssistantCanister,
+    Canister,
+    DocumentCanister,
+    InvocationCanister,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+)
+from ripieno.canisters.contents import (
+    AudioContent,
+    Content,
+    DocumentContent,
+    ImageContent,
+    OpaqueContent,
+    TextualContent,
+)
+from ripieno.canisters.controls import Controls
+from ripieno.canisters.conversation import Conversation
+
+__all__ = [
+    "AssistantCanister",
+    "AudioContent",
+    "Canister",
+    "Content",
+    "Controls",
+    "Conversation",
+    "DocumentCanister",
+    "DocumentContent",
+    "ImageContent",
+    "InvocationCanister",
+    "OpaqueContent",
+    "ResultCanister",
+    "SupervisorCanister",
+    "TextualContent",
+    "UserCanister",
+]
