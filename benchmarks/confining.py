@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from benchmarks.measuring import Row, per_call
-from ripieno.descriptors.sandboxes import SandboxDescriptor
+from ripieno.descriptors.sandbox import SandboxDescriptor
 from ripieno.processes import LocalSpawner, ProcessLimits, collect
 from ripieno.sandbox import Sandbox
 from ripieno.toolset.rooms import Room

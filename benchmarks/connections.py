@@ -12,7 +12,8 @@ from typing import Any
 from benchmarks.measuring import Row
 from ripieno.canisters import InvocationCanister
 from ripieno.canisters.controls import Limits, Rules
-from ripieno.descriptors import Source, read_ensemble
+from ripieno.descriptors.ensembles import read_ensemble
+from ripieno.descriptors.reader.problems import Source
 from ripieno.ensembles import Ensemble, Surroundings
 from ripieno.execution import Execution
 from ripieno.opening import opener

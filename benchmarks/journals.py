@@ -8,10 +8,10 @@ import tempfile
 from benchmarks.measuring import Row, cpu
 from ripieno.canisters.controls import Limits
 from ripieno.conducting import conduct
+from ripieno.descriptors import Policy
 from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.execution import Execution
 from ripieno.journal import Journal
-from ripieno.policies import Policy
 from ripieno.schemas import Schema
 from ripieno.testing import call, model_of, turn
 

@@ -8,10 +8,10 @@ from benchmarks.tools import NAMES, SCHEMA, read
 from ripieno.canisters import Controls, Conversation
 from ripieno.canisters.controls import Limits
 from ripieno.conducting import conduct
+from ripieno.descriptors import Policy
 from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.execution import Execution
 from ripieno.models import Model, Provider
-from ripieno.policies import Policy
 from ripieno.processors import Protocol
 from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.protocols.endpoints import Endpoint

@@ -19,10 +19,10 @@ from benchmarks.tools import SCHEMA
 from ripieno.canisters import Controls
 from ripieno.canisters.events import ResultReady, TextDelta
 from ripieno.conducting import conduct
+from ripieno.descriptors import Policy
+from ripieno.descriptors.loading import Layer, load_ensembles
 from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.jsonvalues import freeze, parse
-from ripieno.loading import Layer, load_ensembles
-from ripieno.policies import Policy
 from ripieno.processors import Asked, Identifiers, Protocol
 from ripieno.protocols.splitting import Splitter
 from ripieno.schemas import Schema

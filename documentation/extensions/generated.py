@@ -13,7 +13,7 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import nested_parse_with_titles
 
 from ripieno.cli import group
-from ripieno.descriptors import reference
+from ripieno.descriptors.json_schema import reference
 
 ROOT = pathlib.Path(__file__).parents[2]
 

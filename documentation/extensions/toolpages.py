@@ -10,8 +10,8 @@ from typing import Any
 
 from ripieno.confirmation import expect
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
-from ripieno.loading.layers import Layer, load_ensembles
-from ripieno.patterns import CallRules
+from ripieno.descriptors.loading import Layer, load_ensembles
+from ripieno.descriptors.rules import CallRules
 from ripieno.requirements import NETWORK, SANDBOX, programs_of
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -14,8 +14,9 @@ from ripieno.confirmation import Answer, Confirmer, Given
 from ripieno.connecting import connect_all, disconnect_all
 from ripieno.coverage import Coverage
 from ripieno.covering import cover
-from ripieno.descriptors import AgentDescriptor, EnsembleDescriptor
-from ripieno.descriptors.histories import HistoryDescriptor
+from ripieno.descriptors import AgentDescriptor, EnsembleDescriptor, HistoryDescriptor
+from ripieno.descriptors.loading import locate
+from ripieno.descriptors.names import split
 from ripieno.ensembles import Ensemble, Invoker, Origin, Surroundings
 from ripieno.exceptions import (
     AssemblyFailure,
@@ -30,9 +31,7 @@ from ripieno.execution import Execution
 from ripieno.fallback import FallbackModel
 from ripieno.gathering import Gathered, Places, gather, prefix_of, variables_of
 from ripieno.history import History
-from ripieno.loading import locate
 from ripieno.models import Model
-from ripieno.naming import split
 from ripieno.offers import Offer
 from ripieno.opening import needed_origins, opener
 from ripieno.outputs import Outputs

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable
 
 from ripieno.canisters.faults import Fault
-from ripieno.policies import Policy
+from ripieno.descriptors import Policy
 from ripieno.waiting import LONGEST_ASKED
 
 

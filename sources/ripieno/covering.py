@@ -7,10 +7,10 @@ from frozendict import frozendict
 
 from ripieno.coverage import CategoryStatus, Coverage, EnsembleStatus, State, TaskStatus, ToolStatus
 from ripieno.descriptors import EnsembleDescriptor
+from ripieno.descriptors.names import expose
 from ripieno.ensembles import Surroundings
 from ripieno.gathering import Gathered, prefix_of
 from ripieno.manifests import Manifest, Need, read_manifest
-from ripieno.naming import expose
 from ripieno.opening import why_not
 from ripieno.requirements import find_absent, has_command, programs_of, waits_for_grant
 

@@ -14,36 +14,30 @@ from typing import Any
 
 import platformdirs
 
-from ripieno.descriptors import (
-    ConfigurationDescriptor,
-    EnsembleDescriptor,
-    ProfileDescriptor,
-    ProviderDescriptor,
-    combine,
-    lay_over,
-    read_parts,
-)
-from ripieno.discovery import BUILT_IN, Registry, discover
-from ripieno.exceptions import ConfigurationInvalidity, InputError, NameAbsence, Problem, RipienoError
-from ripieno.jsonvalues import is_table
-from ripieno.loading import (
+from ripieno.descriptors import ConfigurationDescriptor, EnsembleDescriptor, ProfileDescriptor, ProviderDescriptor
+from ripieno.descriptors.configuration import combine, read_parts
+from ripieno.descriptors.loading import (
     Catalogue,
-    ConfigurationPart,
-    Known,
     Layer,
-    LeftOut,
     LoadedProviders,
-    Shadowed,
-    file_of,
-    find_strange_choices,
-    find_strange_models,
-    find_strange_providers,
     load_ensembles,
     load_profiles,
     load_providers,
     locate,
-    read_configuration_part,
 )
+from ripieno.descriptors.loading.configuration import ConfigurationPart, read_configuration_part
+from ripieno.descriptors.loading.layers import LeftOut, Shadowed
+from ripieno.descriptors.loading.unknown_names import (
+    Known,
+    file_of,
+    find_strange_choices,
+    find_strange_models,
+    find_strange_providers,
+)
+from ripieno.descriptors.providers import lay_over
+from ripieno.discovery import BUILT_IN, Registry, discover
+from ripieno.exceptions import ConfigurationInvalidity, InputError, NameAbsence, Problem, RipienoError
+from ripieno.jsonvalues import is_table
 from ripieno.pins import PinRecord, Pins, PinStore, read_pins
 from ripieno.protocols.clouds import CLOUDS, HOMES
 from ripieno.selecting import choose, named_profile

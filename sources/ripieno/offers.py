@@ -8,9 +8,9 @@ from frozendict import frozendict
 from ripieno.canisters import Controls, InvocationCanister
 from ripieno.canisters.faults import Fault
 from ripieno.deferring import Catalogue, Helpers, choose_deferred, make_helpers, meant
+from ripieno.descriptors.names import matches
 from ripieno.ensembles import Ensemble, Invoker
 from ripieno.exceptions import ConfigurationInvalidity, NameAbsence, Problem, ToolFault, nearest
-from ripieno.naming import matches
 from ripieno.outputs import READER
 
 #: How many names a model is told when none is like the one it used.

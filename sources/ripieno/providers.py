@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ripieno.descriptors import ProviderDescriptor
-from ripieno.descriptors.alternatives import Choice, alternatives
-from ripieno.descriptors.patience import Caution, Timeouts
 from ripieno.descriptors.providers import RETRIES
+from ripieno.descriptors.reader.alternatives import Choice, alternatives
+from ripieno.descriptors.templates import Template
+from ripieno.descriptors.timeouts import Caution, Timeouts
 from ripieno.exceptions import ConfigurationInvalidity, InputError, NameAbsence, Problem
 from ripieno.models import Model, Provider
 from ripieno.processors import Capabilities, Protocol
@@ -17,7 +18,6 @@ from ripieno.protocols.endpoints import Endpoint
 from ripieno.protocols.prompted import around
 from ripieno.protocols.texts.interpreting import interpret
 from ripieno.retrying import Patience
-from ripieno.templates import Template
 
 _PROMPTED = "prompted"
 

@@ -11,10 +11,10 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ripieno.descriptors.templates import Placeholder, Template
+from ripieno.descriptors.templates.checks import is_list
 from ripieno.ensembles import Invoker
 from ripieno.exceptions import InputError
-from ripieno.templates import Placeholder, Template
-from ripieno.templates.checking import is_list
 
 _FILE = "file"
 

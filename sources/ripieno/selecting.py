@@ -6,11 +6,10 @@ from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.descriptors import ConfigurationDescriptor, EnsembleDescriptor, ProfileDescriptor
-from ripieno.descriptors.retries import retry_values
+from ripieno.descriptors import ConfigurationDescriptor, EnsembleDescriptor, ProfileDescriptor, Retry
+from ripieno.descriptors.loading import Catalogue
+from ripieno.descriptors.policy_keys import retry_values
 from ripieno.exceptions import InputError, NameAbsence, RipienoError
-from ripieno.loading import Catalogue
-from ripieno.policies import Retry
 
 #: What plays when nothing is selected.
 DEFAULT_PROFILE = "starter"

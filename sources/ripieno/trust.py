@@ -17,9 +17,11 @@ from typing import Any
 from frozendict import frozendict
 
 from ripieno.canisters.controls import Limits
-from ripieno.descriptors.sandboxes import tighten
+from ripieno.descriptors.loading import Layer, load_ensembles
+from ripieno.descriptors.loading.configuration import ConfigurationPart, read_configuration_part
+from ripieno.descriptors.loading.layers import LeftOut
+from ripieno.descriptors.sandbox import tighten
 from ripieno.exceptions import InputError
-from ripieno.loading import ConfigurationPart, Layer, LeftOut, load_ensembles, read_configuration_part
 from ripieno.statefiles import replace_private
 
 CONFIGURATION_NAME = "ripieno.toml"

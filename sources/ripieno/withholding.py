@@ -4,9 +4,9 @@ import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 
+from ripieno.descriptors.templates import Placeholder
 from ripieno.gathering import Gathered, variables_of
 from ripieno.jsonvalues import is_list, is_table
-from ripieno.templates import Placeholder
 
 #: A variable that holds a secret, by its name.
 SECRET_NAME = re.compile(

@@ -19,10 +19,10 @@ from ripieno.canisters.events import Event, ResultReady
 from ripieno.cassettes import Recorder, Replay, players
 from ripieno.conducting import Run
 from ripieno.confirmation import Answer, Approve, ConfirmationRequest, Deny, Edit
+from ripieno.descriptors import Policy
 from ripieno.ensembles import Context, Ensemble, Outcome
 from ripieno.exceptions import InputError, ReplayDivergence, ResourceFault, RipienoError, ToolExecutionFailure
 from ripieno.execution import Execution
-from ripieno.policies import Policy
 from ripieno.recording import Record
 from ripieno.scores import Turn
 from ripieno.testing import call, turn

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from ripieno.canisters import Conversation, ImageContent
 from ripieno.cassettes import Recorder, Replay
 from ripieno.cassettes.redacting import Redactor, StreamRedactor, secrets_among
+from ripieno.descriptors import Policy
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import ProviderRefusal, ProviderUnreachable, WireInvalidity
 from ripieno.execution import Execution
 from ripieno.models import Model
-from ripieno.policies import Policy
 from ripieno.processors import Natives
 from ripieno.retrying import Patience
 from ripieno.testing import call, turn

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ripieno.assembly import assemble
 from ripieno.coverage import CategoryStatus, Coverage, EnsembleStatus, ToolStatus, percent
-from ripieno.descriptors import read_profile
+from ripieno.descriptors.profiles import read_profile
 from ripieno.environments import validate_environment, validate_for_task, validate_gathered
 from ripieno.exceptions import AssemblyFailure, NameAbsence
 from ripieno.gathering import gather, provision

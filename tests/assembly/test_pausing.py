@@ -12,11 +12,11 @@ from ripieno.canisters import Conversation, InvocationCanister, ResultCanister
 from ripieno.canisters.serialization import deserialize_conversation, serialize
 from ripieno.conducting import conduct
 from ripieno.confirmation import Answer, Approve, ConfirmationRequest, DeferredConfirmer, Deny, Edit, Given
+from ripieno.descriptors import Policy
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.execution import Execution
 from ripieno.pausing import Paused, PausedStore
-from ripieno.policies import Policy
 from ripieno.schemas import Schema
 from ripieno.testing import call, model_of, turn
 

@@ -22,7 +22,7 @@ from ripieno.ensembles import Definition, Ensemble
 from ripieno.exceptions import NameAbsence
 from ripieno.execution import Execution
 from ripieno.journal import Journal
-from ripieno.policies import Policy
+from ripieno.descriptors import Policy
 from ripieno.resuming import resumable
 from ripieno.schemas import Schema
 from ripieno.testing import call, model_of, turn

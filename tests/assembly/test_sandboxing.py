@@ -8,10 +8,10 @@ import pytest
 
 from ripieno.assembly import assemble
 from ripieno.canisters import InvocationCanister
+from ripieno.descriptors import Policy
 from ripieno.ensembles import Context, Definition, Ensemble, Outcome
 from ripieno.exceptions import AssemblyFailure, ExecutionFault
 from ripieno.execution import Execution
-from ripieno.policies import Policy
 from ripieno.schemas import Schema
 from tests.assembly.conftest import Home
 from tests.mechanism.sheltering import SHELTERS, shelter

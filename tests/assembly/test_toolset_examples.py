@@ -17,9 +17,9 @@ from ripieno.assembly import Assembly, assemble
 from ripieno.canisters import Canister, InvocationCanister, ResultCanister
 from ripieno.confirmation import Approve, ConfirmationRequest, Edit
 from ripieno.descriptors import EnsembleDescriptor
+from ripieno.descriptors.loading import Layer, load_ensembles
 from ripieno.execution import Circumstances
 from ripieno.jsonvalues import freeze
-from ripieno.loading.layers import Layer, load_ensembles
 from ripieno.requirements import SANDBOX, has_command, programs_of
 from tests.assembly.conftest import Home
 from tests.guests.repositories import CLEAN

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ripieno.canisters.controls import Rules
-from ripieno.descriptors.sandboxes import LEVELS, SandboxDescriptor, tighten
+from ripieno.descriptors.sandbox import LEVELS, SandboxDescriptor, tighten
 from ripieno.exceptions import InputError
 from ripieno.gathering import Gathered, gather
 from ripieno.protection import sandbox_of

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ripieno.assembly import Assembly, assemble
 from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, OpaqueContent
 from ripieno.canisters.events import Event, play
-from ripieno.descriptors.gateways import GatewayDescriptor
+from ripieno.descriptors import GatewayDescriptor
 from ripieno.gateway import create_application
 from ripieno.gathering import Places
 from ripieno.jsonvalues import freeze

@@ -14,7 +14,7 @@ from ripieno.assembly import Assembly, assemble
 from ripieno.canisters import Canister, Controls, InvocationCanister, TextualContent, UserCanister
 from ripieno.canisters.events import ContentSealed, Event, InvocationSealed, ResultReady, TurnEnded
 from ripieno.confirmation import Confirmer, ServingConfirmer
-from ripieno.descriptors.gateways import GatewayDescriptor
+from ripieno.descriptors import GatewayDescriptor
 from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.exceptions import ExecutionFault
 from ripieno.gateway.conducting import Stage

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from ripieno.cli import exits
-from ripieno.descriptors import FILES
+from ripieno.descriptors.json_schema import FILES
 from tests.faces.commanding import ROOT, Screen, User
 from tests.faces.conftest import Done
 

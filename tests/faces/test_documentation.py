@@ -29,7 +29,7 @@ from ripieno.canisters import (
     UserCanister,
 )
 from ripieno.canisters.events import Alert
-from ripieno.descriptors.patience import Caution, Timeouts
+from ripieno.descriptors.timeouts import Caution, Timeouts
 from ripieno.fallback import FallbackModel
 from ripieno.gathering import Gathered, Places, gather
 from ripieno.jsonvalues import freeze

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ripieno.descriptors.gateways import GatewayDescriptor
+from ripieno.descriptors import GatewayDescriptor
 from ripieno.telemetry import conventions
 from tests.documenting import DOCUMENTATION, texts
 from tests.faces.commanding import PATIENCE, ROOT, SOURCES, User

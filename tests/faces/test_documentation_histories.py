@@ -4,8 +4,9 @@ import subprocess
 import sys
 import tomllib
 
-from ripieno.descriptors import read_configuration, read_ensemble
-from ripieno.descriptors.histories import HISTORY
+from ripieno.descriptors.configuration import read_configuration
+from ripieno.descriptors.ensembles import read_ensemble
+from ripieno.descriptors.history import HISTORY
 from tests.documenting import DOCUMENTATION, texts
 
 PAGE = "tutorials/long-conversations"

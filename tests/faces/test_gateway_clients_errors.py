@@ -17,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Mount
 
 from ripieno.canisters import AssistantCanister
-from ripieno.descriptors.gateways import GatewayDescriptor
+from ripieno.descriptors import GatewayDescriptor
 from ripieno.gateway import create_application as gateway
 from ripieno.processors import Refusal
 from ripieno.rehearsal.server import base_url, create_application

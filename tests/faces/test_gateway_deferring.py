@@ -17,7 +17,7 @@ from ripieno.assembly import assemble
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.events import Event, InvocationSealed
 from ripieno.confirmation import Answer, Approve, DeferredConfirmer, Deny
-from ripieno.descriptors.gateways import GatewayDescriptor
+from ripieno.descriptors import GatewayDescriptor
 from ripieno.exceptions import Conflict, InputError, ProviderRefusal, RipienoError
 from ripieno.gateway import create_application
 from ripieno.gathering import Places

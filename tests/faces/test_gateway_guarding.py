@@ -13,7 +13,7 @@ import pytest
 from frozendict import frozendict
 from starlette.types import Receive, Scope, Send
 
-from ripieno.descriptors.gateways import GatewayDescriptor
+from ripieno.descriptors import GatewayDescriptor
 from ripieno.gateway.guarding import Guard
 from ripieno.processors import Refusal
 from ripieno.serving import Bounds, serve

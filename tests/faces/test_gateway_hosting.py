@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from ripieno.descriptors import Policy
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import InputError, NameAbsence, RequestInvalidity
-from ripieno.policies import Policy
 from ripieno.processors import HostedTool
 from ripieno.protocols.declaring import hosted_word
 from ripieno.testing import call, model_of, turn

@@ -19,10 +19,10 @@ from starlette.responses import Response
 from ripieno.assembly import assemble
 from ripieno.canisters.events import ConductEnded, Event, TurnBegan, TurnEnded
 from ripieno.cli.observing import LogFormat, observed
-from ripieno.descriptors.gateways import GatewayDescriptor
+from ripieno.descriptors import GatewayDescriptor
+from ripieno.descriptors.names import spelled
 from ripieno.gateway import create_application
 from ripieno.gathering import Places
-from ripieno.naming import spelled
 from ripieno.serving import serve
 from ripieno.serving.keys import digest_of
 from ripieno.telemetry.tracing import Telemetry

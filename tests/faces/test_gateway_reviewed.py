@@ -16,7 +16,7 @@ from ripieno.assembly import assemble
 from ripieno.canisters import Canister, InvocationCanister, ResultCanister, TextualContent, UserCanister
 from ripieno.canisters.events import Event, TextDelta, TurnBegan, TurnEnded
 from ripieno.cli.observing import observed
-from ripieno.descriptors.gateways import GatewayDescriptor
+from ripieno.descriptors import GatewayDescriptor
 from ripieno.exceptions import InputError
 from ripieno.gateway import create_application
 from ripieno.gathering import Places

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from ripieno.descriptors import combine, read_configuration, read_parts, schema
-from ripieno.descriptors.gateways import GATEWAY, GatewayDescriptor
+from ripieno.descriptors import GatewayDescriptor
+from ripieno.descriptors.configuration import combine, read_configuration, read_parts
+from ripieno.descriptors.gateway import GATEWAY
+from ripieno.descriptors.json_schema import schema
 from ripieno.exceptions import InputError
 from ripieno.gathering import Places, gather
 from ripieno.serving.keys import Keys, digest_of, make_key

@@ -13,9 +13,9 @@ from mcp.client import ClientRequestContext
 from mcp.server.subscriptions import PromptsListChanged
 
 from ripieno.confirmation import Answer, ConfirmationRequest, Edit
+from ripieno.descriptors import Policy
 from ripieno.ensembles import Context, Definition, Ensemble, Opened
 from ripieno.mcpserver import EnsembleServer, clients, create_server, current_client, parking
-from ripieno.policies import Policy
 from ripieno.recording import Record
 from ripieno.schemas import Schema
 from tests.faces.commanding import PATIENCE

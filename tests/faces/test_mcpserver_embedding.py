@@ -14,12 +14,12 @@ from mcp.types import ToolListChangedNotification
 from ripieno.assembly import Assembly, assemble
 from ripieno.canisters.events import Alert
 from ripieno.confirmation import Answer, ConfirmationRequest, Edit
+from ripieno.descriptors import Policy
 from ripieno.ensembles import Context, Definition, Ensemble, Opened
 from ripieno.exceptions import ConfigurationInvalidity
 from ripieno.gathering import Places
 from ripieno.mcpserver import create_server, server
 from ripieno.mcpserver.calling import PENDING
-from ripieno.policies import Policy
 from ripieno.recording import Record
 from ripieno.schemas import Schema
 from tests.faces.commanding import PATIENCE

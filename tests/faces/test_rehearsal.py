@@ -25,10 +25,10 @@ from ripieno.assembly import assemble
 from ripieno.canisters import Controls
 from ripieno.canisters.conversation import Usage
 from ripieno.canisters.events import ResultReady
+from ripieno.descriptors import Policy
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.exceptions import InputError
 from ripieno.gathering import Places
-from ripieno.policies import Policy
 from ripieno.processors import Protocol
 from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.protocols.gemini import PROTOCOL as GEMINI

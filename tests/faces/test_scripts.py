@@ -15,6 +15,7 @@ import tomli_w
 import ripieno
 from ripieno.canisters import Controls, SupervisorCanister
 from ripieno.confirmation import Approve, ConfirmationRequest
+from ripieno.descriptors import Policy
 from ripieno.ensembles import Context, Definition, Ensemble, Opened
 from ripieno.exceptions import (
     AssemblyFailure,
@@ -26,7 +27,6 @@ from ripieno.exceptions import (
     ToolExecutionFailure,
     UsageError,
 )
-from ripieno.policies import Policy
 from ripieno.protocols.openai_chat import PROTOCOL
 from ripieno.rehearsal.server import base_url, create_application
 from ripieno.schemas import Schema

@@ -17,10 +17,10 @@ from ripieno.canisters.events import (
     TurnBegan,
 )
 from ripieno.conducting import conduct
+from ripieno.descriptors import Policy
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import ConfigurationInvalidity, ResourceFault, UsageError
 from ripieno.gathering import Places
-from ripieno.policies import Policy
 from ripieno.processors import Asked
 from ripieno.scores import Score
 from ripieno.standalone import prepare_ensembles

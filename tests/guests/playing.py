@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ripieno.canisters.events import Alert
-from ripieno.descriptors import EnsembleDescriptor, read_ensemble
-from ripieno.descriptors.problems import Source
+from ripieno.descriptors import EnsembleDescriptor
+from ripieno.descriptors.ensembles import read_ensemble
+from ripieno.descriptors.reader.problems import Source
 from ripieno.ensembles import Context, Ensemble, Origin, Surroundings
 from ripieno.exceptions import Problem
 from ripieno.opening import opener

@@ -4,7 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
-from ripieno.descriptors.patience import Caution
+from ripieno.descriptors.timeouts import Caution
 from ripieno.protocols.breaking import Breaker, Breakers
 from tests.counts import count
 

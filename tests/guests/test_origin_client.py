@@ -8,9 +8,9 @@ import jsonschema_rs
 import pytest
 
 from ripieno.builtins import ripieno_origins
-from ripieno.descriptors import Problems, Source
-from ripieno.descriptors.keys import Table
-from ripieno.descriptors.kinds import INVALID
+from ripieno.descriptors.reader.keys import Table
+from ripieno.descriptors.reader.kinds import INVALID
+from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.discovery import resolve
 from ripieno.jsonvalues import freeze
 from ripieno.origins.command import PROGRAM

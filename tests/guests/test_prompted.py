@@ -30,9 +30,9 @@ from ripieno.canisters import (
 )
 from ripieno.canisters.events import Alert, Event, ExecutionBegan, TurnEnded
 from ripieno.canisters.faults import Fault
-from ripieno.descriptors import read_configuration
-from ripieno.descriptors.kinds import Text
+from ripieno.descriptors.configuration import read_configuration
 from ripieno.descriptors.providers import CAPABILITY_KEYS
+from ripieno.descriptors.reader.kinds import Text
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.gathering import Places
 from ripieno.jsonvalues import freeze

@@ -14,8 +14,8 @@ from openai.types.responses.response_create_params import ResponseCreateParamsSt
 from ripieno.canisters import Controls, UserCanister
 from ripieno.canisters.controls import Format
 from ripieno.canisters.serialization import describe
-from ripieno.descriptors import read_configuration
-from ripieno.descriptors.controlkeys import make_controls
+from ripieno.descriptors.configuration import read_configuration
+from ripieno.descriptors.control_keys import make_controls
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import freeze, thaw
 from ripieno.processors import Protocol

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ripieno.canisters import Canister, Controls, InvocationCanister, ResultCanister
+from ripieno.descriptors.names import EXPOSED_NAME
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import RequestInvalidity
-from ripieno.naming import EXPOSED_NAME
 from ripieno.offers import Offer
 from ripieno.processors import Asked, HostedTool, Protocol
 from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC

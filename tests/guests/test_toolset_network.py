@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from ripieno.descriptors import read_ensemble
-from ripieno.descriptors.problems import Source
+from ripieno.descriptors.ensembles import read_ensemble
+from ripieno.descriptors.reader.problems import Source
 from ripieno.ensembles import Ensemble, Outcome, Surroundings
 from ripieno.exceptions import (
     ConfigurationInvalidity,

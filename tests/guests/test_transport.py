@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from ripieno.canisters import AssistantCanister, Controls, UserCanister
 from ripieno.canisters.events import Alert
-from ripieno.descriptors.patience import Timeouts
+from ripieno.descriptors.timeouts import Timeouts
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.exceptions import NameAbsence, ProviderUnreachable, WireInvalidity
 from ripieno.processors import Protocol

@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from ripieno.canisters import AssistantCanister, Canister, Controls, UserCanister
 from ripieno.canisters.events import Alert
 from ripieno.descriptors import ProviderDescriptor
-from ripieno.descriptors.patience import Timeouts
+from ripieno.descriptors.timeouts import Timeouts
 from ripieno.exceptions import (
     ConfigurationInvalidity,
     ProviderFailure,

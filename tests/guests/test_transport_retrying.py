@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from ripieno.canisters import Controls, UserCanister
 from ripieno.canisters.events import Alert, Event, TextDelta, TurnBegan, TurnEnded
-from ripieno.descriptors.patience import Caution, Timeouts
+from ripieno.descriptors.timeouts import Caution, Timeouts
 from ripieno.exceptions import ProviderFailure, ProviderRefusal, ProviderUnreachable, WireInvalidity
 from ripieno.models import Model, Provider
 from ripieno.processors import Protocol, Refusal

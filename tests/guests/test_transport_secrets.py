@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from ripieno.canisters import UserCanister
 from ripieno.canisters.events import Event
-from ripieno.descriptors.patience import Timeouts
+from ripieno.descriptors.timeouts import Timeouts
 from ripieno.exceptions import ProviderFailure
 from ripieno.models import Model, Provider
 from ripieno.processors import Protocol

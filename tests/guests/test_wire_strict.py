@@ -9,12 +9,12 @@ import openai.types.responses
 import pytest
 
 from ripieno.canisters import Controls, InvocationCanister, UserCanister
+from ripieno.descriptors import Policy
 from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.exceptions import InputError
 from ripieno.execution import Execution
 from ripieno.jsonvalues import encode, freeze
 from ripieno.offers import Offer
-from ripieno.policies import Policy
 from ripieno.processors import Protocol
 from ripieno.schemas import Schema
 from tests.guests import wires

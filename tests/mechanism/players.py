@@ -10,11 +10,11 @@ from ripieno.canisters.controls import Finish
 from ripieno.canisters.conversation import NO_USAGE, Usage
 from ripieno.canisters.events import Alert, ContentSealed, Event, InvocationSealed, TextDelta, TurnBegan, TurnEnded
 from ripieno.confirmation import ConfirmationRequest
+from ripieno.descriptors import Policy, Retry
 from ripieno.ensembles import Definition, Ensemble, Invocable, Surroundings
 from ripieno.jsonvalues import freeze
 from ripieno.models import Model
 from ripieno.offers import Offer
-from ripieno.policies import Policy, Retry
 from ripieno.recording import Record
 from ripieno.schemas import Schema
 from ripieno.testing import model_of, turn

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from ripieno.descriptors.sandboxes import SandboxDescriptor
+from ripieno.descriptors.sandbox import SandboxDescriptor
 from ripieno.processes import Completed, LocalSpawner, ProcessLimits, clean_environment, collect
 from ripieno.sandbox import Confinement, Found, Sandbox
 from ripieno.sandbox.trials import try_tier

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ripieno.canisters.controls import Rules
 from ripieno.canisters.faults import Effect
+from ripieno.descriptors.rules import CallRules, Decision, Pattern
 from ripieno.exceptions import PatternInvalidity
-from ripieno.patterns import CallRules, Decision, Pattern
 from tests.counts import count
 
 

@@ -16,6 +16,7 @@ from ripieno.calls import Call, settle
 from ripieno.canisters import Conversation, ImageContent, ResultCanister
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.confirmation import RulesConfirmer
+from ripieno.descriptors import Retry
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import ExecutionFault, OutcomeUnknownFault
 from ripieno.execution import Circumstances, Execution, Prepared
@@ -23,7 +24,6 @@ from ripieno.execution.launching import Launcher
 from ripieno.execution.reporting import Reporter
 from ripieno.limiting import Budget
 from ripieno.offers import Offer
-from ripieno.policies import Retry
 from ripieno.scheduling import Turn
 from tests.counts import count
 from tests.mechanism.players import Blocking, Recording, ensemble, invoke, tool

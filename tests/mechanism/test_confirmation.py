@@ -28,8 +28,8 @@ from ripieno.confirmation import (
     ask,
 )
 from ripieno.confirmation import judge as judge_call
-from ripieno.patterns import CallRules
-from ripieno.policies import Policy
+from ripieno.descriptors import Policy
+from ripieno.descriptors.rules import CallRules
 from tests.counts import count
 from tests.mechanism.players import settle_down
 

@@ -19,7 +19,7 @@ from ripieno.canisters.controls import Limits
 from ripieno.canisters.conversation import Usage
 from ripieno.canisters.events import Alert
 from ripieno.conducting import conduct
-from ripieno.descriptors.histories import HistoryDescriptor
+from ripieno.descriptors import HistoryDescriptor
 from ripieno.exceptions import InputError, ProviderUnreachable
 from ripieno.fallback import FallbackModel
 from ripieno.history import History, Shown, drop_oldest, is_marker, sliding_window, summarize

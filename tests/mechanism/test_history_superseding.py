@@ -16,12 +16,12 @@ from ripieno.canisters import (
     UserCanister,
 )
 from ripieno.canisters.faults import Fault
+from ripieno.descriptors import Policy
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.exceptions import InputError
 from ripieno.history import Superseding, Supersession, chain, drop_oldest, supersede
 from ripieno.jsonvalues import freeze
 from ripieno.offers import Offer
-from ripieno.policies import Policy
 from ripieno.schemas import Schema
 from ripieno.tokens import EstimatingTokenizer
 from tests.counts import count

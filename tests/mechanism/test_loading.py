@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ripieno.exceptions import ConfigurationInvalidity, InputError, Problem
-from ripieno.loading import (
+from ripieno.descriptors.loading import (
     Layer,
     load_configuration,
     load_ensembles,
@@ -20,10 +19,11 @@ from ripieno.loading import (
     load_providers,
     locate,
     parse_toml,
-    read_beneath,
-    read_configuration_part,
     read_toml,
 )
+from ripieno.descriptors.loading.configuration import read_configuration_part
+from ripieno.descriptors.loading.documents import read_beneath
+from ripieno.exceptions import ConfigurationInvalidity, InputError, Problem
 from tests.counts import count
 from tests.values.descriptor_examples import ENSEMBLES, PROFILE, PROVIDER, READ_FILE
 

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from ripieno.canisters.events import Alert
-from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor, read_ensemble
+from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
+from ripieno.descriptors.ensembles import read_ensemble
+from ripieno.descriptors.policies import Hosted
 from ripieno.ensembles import Connected, Context, Ensemble, Surroundings
 from ripieno.exceptions import ConnectionFailure, NameAbsence, Problem
 from ripieno.opening import needed_origins, opener
-from ripieno.policies import Hosted
 from ripieno.processes import LocalSpawner
 
 TEXT = """

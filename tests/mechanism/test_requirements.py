@@ -10,11 +10,10 @@ from frozendict import frozendict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ripieno.descriptors import EnsembleDescriptor, InvocableDescriptor, InvokerDescriptor
-from ripieno.descriptors.sandboxes import SandboxDescriptor
+from ripieno.descriptors import EnsembleDescriptor, InvocableDescriptor, InvokerDescriptor, Policy
+from ripieno.descriptors.loading import Layer, load_ensembles, locate
+from ripieno.descriptors.sandbox import SandboxDescriptor
 from ripieno.ensembles import Surroundings
-from ripieno.loading import Layer, load_ensembles, locate
-from ripieno.policies import Policy
 from ripieno.processes import LocalSpawner
 from ripieno.requirements import find_absent, find_unmet, find_unmet_of, programs_of
 from ripieno.sandbox import Sandbox

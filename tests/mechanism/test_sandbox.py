@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ripieno.descriptors.sandboxes import SandboxDescriptor
+from ripieno.descriptors.sandbox import SandboxDescriptor
 from ripieno.exceptions import PermissionFault, ResourceFault
 from ripieno.processes import LocalSpawner, ProcessLimits, collect
 from ripieno.sandbox import Confinement, Found, RoutedSpawner, Sandbox

@@ -5,18 +5,15 @@ import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ripieno.descriptors import (
-    EnsembleDescriptor,
-    InvokerDescriptor,
-    Source,
-    read_configuration,
-    read_ensemble,
-    read_profile,
-    read_provider,
-)
-from ripieno.descriptors.keys import UNSET, Table
-from ripieno.descriptors.kinds import Elements, Named, Several
-from ripieno.descriptors.references import OrReference, Reader
+from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
+from ripieno.descriptors.configuration import read_configuration
+from ripieno.descriptors.ensembles import read_ensemble
+from ripieno.descriptors.profiles import read_profile
+from ripieno.descriptors.providers import read_provider
+from ripieno.descriptors.reader.keys import UNSET, Table
+from ripieno.descriptors.reader.kinds import Elements, Named, Several
+from ripieno.descriptors.reader.problems import Source
+from ripieno.descriptors.reader.references import OrReference, Reader
 from ripieno.exceptions import Problem
 from ripieno.jsonvalues import thaw
 

@@ -4,15 +4,15 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ripieno.descriptors.alternatives import Alternatives, Variables
-from ripieno.descriptors.controlkeys import CallPattern
+from ripieno.descriptors.control_keys import CallPattern
 from ripieno.descriptors.ensembles import CONNECTION, DEFAULTS, HEADER, OVERRIDE
 from ripieno.descriptors.invokers import HEADER_KEYS
-from ripieno.descriptors.keys import Key, Table
-from ripieno.descriptors.kinds import Either, Flag, Free, Named, Number, Pattern, Several, Size, Text
-from ripieno.descriptors.modelrows import Rows
+from ripieno.descriptors.model_rows import Rows
 from ripieno.descriptors.profiles import PROFILE
 from ripieno.descriptors.providers import PROVIDER
+from ripieno.descriptors.reader.alternatives import Alternatives, Variables
+from ripieno.descriptors.reader.keys import Key, Table
+from ripieno.descriptors.reader.kinds import Either, Flag, Free, Named, Number, Pattern, Several, Size, Text
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 NAMES = st.text("wxyz", min_size=1, max_size=3)

@@ -7,7 +7,8 @@ from frozendict import frozendict
 
 from ripieno.canisters import Controls
 from ripieno.canisters.controls import Format, Limits, Rules
-from ripieno.policies import EFFECTS, HARMLESS, Policy
+from ripieno.descriptors import Policy
+from ripieno.descriptors.policies import EFFECTS, HARMLESS
 
 
 def test_what_is_unset_is_left_to_the_provider() -> None:

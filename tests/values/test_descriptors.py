@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from frozendict import frozendict
 
-from ripieno.descriptors import NO_ARGUMENTS, Source, read_ensemble
-from ripieno.policies import Policy, Retry
+from ripieno.descriptors import Policy, Retry
+from ripieno.descriptors.ensembles import read_ensemble
+from ripieno.descriptors.invokers import NO_ARGUMENTS
+from ripieno.descriptors.reader.problems import Source
 from tests.values.descriptor_examples import IO, READ_FILE, SEARCH, TIME, WEATHER, files, good, only
 
 

@@ -7,8 +7,10 @@ import pytest
 
 from ripieno.canisters import Controls
 from ripieno.canisters.controls import Limits, Rules
-from ripieno.descriptors import ConfigurationDescriptor, Source, combine, read_configuration, read_parts
-from ripieno.descriptors.sandboxes import SandboxDescriptor, tighten
+from ripieno.descriptors import ConfigurationDescriptor
+from ripieno.descriptors.configuration import combine, read_configuration, read_parts
+from ripieno.descriptors.reader.problems import Source
+from ripieno.descriptors.sandbox import SandboxDescriptor, tighten
 from ripieno.exceptions import Problem
 from tests.values.descriptor_examples import CONFIGURATION, READ_FILE, files
 

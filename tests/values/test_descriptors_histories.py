@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
-from ripieno.descriptors import combine, read_configuration, read_ensemble, read_parts, schema
-from ripieno.descriptors.histories import HistoryDescriptor
+from ripieno.descriptors import HistoryDescriptor
+from ripieno.descriptors.configuration import combine, read_configuration, read_parts
+from ripieno.descriptors.ensembles import read_ensemble
+from ripieno.descriptors.json_schema import schema
 
 
 def read(**history: Any) -> HistoryDescriptor:

@@ -11,11 +11,13 @@ import tomli_w
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ripieno.descriptors import FILES, Source, deserialize, read_ensemble, serialize
-from ripieno.descriptors.keys import Table
-from ripieno.descriptors.kinds import Elements, Named, Several
-from ripieno.descriptors.problems import is_slip
-from ripieno.descriptors.references import OrReference
+from ripieno.descriptors import deserialize, serialize
+from ripieno.descriptors.ensembles import read_ensemble
+from ripieno.descriptors.json_schema import FILES
+from ripieno.descriptors.reader.keys import Table
+from ripieno.descriptors.reader.kinds import Elements, Named, Several
+from ripieno.descriptors.reader.problems import Source, is_slip
+from ripieno.descriptors.reader.references import OrReference
 from ripieno.exceptions import SerializationInvalidity
 from tests.counts import count
 from tests.values.descriptor_examples import READERS, whole

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from ripieno.descriptors import Source, dotted, excerpt, printable, read_ensemble, undotted
+from ripieno.descriptors.ensembles import read_ensemble
+from ripieno.descriptors.reader.problems import Source, dotted, excerpt, printable, undotted
 from ripieno.exceptions import ConfigurationInvalidity, InputError, Problem
 from tests.values.descriptor_examples import IO, READ_FILE, SEARCH, TIME, WEATHER, ensemble, files
 

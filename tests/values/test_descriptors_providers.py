@@ -8,19 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ripieno.descriptors import (
-    CAPABILITIES,
-    ProfileDescriptor,
-    ProviderDescriptor,
-    Source,
-    combine,
-    find_idle,
-    lay_over,
-    read_configuration,
-    read_profile,
-    read_provider,
-)
-from ripieno.descriptors.patience import Caution
+from ripieno.descriptors import ProfileDescriptor, ProviderDescriptor
+from ripieno.descriptors.configuration import combine, read_configuration
+from ripieno.descriptors.model_rows import find_idle
+from ripieno.descriptors.profiles import read_profile
+from ripieno.descriptors.providers import CAPABILITIES, lay_over, read_provider
+from ripieno.descriptors.reader.problems import Source
+from ripieno.descriptors.timeouts import Caution
 from tests.counts import count
 from tests.values.descriptor_examples import PROFILE, PROVIDER
 

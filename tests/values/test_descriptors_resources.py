@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from ripieno.descriptors import read_ensemble
-from ripieno.descriptors.ensembles import EnsembleDescriptor
-from ripieno.descriptors.policy import POLICY_KEYS
+from ripieno.descriptors import EnsembleDescriptor
+from ripieno.descriptors.ensembles import read_ensemble
+from ripieno.descriptors.policy_keys import POLICY_KEYS
 
 
 def read(**keys: Any) -> tuple[EnsembleDescriptor | None, list[str]]:

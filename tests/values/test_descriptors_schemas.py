@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from ripieno.descriptors import FILES, reference, schema
+from ripieno.descriptors.json_schema import FILES, reference, schema
 from ripieno.exceptions import NameAbsence
 from tests.counts import count
 from tests.values.descriptor_examples import CONFIGURATION, ENSEMBLES, PROFILE, PROVIDER, READ_FILE, whole

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ripieno.naming import ENSEMBLE_NAME, EXPOSED_NAME, expose, is_wildcard, matches, split
+from ripieno.descriptors.names import ENSEMBLE_NAME, EXPOSED_NAME, expose, is_wildcard, matches, split
 from tests.counts import count
 
 #: What the providers document, each with its own pattern.

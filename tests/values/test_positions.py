@@ -11,7 +11,7 @@ import tomli_w
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ripieno.descriptors.positions import Path, Positions, ScanFailure
+from ripieno.descriptors.reader.positions import Path, Positions, ScanFailure
 from tests.counts import count
 
 NASTY = (pathlib.Path(__file__).parent / "nasty.toml").read_text(encoding="utf-8")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ripieno.descriptors.templates import ArgvTemplate, Placeholder, Template
 from ripieno.exceptions import InputError, ValidationFault
-from ripieno.templates import ArgvTemplate, Placeholder, Template
 from tests.counts import count
 
 #: What models send when they mean harm, or only paths with odd names.

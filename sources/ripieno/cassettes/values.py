@@ -11,11 +11,11 @@ from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.events import Alert, ConfirmationRequested, Event, ExecutionProgress
 from ripieno.canisters.serialization import deserialize_canister, serialize
 from ripieno.confirmation import Answer
+from ripieno.descriptors import Policy
 from ripieno.ensembles import Definition, Invoker
 from ripieno.exceptions import ProviderFailure, SerializationInvalidity
 from ripieno.jsonvalues import freeze, is_list, is_table, thaw
 from ripieno.offers import Offer
-from ripieno.policies import Policy
 from ripieno.schemas import Schema
 
 _FAILURES = ("ProviderUnreachable", "ProviderRefusal", "WireInvalidity")

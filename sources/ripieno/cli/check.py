@@ -29,12 +29,16 @@ from ripieno.cli.running import say
 from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
 from ripieno.cli.tables import print_json
 from ripieno.cli.variables import find_absent_variables
-from ripieno.descriptors import FILES, EnsembleDescriptor, Problems, read_profile, read_provider
+from ripieno.descriptors import EnsembleDescriptor
+from ripieno.descriptors.json_schema import FILES
+from ripieno.descriptors.loading import Document, Layer, load_ensembles, locate, read_toml
+from ripieno.descriptors.profiles import read_profile
+from ripieno.descriptors.providers import read_provider
+from ripieno.descriptors.reader.problems import Problems
 from ripieno.discovery import Registry
 from ripieno.ensembles import Origin
 from ripieno.exceptions import ConfigurationInvalidity, Problem, RipienoError
 from ripieno.gathering import Gathered, gather
-from ripieno.loading import Document, Layer, load_ensembles, locate, read_toml
 from ripieno.opening import needed_origins
 from ripieno.scores import Score
 from ripieno.showing import clean

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Generator
 
-from ripieno.descriptors.gateways import GatewayDescriptor
+from ripieno.descriptors import GatewayDescriptor
 
 #: The variable by which the library that counts is told of the folder, before it is imported.
 _VARIABLE = "PROMETHEUS_MULTIPROC_DIR"

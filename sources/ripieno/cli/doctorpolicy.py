@@ -8,9 +8,9 @@ import click
 from ripieno.cli.tables import print_table
 from ripieno.cli.trials import Trial
 from ripieno.confirmation import expect
+from ripieno.descriptors import Policy
+from ripieno.descriptors.rules import CallRules
 from ripieno.gathering import Gathered
-from ripieno.patterns import CallRules
-from ripieno.policies import Policy
 from ripieno.showing import clean
 
 

@@ -2,11 +2,15 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ripieno.descriptors import Path, ProviderDescriptor, dotted, find_idle
+from ripieno.descriptors import ProviderDescriptor
+from ripieno.descriptors.loading import load_providers, locate
+from ripieno.descriptors.loading.unknown_names import file_of, models_of
+from ripieno.descriptors.model_rows import find_idle
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import dotted
 from ripieno.exceptions import Problem
 from ripieno.gathering import Gathered
 from ripieno.jsonvalues import EMPTY
-from ripieno.loading import file_of, load_providers, locate, models_of
 
 
 def doubt(gathered: Gathered, variables: Mapping[str, str]) -> tuple[Problem, ...]:

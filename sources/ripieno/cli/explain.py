@@ -9,9 +9,9 @@ from ripieno.cli.explaining import suggest_tool
 from ripieno.cli.running import run_async
 from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
 from ripieno.cli.tables import print_json, print_table
+from ripieno.descriptors.names import split
 from ripieno.ensembles import Invoker
 from ripieno.gathering import Gathered
-from ripieno.naming import split
 from ripieno.processors import Protocol
 from ripieno.schemas.lowering import Lowered
 

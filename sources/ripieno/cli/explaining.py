@@ -11,13 +11,13 @@ from ripieno.cli.auditing import exposed_names
 from ripieno.cli.blaming import place_of_error
 from ripieno.cli.resolving import resolve_functions
 from ripieno.confirmation import Confirmer, RulesConfirmer, Verdict, judge
+from ripieno.descriptors.names import unprefixed
+from ripieno.descriptors.rules import CallRules
 from ripieno.ensembles import Invoker
 from ripieno.exceptions import InputError, nearest
 from ripieno.gathering import Gathered, Places, prefix_of
 from ripieno.jsonvalues import EMPTY, is_table
-from ripieno.naming import unprefixed
 from ripieno.owning import reason
-from ripieno.patterns import CallRules
 
 #: Keywords under which a schema may name arguments beside its properties.
 _PARTS = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "patternProperties"})

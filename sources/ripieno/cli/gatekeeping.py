@@ -3,14 +3,15 @@
 from collections.abc import Iterator
 
 from ripieno.cli.assembling import absence
-from ripieno.descriptors import Path, dotted
-from ripieno.descriptors.alternatives import variables_in
-from ripieno.descriptors.problems import spelling
+from ripieno.descriptors.loading import locate
+from ripieno.descriptors.loading.unknown_names import file_of
+from ripieno.descriptors.names import split
+from ripieno.descriptors.reader.alternatives import variables_in
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import dotted, spelling
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import Problem
 from ripieno.gathering import Gathered
-from ripieno.loading import file_of, locate
-from ripieno.naming import split
 from ripieno.origins.settings import advise_setting
 
 

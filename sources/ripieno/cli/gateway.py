@@ -24,9 +24,10 @@ from ripieno.cli.running import Interrupted, run_async, say
 from ripieno.cli.servers import approvable, approving, check_approvals, leave_input, read_key, report_logs
 from ripieno.cli.settings import Settings, common, pass_settings
 from ripieno.confirmation import DeferredConfirmer, ServingConfirmer
-from ripieno.descriptors import Problems, Source
-from ripieno.descriptors.gateways import GATEWAY, GatewayDescriptor
-from ripieno.descriptors.keys import toml_line
+from ripieno.descriptors import GatewayDescriptor
+from ripieno.descriptors.gateway import GATEWAY
+from ripieno.descriptors.reader.keys import toml_line
+from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.exceptions import InputError
 from ripieno.gathering import Gathered
 from ripieno.supervising.workers import NOTICED, Place, Workers

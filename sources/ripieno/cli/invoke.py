@@ -24,12 +24,12 @@ from ripieno.cli.settings import Settings, common, pass_settings
 from ripieno.cli.tables import print_json
 from ripieno.cli.terminal import Terminal, make_confirmer
 from ripieno.confirmation import Confirmer
+from ripieno.descriptors.names import split
 from ripieno.ensembles import Invoker
 from ripieno.exceptions import JsonInvalidity
 from ripieno.execution import Circumstances, Execution, Prepared
 from ripieno.gathering import Gathered
 from ripieno.jsonvalues import freeze, parse
-from ripieno.naming import split
 from ripieno.offers import Offer
 from ripieno.showing import Renderer, clean, label
 

@@ -5,10 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
-from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor, Path, dotted
+from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
+from ripieno.descriptors.loading import locate, read_toml
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import dotted
 from ripieno.exceptions import ConfigurationInvalidity, Problem
 from ripieno.jsonvalues import is_table
-from ripieno.loading import locate, read_toml
 from ripieno.toolset import DATA
 
 #: A verb and what it is done to, in lower case: ``read_file``.

@@ -3,7 +3,8 @@
 import shlex
 from collections.abc import Iterator
 
-from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor, dotted
+from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
+from ripieno.descriptors.reader.problems import dotted
 from ripieno.exceptions import Problem, RipienoError
 from ripieno.gathering import Gathered
 from ripieno.processors import Protocol

@@ -23,7 +23,8 @@ from ripieno.cli.secrecy import (
     read_value,
     variable_name,
 )
-from ripieno.descriptors import Problems, Source, read_ensemble
+from ripieno.descriptors.ensembles import read_ensemble
+from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import is_list, is_table
 from ripieno.origins.mcp.settings import read_connection

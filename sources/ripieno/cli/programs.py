@@ -5,14 +5,16 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ripieno.descriptors import EnsembleDescriptor, Path, dotted
+from ripieno.descriptors import EnsembleDescriptor
+from ripieno.descriptors.loading import locate
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import dotted
+from ripieno.descriptors.templates import ArgvTemplate
 from ripieno.exceptions import Problem
 from ripieno.jsonvalues import is_list, is_table
-from ripieno.loading import locate
 from ripieno.origins.settings import locate_program
 from ripieno.processes import clean_environment
 from ripieno.requirements import programs_of
-from ripieno.templates import ArgvTemplate
 
 
 def find_missing_programs(descriptors: Iterable[EnsembleDescriptor]) -> tuple[Problem, ...]:

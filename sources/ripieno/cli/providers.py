@@ -16,7 +16,8 @@ from ripieno.cli.models import show_address, show_needs, variables_of
 from ripieno.cli.running import run_async, say
 from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
 from ripieno.cli.tables import print_json, print_table
-from ripieno.descriptors import ModelRow, ProviderDescriptor
+from ripieno.descriptors import ProviderDescriptor
+from ripieno.descriptors.model_rows import ModelRow
 from ripieno.exceptions import AssemblyFailure, NameAbsence
 from ripieno.gathering import Gathered
 from ripieno.jsonvalues import EMPTY

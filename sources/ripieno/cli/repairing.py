@@ -13,8 +13,8 @@ from typing import Any
 from ripieno.canisters import Conversation
 from ripieno.cli.plays import Findings
 from ripieno.cli.touring import first_in_path
+from ripieno.descriptors.loading import read_toml
 from ripieno.exceptions import InputError
-from ripieno.loading import read_toml
 from ripieno.processes import Completed, LocalSpawner, ProcessLimits, clean_environment, collect
 from ripieno.requirements import has_command
 from ripieno.toolset import DATA

@@ -7,9 +7,11 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from ripieno.cli.blaming import place_of_error, place_of_function
-from ripieno.descriptors import EnsembleDescriptor, Path, Problems, Source
+from ripieno.descriptors import EnsembleDescriptor
+from ripieno.descriptors.loading import locate
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.exceptions import InputError, Problem
-from ripieno.loading import locate
 from ripieno.origins.python import Reference, read_function
 
 

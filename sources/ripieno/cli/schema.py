@@ -7,8 +7,8 @@ import click
 
 from ripieno.cli.settings import common
 from ripieno.cli.tables import print_json
-from ripieno.descriptors import FILES
-from ripieno.descriptors import schema as schema_of
+from ripieno.descriptors.json_schema import FILES
+from ripieno.descriptors.json_schema import schema as schema_of
 from ripieno.jsonvalues import is_list, is_table
 from ripieno.origins.mcp.settings import CONNECTION
 from ripieno.origins.python import FACTORY

@@ -4,10 +4,10 @@ import dataclasses
 import pathlib
 
 from ripieno.cli.auditing import exposed_names
+from ripieno.descriptors.loading import Layer, load_ensembles
+from ripieno.descriptors.names import unprefixed
 from ripieno.exceptions import NameAbsence
 from ripieno.gathering import Gathered, prefix_of
-from ripieno.loading import Layer, load_ensembles
-from ripieno.naming import unprefixed
 from ripieno.scores import Score
 from ripieno.toolset import DATA
 

@@ -12,10 +12,10 @@ import click
 from ripieno.assembly import Assembly
 from ripieno.cli.running import say
 from ripieno.cli.settings import Settings
+from ripieno.descriptors.rules import Pattern
 from ripieno.exceptions import InputError
 from ripieno.gathering import Gathered
 from ripieno.offers import Offer
-from ripieno.patterns import Pattern
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

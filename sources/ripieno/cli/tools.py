@@ -23,12 +23,12 @@ from ripieno.cli.settings import Format, Settings, common, formats, pass_setting
 from ripieno.cli.tables import described, print_json, print_table
 from ripieno.confirmation import Outlook, expect
 from ripieno.descriptors import EnsembleDescriptor
+from ripieno.descriptors.rules import CallRules
 from ripieno.ensembles import Invoker
 from ripieno.exceptions import AssemblyFailure
 from ripieno.gathering import Gathered
 from ripieno.jsonvalues import encode
 from ripieno.offers import Offer
-from ripieno.patterns import CallRules
 from ripieno.processors import Protocol
 
 #: Whether a call asks first, in a word.

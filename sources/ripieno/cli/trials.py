@@ -7,11 +7,10 @@ from collections.abc import Mapping
 
 from ripieno.canisters.events import Alert
 from ripieno.cli.assembling import make_assembly
-from ripieno.descriptors import EnsembleDescriptor
+from ripieno.descriptors import EnsembleDescriptor, Policy
 from ripieno.exceptions import AssemblyFailure, RipienoError, explain_absence
 from ripieno.gathering import Gathered
 from ripieno.jsonvalues import EMPTY
-from ripieno.policies import Policy
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

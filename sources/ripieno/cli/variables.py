@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ripieno.descriptors import EnsembleDescriptor, Path, Problems, Source, dotted
-from ripieno.descriptors.kinds import INVALID
+from ripieno.descriptors import EnsembleDescriptor
+from ripieno.descriptors.loading import locate
+from ripieno.descriptors.reader.kinds import INVALID
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import Problems, Source, dotted
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import Problem
 from ripieno.jsonvalues import is_table
-from ripieno.loading import locate
 from ripieno.origins.mcp.variables import Variable
 from ripieno.origins.settings import advise_setting
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from ripieno.canisters.faults import Effect
+from ripieno.descriptors import Policy
+from ripieno.descriptors.rules import CallRules, Pattern
 from ripieno.jsonvalues import canonical
-from ripieno.patterns import CallRules, Pattern
-from ripieno.policies import Policy
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,10 +11,10 @@ from typing import Any
 
 from ripieno.canisters import InvocationCanister
 from ripieno.deferring.catalogue import Catalogue
+from ripieno.descriptors import Policy
 from ripieno.ensembles import Context, Definition, Ensemble, Invoker
 from ripieno.exceptions import ResourceFault, ValidationFault
 from ripieno.jsonvalues import encode, freeze, thaw
-from ripieno.policies import Policy
 from ripieno.schemas import Schema
 
 #: The ensemble of both, for rules.

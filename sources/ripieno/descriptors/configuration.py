@@ -13,7 +13,7 @@ from frozendict import frozendict
 
 from ripieno.canisters import Controls
 from ripieno.canisters.controls import Limits, Rules
-from ripieno.descriptors.controlkeys import (
+from ripieno.descriptors.control_keys import (
     CONTROL_KEYS,
     CONTROLS,
     LIMITS,
@@ -23,19 +23,18 @@ from ripieno.descriptors.controlkeys import (
     make_rules,
 )
 from ripieno.descriptors.ensembles import ENSEMBLE, ENSEMBLE_NAME, FLAT, EnsembleDescriptor, read_into
-from ripieno.descriptors.gateways import GATEWAY, GatewayDescriptor, check_gateway, make_gateway
-from ripieno.descriptors.histories import HISTORY, HistoryDescriptor, check_history, make_history
-from ripieno.descriptors.journals import JOURNAL
-from ripieno.descriptors.keys import Key, Table
-from ripieno.descriptors.kinds import Free, Named, Number, Several, Text, refuse
-from ripieno.descriptors.modelrows import lay_tables
-from ripieno.descriptors.patience import BREAKER, Caution
-from ripieno.descriptors.positions import Path
-from ripieno.descriptors.problems import Problems, Source
+from ripieno.descriptors.gateway import GATEWAY, GatewayDescriptor, check_gateway, make_gateway
+from ripieno.descriptors.history import HISTORY, JOURNAL, HistoryDescriptor, check_history, make_history
+from ripieno.descriptors.model_rows import lay_tables
+from ripieno.descriptors.policy_keys import RETRY, check_backoffs
 from ripieno.descriptors.providers import OVERRIDE, PROVIDER_NAME
-from ripieno.descriptors.references import Reader
-from ripieno.descriptors.retries import RETRY, check_backoffs
-from ripieno.descriptors.sandboxes import SANDBOX, SandboxDescriptor, make_sandbox
+from ripieno.descriptors.reader.keys import Key, Table
+from ripieno.descriptors.reader.kinds import Free, Named, Number, Several, Text, refuse
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import Problems, Source
+from ripieno.descriptors.reader.references import Reader
+from ripieno.descriptors.sandbox import SANDBOX, SandboxDescriptor, make_sandbox
+from ripieno.descriptors.timeouts import BREAKER, Caution
 from ripieno.exceptions import Problem
 from ripieno.jsonvalues import EMPTY, is_list, is_table, merge
 

@@ -14,12 +14,12 @@ from ripieno.descriptors.invokers import (
     Surround,
     read_item,
 )
-from ripieno.descriptors.keys import Key, Table, description_key
-from ripieno.descriptors.kinds import Elements, Flag, Free, Named, Number, Several, Text, plain
-from ripieno.descriptors.policy import CALL_KEYS, ENABLED, POLICY_KEYS, REQUIREMENT, check_policies, make_policy
-from ripieno.descriptors.positions import Path
-from ripieno.descriptors.problems import Problems, Source
-from ripieno.descriptors.references import Reader
+from ripieno.descriptors.policy_keys import CALL_KEYS, ENABLED, POLICY_KEYS, REQUIREMENT, check_policies, make_policy
+from ripieno.descriptors.reader.keys import Key, Table, description_key
+from ripieno.descriptors.reader.kinds import Elements, Flag, Free, Named, Number, Several, Text, plain
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import Problems, Source
+from ripieno.descriptors.reader.references import Reader
 from ripieno.exceptions import Problem
 from ripieno.jsonvalues import EMPTY, is_table, merge, thaw
 

@@ -6,17 +6,25 @@ from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.descriptors.argumentschemas import KEYWORDS, ArgumentSchema
-from ripieno.descriptors.keys import Key, Table
-from ripieno.descriptors.kinds import INVALID, Free, Text, plain
-from ripieno.descriptors.policy import CALL_KEYS, ENABLED, POLICY_KEYS, check_policy, make_policy, policy_values
-from ripieno.descriptors.positions import Path
-from ripieno.descriptors.problems import Problems, spelling
-from ripieno.descriptors.references import OrReference, Reader, Reference, follow, reference_table
-from ripieno.descriptors.resources import check_resources
-from ripieno.descriptors.retries import retry_mapping, retry_values
+from ripieno.descriptors.argument_schemas import KEYWORDS, ArgumentSchema
+from ripieno.descriptors.policies import Policy
+from ripieno.descriptors.policy_keys import (
+    CALL_KEYS,
+    ENABLED,
+    POLICY_KEYS,
+    check_policy,
+    check_resources,
+    make_policy,
+    policy_values,
+    retry_mapping,
+    retry_values,
+)
+from ripieno.descriptors.reader.keys import Key, Table
+from ripieno.descriptors.reader.kinds import INVALID, Free, Text, plain
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import Problems, spelling
+from ripieno.descriptors.reader.references import OrReference, Reader, Reference, follow, reference_table
 from ripieno.jsonvalues import EMPTY, is_table, merge, thaw
-from ripieno.policies import Policy
 
 NO_ARGUMENTS: frozendict[str, Any] = frozendict({"type": "object", "properties": frozendict()})
 TOOL_NAME = Text(pattern=r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}", shape="a name of letters, digits, _ and -, at most 64")

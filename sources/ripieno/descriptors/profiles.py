@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ripieno.descriptors.ensembles import ENSEMBLE_NAME
-from ripieno.descriptors.keys import Key, Table, description_key
-from ripieno.descriptors.kinds import Several, Text
-from ripieno.descriptors.problems import Problems, Source
+from ripieno.descriptors.reader.keys import Key, Table, description_key
+from ripieno.descriptors.reader.kinds import Several, Text
+from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.exceptions import Problem
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.descriptors.alternatives import Alternatives, Choice, Variables, alternatives, variables_in
-from ripieno.descriptors.keys import UNSET, Key, Table, description_key
-from ripieno.descriptors.kinds import Flag, Kind, Named, Number, Pattern, Text
-from ripieno.descriptors.modelrows import ModelRow, Rows, lay_keys
-from ripieno.descriptors.patience import BREAKER, TIMEOUTS
-from ripieno.descriptors.positions import Path
-from ripieno.descriptors.problems import Problems, Source
+from ripieno.descriptors.model_rows import ModelRow, Rows, lay_keys
+from ripieno.descriptors.reader.alternatives import Alternatives, Choice, Variables, alternatives, variables_in
+from ripieno.descriptors.reader.keys import UNSET, Key, Table, description_key
+from ripieno.descriptors.reader.kinds import Flag, Kind, Named, Number, Pattern, Text
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import Problems, Source
+from ripieno.descriptors.timeouts import BREAKER, TIMEOUTS
 from ripieno.exceptions import Problem
 from ripieno.jsonvalues import EMPTY, thaw
 

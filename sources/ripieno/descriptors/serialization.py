@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from ripieno.descriptors.ensembles import EnsembleDescriptor, read_ensemble
-from ripieno.descriptors.problems import Source
 from ripieno.descriptors.profiles import ProfileDescriptor, read_profile
 from ripieno.descriptors.providers import ProviderDescriptor, read_provider
+from ripieno.descriptors.reader.problems import Source
 from ripieno.exceptions import SerializationInvalidity
 from ripieno.jsonvalues import is_table
 

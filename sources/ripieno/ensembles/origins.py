@@ -8,10 +8,10 @@ from typing import Any, Protocol
 from frozendict import frozendict
 
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
+from ripieno.descriptors.policies import Hosted
 from ripieno.ensembles.playing import Foresight, Invocable
 from ripieno.ensembles.surroundings import Surroundings
 from ripieno.exceptions import Problem
-from ripieno.policies import Hosted
 
 
 def _nothing(descriptor: InvokerDescriptor) -> Foresight | None:

@@ -15,13 +15,14 @@ from typing import Any, Literal, TypeAlias
 from frozendict import frozendict
 
 from ripieno.canisters.events import Alert
+from ripieno.descriptors import Policy
+from ripieno.descriptors.names import expose
+from ripieno.descriptors.policies import Hosted
 from ripieno.differences import difference
 from ripieno.ensembles.surroundings import Surroundings
 from ripieno.ensembles.watching import Watchers
 from ripieno.exceptions import ConnectionFailure, NameAbsence, RipienoError, ValidationFault, explain_absence
-from ripieno.naming import expose
 from ripieno.owning import Owner, Recovery, reason
-from ripieno.policies import Hosted, Policy
 from ripieno.schemas import Schema
 from ripieno.threads import run_in_thread
 

@@ -3,11 +3,11 @@
 from ripieno.approvals import Binding, digest_definition, digest_rules
 from ripieno.canisters.controls import Rules
 from ripieno.confirmation import Allowances, Verdict, judge
+from ripieno.descriptors.rules import CallRules
 from ripieno.ensembles import Invoker
 from ripieno.execution.circumstances import Circumstances, Prepared, complete
 from ripieno.execution.linking import as_links_lead
 from ripieno.jsonvalues import digest
-from ripieno.patterns import CallRules
 
 _STRICTNESS = ("run", "ask", "deny")
 

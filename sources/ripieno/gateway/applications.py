@@ -13,7 +13,8 @@ from starlette.routing import Route, compile_path
 
 from ripieno.assembly import Assembly
 from ripieno.conducting import Watcher
-from ripieno.descriptors.gateways import GatewayDescriptor
+from ripieno.descriptors import GatewayDescriptor
+from ripieno.descriptors.templates import Template
 from ripieno.exceptions import InputError
 from ripieno.gateway.endpoints import Endpoint
 from ripieno.gateway.gateways import Gateway, protocols_of
@@ -22,7 +23,6 @@ from ripieno.gateway.identifying import Identifying
 from ripieno.gateway.refusing import plain
 from ripieno.gateway.watching import Watching
 from ripieno.processors import Protocol, Refusal
-from ripieno.templates import Template
 
 _MODELS = "/v1/models"
 _METRICS = "/metrics"

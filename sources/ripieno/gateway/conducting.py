@@ -16,7 +16,7 @@ from ripieno.canisters.events import Batches, ConductEnded, Event
 from ripieno.canisters.faults import Fault
 from ripieno.conducting import Run
 from ripieno.confirmation import Given
-from ripieno.descriptors.gateways import GatewayDescriptor
+from ripieno.descriptors import GatewayDescriptor
 from ripieno.exceptions import InputError
 from ripieno.gateway import pairing
 from ripieno.gateway.deferring import Claim, Deferral, once

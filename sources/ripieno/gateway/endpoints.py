@@ -7,7 +7,7 @@ from typing import Protocol as Contract
 from starlette.types import Receive, Scope, Send
 
 from ripieno.canisters.events import Batches
-from ripieno.descriptors.gateways import GatewayDescriptor
+from ripieno.descriptors import GatewayDescriptor
 from ripieno.gateway.answering import Streaming, send_body, send_refusal, while_present
 from ripieno.gateway.refusing import refusal_of
 from ripieno.gateway.watching import Sight, Watching

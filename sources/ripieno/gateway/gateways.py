@@ -9,7 +9,7 @@ from ripieno.assembly import Assembly
 from ripieno.canisters import Controls
 from ripieno.canisters.events import Batches
 from ripieno.conducting import Watcher
-from ripieno.descriptors.gateways import GatewayDescriptor
+from ripieno.descriptors import GatewayDescriptor
 from ripieno.gateway.conducting import Stage
 from ripieno.gateway.naming import Names
 from ripieno.gateway.offering import Offers

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from ripieno.assembly import Assembly
 from ripieno.canisters import Controls
-from ripieno.descriptors.gateways import GatewayDescriptor
+from ripieno.descriptors import GatewayDescriptor
 from ripieno.ensembles import Ensemble, Invoker
 from ripieno.exceptions import NameAbsence, RequestInvalidity
 from ripieno.offers import Offer

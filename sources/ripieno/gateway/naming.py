@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from frozendict import frozendict
 
 from ripieno.assembly import Assembly
-from ripieno.descriptors.gateways import GatewayDescriptor
+from ripieno.descriptors import GatewayDescriptor
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.jsonvalues import encode
 from ripieno.models import Model

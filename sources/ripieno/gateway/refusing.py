@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ripieno.descriptors import printable
+from ripieno.descriptors.reader.problems import printable
 from ripieno.exceptions import (
     Conflict,
     InputError,

@@ -21,7 +21,7 @@ from ripieno.canisters import (
     ResultCanister,
     TextualContent,
 )
-from ripieno.descriptors.gateways import SECRET_BYTES
+from ripieno.descriptors.gateway import SECRET_BYTES
 from ripieno.exceptions import InputError
 from ripieno.gateway.pairing import described
 from ripieno.jsonvalues import canonical, is_list, is_table

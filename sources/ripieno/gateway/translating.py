@@ -22,10 +22,10 @@ from ripieno.canisters.events import (
     TurnEnded,
 )
 from ripieno.conducting import Watcher
+from ripieno.descriptors.names import spelled
 from ripieno.exceptions import ProviderRefusal
 from ripieno.gateway.reporting import reported
 from ripieno.models import Model
-from ripieno.naming import spelled
 from ripieno.offers import Offer
 from ripieno.processors import Asked
 

@@ -13,9 +13,9 @@ from starlette.types import Scope
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.conversation import NO_USAGE, Usage
 from ripieno.canisters.events import Alert, Event, InvocationBegan, InvocationSealed, ResultReady, TurnEnded
+from ripieno.descriptors.names import spelled
 from ripieno.jsonvalues import canonical
 from ripieno.models import Model
-from ripieno.naming import spelled
 from ripieno.processors import Asked, Refusal
 
 _logger = logging.getLogger(__name__)

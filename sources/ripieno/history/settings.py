@@ -3,7 +3,8 @@
 import dataclasses
 from collections.abc import MutableMapping
 
-from ripieno.descriptors.histories import HistoryDescriptor, StrategyName
+from ripieno.descriptors import HistoryDescriptor
+from ripieno.descriptors.history import StrategyName
 from ripieno.exceptions import InputError
 from ripieno.history.shown import KEEP, HistoryStrategy
 from ripieno.history.strategies import Chain, Tokens, chain, drop_oldest, sliding_window

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from frozendict import frozendict
 
 from ripieno.canisters import InvocationCanister
+from ripieno.descriptors.templates import Template
 from ripieno.exceptions import InputError, ToolFault
 from ripieno.offers import Offer
-from ripieno.templates import Template
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,9 +4,9 @@ from typing import Any
 
 from mcp_types import Tool, ToolAnnotations
 
+from ripieno.descriptors import Policy
 from ripieno.ensembles import Invoker
 from ripieno.jsonvalues import thaw
-from ripieno.policies import Policy
 
 
 def describe(invoker: Invoker, *, modern: bool) -> Tool:

@@ -6,14 +6,15 @@ import urllib.parse
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from ripieno.descriptors import Path, Problems
-from ripieno.descriptors.kinds import INVALID, plain, refuse
+from ripieno.descriptors.reader.kinds import INVALID, plain, refuse
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import Problems
+from ripieno.descriptors.templates import Complaint, Template
+from ripieno.descriptors.templates.checks import Declared, is_list, is_table
 from ripieno.exceptions import InputError, ValidationFault
 from ripieno.fetching import Url, parse_url
 from ripieno.fetching.addresses import refuse_address
 from ripieno.jsonvalues import thaw
-from ripieno.templates import Complaint, Template
-from ripieno.templates.checking import Declared, is_list, is_table
 
 _PARTS = re.compile(r"([^/?#]*//[^/?#]*)([^?#]*)(.*)", re.DOTALL)
 #: A literal part of a segment: whole percent-encodings only, so that no value can complete one.

@@ -3,9 +3,11 @@
 import contextlib
 from collections.abc import AsyncGenerator, Sequence
 
-from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor, Path, Problems
-from ripieno.descriptors.keys import Table
-from ripieno.descriptors.policy import CALL_KEYS
+from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
+from ripieno.descriptors.policy_keys import CALL_KEYS
+from ripieno.descriptors.reader.keys import Table
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import Problems
 from ripieno.ensembles import Connected, Surroundings
 from ripieno.exceptions import Problem
 from ripieno.origins.settings import check_invocables, refuse_connection

@@ -16,10 +16,13 @@ from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor, Path, Problems
-from ripieno.descriptors.keys import Key, Table
-from ripieno.descriptors.kinds import INVALID, Flag, Number, Several
-from ripieno.descriptors.policy import CALL_KEYS
+from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor, Policy
+from ripieno.descriptors.policy_keys import CALL_KEYS
+from ripieno.descriptors.reader.keys import Key, Table
+from ripieno.descriptors.reader.kinds import INVALID, Flag, Number, Several
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import Problems
+from ripieno.descriptors.templates import ArgvTemplate, Template
 from ripieno.endings import failure, report
 from ripieno.ensembles import Connected, Context, Outcome, Surroundings
 from ripieno.exceptions import Problem
@@ -36,11 +39,9 @@ from ripieno.origins.settings import (
     refuse_connection,
     require_variables,
 )
-from ripieno.policies import Policy
 from ripieno.processes import ProcessLimits
 from ripieno.programs import GRACE, limits_of, resolve, run, surroundings_of, workspace_of
 from ripieno.requirements import find_own_program, own_path
-from ripieno.templates import ArgvTemplate, Template
 
 #: Bytes of a result that the line about what was left out may take.
 _MARK = 64

@@ -14,10 +14,13 @@ from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor, Path, Problems
-from ripieno.descriptors.keys import Key, Table
-from ripieno.descriptors.kinds import INVALID, Flag, Named, Text
-from ripieno.descriptors.policy import CALL_KEYS
+from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
+from ripieno.descriptors.policy_keys import CALL_KEYS
+from ripieno.descriptors.reader.keys import Key, Table
+from ripieno.descriptors.reader.kinds import INVALID, Flag, Named, Text
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import Problems
+from ripieno.descriptors.templates import Template
 from ripieno.ensembles import Connected, Context, Surroundings
 from ripieno.exceptions import ConnectionFailure, InputError, Problem, ValidationFault
 from ripieno.fetching import METHODS, Fetcher, HostPattern, Reach, Request, Wording, check_header, explain_status
@@ -31,7 +34,6 @@ from ripieno.origins.settings import (
     refuse_connection,
     require_variables,
 )
-from ripieno.templates import Template
 
 _HEADER_NAME = Text(pattern=r"[A-Za-z0-9!#$%&'*+.^`|~-]{1,128}", shape="the name of a header")
 _QUERY_NAME = Text(pattern=r"[^\x00-\x1f\x7f]{1,128}", shape="a name")

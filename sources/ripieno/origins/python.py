@@ -21,10 +21,12 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor, Path, Problems, Source
-from ripieno.descriptors.keys import Key, Table
-from ripieno.descriptors.kinds import INVALID, Text
-from ripieno.descriptors.policy import CALL_KEYS
+from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
+from ripieno.descriptors.policy_keys import CALL_KEYS
+from ripieno.descriptors.reader.keys import Key, Table
+from ripieno.descriptors.reader.kinds import INVALID, Text
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.ensembles import Connected, Context, Foresight, Invocable, Surroundings, is_asynchronous
 from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, InputError, Problem, nearest
 from ripieno.origins.settings import check_connection, check_invocables, read_invocable

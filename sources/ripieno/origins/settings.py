@@ -5,11 +5,13 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor, Path, Problems, Source
-from ripieno.descriptors.kinds import INVALID, Named, Text, refuse
+from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
+from ripieno.descriptors.reader.kinds import INVALID, Named, Text, refuse
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import Problems, Source
+from ripieno.descriptors.templates import ArgvTemplate, Complaint, Template
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, InputError, Problem
-from ripieno.templates import ArgvTemplate, Complaint, Template
 
 Settings = TypeVar("Settings")
 #: Reads the settings of one invoker that stand at a path; None after what is wrong was added.

@@ -1,6 +1,6 @@
 """When an endpoint that keeps failing is left alone for a while: a circuit breaker. Pure: it is told the time."""
 
-from ripieno.descriptors.patience import Caution
+from ripieno.descriptors.timeouts import Caution
 
 
 class Breaker:

@@ -7,7 +7,7 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import Any
 
-from ripieno.descriptors.patience import Timeouts
+from ripieno.descriptors.timeouts import Timeouts
 from ripieno.hiding import hide
 from ripieno.jsonvalues import EMPTY, is_list, is_table
 

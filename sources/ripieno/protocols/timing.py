@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from typing import Any, TypeVar
 
-from ripieno.descriptors.patience import Timeouts
+from ripieno.descriptors.timeouts import Timeouts
 
 _Value = TypeVar("_Value")
 

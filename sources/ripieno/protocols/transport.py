@@ -28,7 +28,7 @@ import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
 from contextlib import AbstractAsyncContextManager
 
-from ripieno.descriptors.patience import Caution
+from ripieno.descriptors.timeouts import Caution
 from ripieno.exceptions import ProviderFailure, ProviderRefusal, ProviderUnreachable, WireInvalidity
 from ripieno.processors import Native, Natives
 from ripieno.protocols.breaking import Breaker

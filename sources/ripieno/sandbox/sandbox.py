@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from ripieno.descriptors.sandboxes import Level, SandboxDescriptor
+from ripieno.descriptors.sandbox import Level, SandboxDescriptor
 from ripieno.exceptions import PermissionFault
 from ripieno.processes import Completed, clean_environment
 from ripieno.sandbox.confinement import Confinement, Tier

@@ -46,9 +46,9 @@ from typing import Any
 
 from ripieno.canisters import Canister
 from ripieno.canisters.conversation import assistant_messages
-from ripieno.descriptors import Problems, Source
+from ripieno.descriptors.loading import read_toml
+from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.exceptions import ConfigurationInvalidity
-from ripieno.loading import read_toml
 from ripieno.scores.playing import (
     CHUNK,
     WHOLE,

@@ -5,9 +5,9 @@ from typing import Any, get_args
 
 from frozendict import frozendict
 
-from ripieno.descriptors.keys import Key, Table, description_key
-from ripieno.descriptors.kinds import Flag, Free, Number, Several, Text
-from ripieno.descriptors.problems import Problems, Source
+from ripieno.descriptors.reader.keys import Key, Table, description_key
+from ripieno.descriptors.reader.kinds import Flag, Free, Number, Several, Text
+from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.exceptions import ConfigurationInvalidity
 from ripieno.scores.templates import LABEL
 from ripieno.scores.turns import Call, ModelFinish, Turn, check

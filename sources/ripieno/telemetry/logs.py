@@ -31,7 +31,7 @@ from ripieno.canisters.events import (
     TurnBegan,
     TurnEnded,
 )
-from ripieno.naming import spelled
+from ripieno.descriptors.names import spelled
 
 _logger = logging.getLogger("ripieno.runs")
 #: What every record of ``logging`` has; all else is a field that somebody gave.

@@ -10,13 +10,14 @@ from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.descriptors import Path, Problems, Source
-from ripieno.descriptors.keys import Key, Table
-from ripieno.descriptors.kinds import INVALID, Flag, Named, Several, Size, Text, refuse
+from ripieno.descriptors.reader.keys import Key, Table
+from ripieno.descriptors.reader.kinds import INVALID, Flag, Named, Several, Size, Text, refuse
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import Problems, Source
+from ripieno.descriptors.templates import Template
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import ConfigurationInvalidity, InputError
 from ripieno.fetching import Fetcher, HostPattern, Limits, Reach, check_header, parse_url
-from ripieno.templates import Template
 
 _WHERE = "[configuration.network]"
 _ADVICE = f'The operator lists hosts: hosts = ["api.example.org", "*.example.com"] under {_WHERE}.'

@@ -14,8 +14,8 @@ from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from typing import Any
 
 from ripieno.capturing import Captured
-from ripieno.descriptors.keys import Key, Table
-from ripieno.descriptors.kinds import Several, Text
+from ripieno.descriptors.reader.keys import Key, Table
+from ripieno.descriptors.reader.kinds import Several, Text
 from ripieno.endings import failure
 from ripieno.ensembles import Context, Surroundings
 from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault

@@ -9,9 +9,9 @@ import fnmatch
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from typing import Any
 
-from ripieno.descriptors import Problems, Source
-from ripieno.descriptors.keys import Key, Table
-from ripieno.descriptors.kinds import INVALID, Flag, Several, Text
+from ripieno.descriptors.reader.keys import Key, Table
+from ripieno.descriptors.reader.kinds import INVALID, Flag, Several, Text
+from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.endings import failure, outcome
 from ripieno.ensembles import Context, Outcome, Surroundings
 from ripieno.exceptions import ConfigurationInvalidity, PermissionFault

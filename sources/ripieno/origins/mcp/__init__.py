@@ -14,7 +14,9 @@ import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 
-from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor, Path, Problems, Source
+from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.ensembles import Connected, Surroundings
 from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, Problem, ToolFault
 from ripieno.origins.mcp.cleaning import clean

@@ -4,8 +4,9 @@ import ipaddress
 import urllib.parse
 from typing import Any
 
-from ripieno.descriptors import Path, Problems
-from ripieno.descriptors.kinds import INVALID, refuse
+from ripieno.descriptors.reader.kinds import INVALID, refuse
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import Problems
 
 
 class Url:

@@ -5,12 +5,12 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from ripieno.descriptors import Problems
-from ripieno.descriptors.keys import Key, Table, toml_line
-from ripieno.descriptors.kinds import Number, Text
+from ripieno.descriptors.reader.keys import Key, Table, toml_line
+from ripieno.descriptors.reader.kinds import Number, Text
+from ripieno.descriptors.reader.problems import Problems
+from ripieno.descriptors.templates import Template
 from ripieno.origins.mcp.addresses import Url
 from ripieno.origins.mcp.variables import Variable
-from ripieno.templates import Template
 
 Grant = Literal["client_credentials", "authorization_code"]
 _AT = ("connection", "oauth")

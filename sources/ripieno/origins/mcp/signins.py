@@ -10,7 +10,8 @@ import dataclasses
 import urllib.parse
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
-from ripieno.descriptors import EnsembleDescriptor, Problems, Source
+from ripieno.descriptors import EnsembleDescriptor
+from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, InputError
 from ripieno.jsonvalues import is_list

@@ -3,10 +3,11 @@
 import re
 from typing import Any
 
-from ripieno.descriptors import Path, Problems
-from ripieno.descriptors.kinds import INVALID, refuse
+from ripieno.descriptors.reader.kinds import INVALID, refuse
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import Problems
+from ripieno.descriptors.templates import Template
 from ripieno.origins.settings import TemplateText
-from ripieno.templates import Template
 
 _SEED_FORM = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)\Z")
 

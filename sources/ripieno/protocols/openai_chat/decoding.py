@@ -17,8 +17,8 @@ from ripieno.canisters.events import (
     TurnBegan,
     TurnEnded,
 )
+from ripieno.descriptors.names import spelled
 from ripieno.exceptions import ProviderRefusal, WireInvalidity
-from ripieno.naming import spelled
 from ripieno.processors import Identifiers, Native
 from ripieno.protocols.decoding import AnswerDecoder
 from ripieno.protocols.openai_chat.endings import FINISHES, usage_of

@@ -9,10 +9,10 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+from ripieno.descriptors.names import EXPOSED_LENGTH, expose
 from ripieno.ensembles import Definition
 from ripieno.exceptions import RequestInvalidity
 from ripieno.jsonvalues import EMPTY, freeze, is_list, is_table
-from ripieno.naming import EXPOSED_LENGTH, expose
 from ripieno.processors import Asked, HostedTool, Native
 from ripieno.protocols.asking import tables_in
 from ripieno.protocols.declaring import Declared, doubled, placed, remembered

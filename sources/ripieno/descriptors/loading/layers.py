@@ -1,27 +1,64 @@
-"""Descriptors of all files of all layers, each name once: a later layer's replaces an earlier one's."""
+"""Descriptors of all files of all layers, each name once: a later layer's replaces an earlier one's.
+
+Ensembles by name, of which some are read whole only when they are looked up.
+"""
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from frozendict import frozendict
 
-from ripieno.descriptors import (
-    EnsembleDescriptor,
-    ProfileDescriptor,
-    ProviderDescriptor,
-    Reader,
-    Source,
-    read_ensemble,
-    read_profile,
-    read_provider,
-)
+from ripieno.descriptors.ensembles import EnsembleDescriptor, read_ensemble
+from ripieno.descriptors.loading.documents import Document, file_name, read_beneath, read_toml
+from ripieno.descriptors.profiles import ProfileDescriptor, read_profile
+from ripieno.descriptors.providers import ProviderDescriptor, read_provider
+from ripieno.descriptors.reader.problems import Source
+from ripieno.descriptors.reader.references import Reader
 from ripieno.exceptions import ConfigurationInvalidity, InputError, Problem
 from ripieno.jsonvalues import EMPTY
-from ripieno.loading.catalogues import Catalogue
-from ripieno.loading.documents import Document, file_name, read_beneath, read_toml
+
+
+class Catalogue(Mapping[str, EnsembleDescriptor]):
+    """Immutable. What only needs names, or the header of each ensemble, asks for ``outlines`` and reads no more.
+
+    ``complete`` makes a whole descriptor of an outline. Errors of looking one up: whatever it raises, which is
+    ``ConfigurationInvalidity`` for broken files.
+    """
+
+    def __init__(
+        self,
+        outlines: Mapping[str, EnsembleDescriptor],
+        complete: Callable[[EnsembleDescriptor], EnsembleDescriptor] | None = None,
+        whole: Mapping[str, EnsembleDescriptor] | None = None,
+    ) -> None:
+        #: The ensembles by name; they may lack their invokers.
+        self.outlines = outlines
+        self._complete = complete
+        self._whole = dict(whole or {})
+
+    def __getitem__(self, name: str) -> EnsembleDescriptor:
+        if name not in self._whole:
+            outline = self.outlines[name]
+            self._whole[name] = outline if self._complete is None else self._complete(outline)
+        return self._whole[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.outlines
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.outlines)
+
+    def __len__(self) -> int:
+        return len(self.outlines)
+
+    def replaced(self, descriptors: Iterable[EnsembleDescriptor]) -> "Catalogue":
+        """The same with these descriptors, each in the place of the one that has its name, if any."""
+        others = {one.name: one for one in descriptors}
+        return Catalogue({**self.outlines, **others}, self._complete, {**self._whole, **others})
+
 
 #: Files of one kind in one layer.
 LAYER_FILES = 2_000

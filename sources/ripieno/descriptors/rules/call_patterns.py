@@ -22,9 +22,9 @@ from typing import Any, Literal, TypeAlias
 
 from ripieno.canisters.controls import Rules
 from ripieno.canisters.faults import Effect
+from ripieno.descriptors.names import is_wildcard, matches
+from ripieno.descriptors.rules.globs import Glob
 from ripieno.exceptions import PatternInvalidity
-from ripieno.naming import is_wildcard, matches
-from ripieno.patterns.globs import Glob
 
 Action = Literal["approve", "ask", "deny"]
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")

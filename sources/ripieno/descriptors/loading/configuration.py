@@ -8,11 +8,11 @@ from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.descriptors import ConfigurationDescriptor, combine, read_parts
+from ripieno.descriptors.configuration import ConfigurationDescriptor, combine, read_parts
+from ripieno.descriptors.loading.documents import file_name, read_toml
+from ripieno.descriptors.loading.layers import reader
 from ripieno.exceptions import ConfigurationInvalidity, Problem
 from ripieno.jsonvalues import EMPTY
-from ripieno.loading.documents import file_name, read_toml
-from ripieno.loading.layers import reader
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

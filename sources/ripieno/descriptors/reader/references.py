@@ -4,10 +4,10 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 
-from ripieno.descriptors.keys import Key, Table
-from ripieno.descriptors.kinds import INVALID, Kind, Text, refuse
-from ripieno.descriptors.positions import Path
-from ripieno.descriptors.problems import Problems, Source, dotted
+from ripieno.descriptors.reader.keys import Key, Table
+from ripieno.descriptors.reader.kinds import INVALID, Kind, Text, refuse
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import Problems, Source, dotted
 from ripieno.exceptions import ConfigurationInvalidity, InputError
 from ripieno.jsonvalues import is_table
 

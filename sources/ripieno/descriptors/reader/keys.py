@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from frozendict import frozendict
 
-from ripieno.descriptors.kinds import INVALID, Kind, Text, refuse
-from ripieno.descriptors.positions import Path
-from ripieno.descriptors.problems import Problems, describe, dotted, is_slip, spelling
+from ripieno.descriptors.reader.kinds import INVALID, Kind, Text, refuse
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import Problems, describe, dotted, is_slip, spelling
 from ripieno.exceptions import nearest
 from ripieno.jsonvalues import EMPTY, is_table, thaw
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.descriptors.kinds import INVALID, Several
-from ripieno.descriptors.positions import Path
-from ripieno.descriptors.problems import Problems, printable
+from ripieno.descriptors.reader.kinds import INVALID, Several
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import Problems, printable
 from ripieno.jsonvalues import EMPTY, merge
 
 #: What stands for more than one character in a pattern; ``[*]`` is a star.

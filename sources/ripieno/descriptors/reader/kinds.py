@@ -10,8 +10,8 @@ from typing import Any, Final, Protocol
 
 from frozendict import frozendict
 
-from ripieno.descriptors.positions import Path
-from ripieno.descriptors.problems import Problems, describe, printable, spelling, subject
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import Problems, describe, printable, spelling, subject
 from ripieno.jsonvalues import EMPTY, freeze, is_list, is_table
 
 

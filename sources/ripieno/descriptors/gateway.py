@@ -10,14 +10,14 @@ from typing import Any, Literal, get_args
 
 from frozendict import frozendict
 
-from ripieno.descriptors.alternatives import Variables
 from ripieno.descriptors.ensembles import ENSEMBLE_NAME
-from ripieno.descriptors.keys import Key, Table
-from ripieno.descriptors.kinds import INVALID, Flag, Kind, Named, Number, Several, Size, Text, refuse
-from ripieno.descriptors.positions import Path
-from ripieno.descriptors.problems import Problems, subject
+from ripieno.descriptors.reader.alternatives import Variables
+from ripieno.descriptors.reader.keys import Key, Table
+from ripieno.descriptors.reader.kinds import INVALID, Flag, Kind, Named, Number, Several, Size, Text, refuse
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import Problems, subject
+from ripieno.descriptors.templates import Template
 from ripieno.jsonvalues import EMPTY
-from ripieno.templates import Template
 
 #: Bytes of a secret, at least: a shorter one could be guessed.
 SECRET_BYTES = 16

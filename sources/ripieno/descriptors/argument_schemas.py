@@ -8,9 +8,9 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ripieno.descriptors.kinds import INVALID, plain, refuse
-from ripieno.descriptors.positions import Path
-from ripieno.descriptors.problems import Problems, spelling
+from ripieno.descriptors.reader.kinds import INVALID, plain, refuse
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import Problems, spelling
 from ripieno.exceptions import SchemaInvalidity
 from ripieno.jsonvalues import is_list, is_table
 from ripieno.schemas import Schema

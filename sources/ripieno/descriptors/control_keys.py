@@ -6,12 +6,12 @@ from typing import Any, get_args
 
 from ripieno.canisters import Controls
 from ripieno.canisters.controls import Format, Limits, Reasoning, Rules
-from ripieno.descriptors.keys import UNSET, Key, Table
-from ripieno.descriptors.kinds import INVALID, Flag, Free, Kind, Number, Several, Size, Text, refuse
-from ripieno.descriptors.positions import Path
-from ripieno.descriptors.problems import Problems, subject
+from ripieno.descriptors.reader.keys import UNSET, Key, Table
+from ripieno.descriptors.reader.kinds import INVALID, Flag, Free, Kind, Number, Several, Size, Text, refuse
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import Problems, subject
+from ripieno.descriptors.rules import FORM, Pattern
 from ripieno.exceptions import PatternInvalidity
-from ripieno.patterns import FORM, Pattern
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

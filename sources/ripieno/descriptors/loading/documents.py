@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ripieno.descriptors import Positions, ScanFailure, Source, excerpt, printable, undotted
+from ripieno.descriptors.reader.positions import Positions, ScanFailure
+from ripieno.descriptors.reader.problems import Source, excerpt, printable, undotted
 from ripieno.exceptions import ConfigurationInvalidity, InputError, JsonInvalidity, Problem, nearest
 from ripieno.jsonvalues import is_list, is_table, parse
 

@@ -1,13 +1,16 @@
-"""``[history]``: how much of its conversation a model is shown, for all runs and for the runs of one agent."""
+"""``[history]``: how much of its conversation a model is shown, for all runs and for the runs of one agent.
+
+``[journal]``: whether what happens in conversations is written down.
+"""
 
 import dataclasses
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
-from ripieno.descriptors.keys import Key, Table
-from ripieno.descriptors.kinds import Either, Flag, Number, Several, Text
-from ripieno.descriptors.positions import Path
-from ripieno.descriptors.problems import Problems
+from ripieno.descriptors.reader.keys import Key, Table
+from ripieno.descriptors.reader.kinds import Either, Flag, Number, Several, Text
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import Problems
 
 StrategyName = Literal["drop-oldest", "sliding-window", "summarize"]
 _NAMES: tuple[str, ...] = get_args(StrategyName)
@@ -118,3 +121,17 @@ def _names(strategy: str | tuple[str, ...]) -> tuple[str, ...]:
     if isinstance(strategy, str):
         return () if strategy == "none" else (strategy,)
     return strategy
+
+
+JOURNAL = Table(
+    title="[journal]",
+    documentation="What happened in conversations, line by line, in the user's state.",
+    keys=(
+        Key(
+            name="enabled",
+            kind=Flag(),
+            documentation="Whether it is written; left out, by the command line only.",
+            example=True,
+        ),
+    ),
+)

@@ -3,12 +3,12 @@
 import dataclasses
 from typing import Any, TypeAlias
 
-from ripieno.descriptors.kinds import INVALID, Several, Text, refuse
-from ripieno.descriptors.positions import Path
-from ripieno.descriptors.problems import Problems, subject
+from ripieno.descriptors.reader.kinds import INVALID, Several, Text, refuse
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import Problems, subject
+from ripieno.descriptors.templates import Template
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import is_list
-from ripieno.templates import Template
 
 #: One text, or several to choose from; None where the key was left out.
 Choice: TypeAlias = str | tuple[str, ...] | None

@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from ripieno.descriptors.keys import Key, Table
-from ripieno.descriptors.kinds import Number
+from ripieno.descriptors.reader.keys import Key, Table
+from ripieno.descriptors.reader.kinds import Number
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

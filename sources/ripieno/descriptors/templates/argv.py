@@ -4,10 +4,10 @@ import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from ripieno.descriptors.templates.checks import Complaint, Declared, is_list, is_table
+from ripieno.descriptors.templates.placeholders import Placeholder, refusal, scalar
+from ripieno.descriptors.templates.text import Template
 from ripieno.exceptions import InputError
-from ripieno.templates.checking import Complaint, Declared, is_list, is_table
-from ripieno.templates.places import Placeholder, refusal, scalar
-from ripieno.templates.texts import Template
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

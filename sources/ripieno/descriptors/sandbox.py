@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
-from ripieno.descriptors.keys import Key, Table
-from ripieno.descriptors.kinds import Flag, Number, Several, Text
+from ripieno.descriptors.reader.keys import Key, Table
+from ripieno.descriptors.reader.kinds import Flag, Number, Several, Text
 
 Level = Literal["required", "auto", "off"]
 #: From the loosest to the strictest.

@@ -6,8 +6,8 @@ import urllib.parse
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from ripieno.templates.checking import Complaint, Declared
-from ripieno.templates.places import NO_VARIABLES, Placeholder, read_place, refusal, unfit, value_of
+from ripieno.descriptors.templates.checks import Complaint, Declared
+from ripieno.descriptors.templates.placeholders import NO_VARIABLES, Placeholder, read_place, refusal, unfit, value_of
 
 _TOKEN = re.compile(r"[^{}]+|\{\{|\}\}|\{[^{}]*\}|.", re.DOTALL)
 #: What a header may hold: visible ASCII, spaces and tabs (RFC 9110, section 5.5, without the obsolete bytes).

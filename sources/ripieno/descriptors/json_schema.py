@@ -6,11 +6,11 @@ from typing import Any
 from ripieno.descriptors.configuration import CONFIGURATION, ENSEMBLES, TableOrEnsembles
 from ripieno.descriptors.ensembles import ENSEMBLE
 from ripieno.descriptors.invokers import INVOKER
-from ripieno.descriptors.keys import UNSET, Key, Table, toml_line
-from ripieno.descriptors.kinds import Elements, Named, Several
 from ripieno.descriptors.profiles import PROFILE
 from ripieno.descriptors.providers import PROVIDER
-from ripieno.descriptors.references import OrReference
+from ripieno.descriptors.reader.keys import UNSET, Key, Table, toml_line
+from ripieno.descriptors.reader.kinds import Elements, Named, Several
+from ripieno.descriptors.reader.references import OrReference
 from ripieno.exceptions import NameAbsence
 from ripieno.jsonvalues import is_list, is_table
 

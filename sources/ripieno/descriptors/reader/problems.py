@@ -4,7 +4,7 @@ import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 
-from ripieno.descriptors.positions import Path, Positions
+from ripieno.descriptors.reader.positions import Path, Positions
 from ripieno.exceptions import Problem, nearest
 
 #: Characters of an offending line that are shown.

@@ -7,9 +7,14 @@ whatever the values are: no value can add an element, a segment, a host or an op
 Values are written as JSON would write them, strings without quotes. An argument that is null counts as absent.
 """
 
-from ripieno.templates.argvs import ArgvTemplate
-from ripieno.templates.checking import Complaint
-from ripieno.templates.places import Placeholder
-from ripieno.templates.texts import Template
+from ripieno.descriptors.templates.argv import ArgvTemplate
+from ripieno.descriptors.templates.checks import Complaint
+from ripieno.descriptors.templates.placeholders import Placeholder
+from ripieno.descriptors.templates.text import Template
 
-__all__ = ["ArgvTemplate", "Complaint", "Placeholder", "Template"]
+__all__ = [
+    "ArgvTemplate",
+    "Complaint",
+    "Placeholder",
+    "Template",
+]

@@ -5,11 +5,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ripieno.canisters import Controls
-from ripieno.descriptors import ConfigurationDescriptor, Path, ProviderDescriptor, dotted
-from ripieno.descriptors.problems import spelling
+from ripieno.descriptors.configuration import ConfigurationDescriptor
+from ripieno.descriptors.loading.configuration import ConfigurationPart
+from ripieno.descriptors.loading.documents import locate
+from ripieno.descriptors.providers import ProviderDescriptor
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import dotted, spelling
 from ripieno.exceptions import Problem
-from ripieno.loading.configurations import ConfigurationPart
-from ripieno.loading.documents import locate
 
 _PROMPTED = "prompted"
 
