@@ -11,8 +11,8 @@ from ripieno.conducting import conduct
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.execution import Execution
-from ripieno.journal import Journal
 from ripieno.schemas import Schema
+from ripieno.storage.journal import Journal
 from ripieno.testing import call, model_of, turn
 
 TURNS, CALLS, RUNS = 100, 4, 5

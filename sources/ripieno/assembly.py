@@ -34,13 +34,13 @@ from ripieno.history import History
 from ripieno.models import Model
 from ripieno.offers import Offer
 from ripieno.opening import needed_origins, opener
-from ripieno.outputs import Outputs
 from ripieno.processes import LocalSpawner, Spawner
 from ripieno.protection import beneath, protected_by, sandbox_of
 from ripieno.providers import Providers
-from ripieno.recording import Recorder
 from ripieno.requirements import find_absent
 from ripieno.sandbox import RoutedSpawner
+from ripieno.storage.outputs import Outputs
+from ripieno.storage.records import Recorder
 from ripieno.threads import run_in_thread
 from ripieno.trust import Project
 

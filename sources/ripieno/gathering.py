@@ -38,11 +38,11 @@ from ripieno.descriptors.providers import lay_over
 from ripieno.discovery import BUILT_IN, Registry, discover
 from ripieno.exceptions import ConfigurationInvalidity, InputError, NameAbsence, Problem, RipienoError
 from ripieno.jsonvalues import is_table
-from ripieno.pins import PinRecord, Pins, PinStore, read_pins
 from ripieno.protocols.clouds import CLOUDS, HOMES
 from ripieno.selecting import choose, named_profile
+from ripieno.storage.pins import PinRecord, Pins, PinStore, read_pins
+from ripieno.storage.undo import Journal
 from ripieno.trust import Project, TrustStore, paths_of, restrict
-from ripieno.undo import Journal
 
 _USER, _CALLER, _PROJECT = "user", "caller", "project"
 

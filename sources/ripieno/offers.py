@@ -11,7 +11,7 @@ from ripieno.deferring import Catalogue, Helpers, choose_deferred, make_helpers,
 from ripieno.descriptors.names import matches
 from ripieno.ensembles import Ensemble, Invoker
 from ripieno.exceptions import ConfigurationInvalidity, NameAbsence, Problem, ToolFault, nearest
-from ripieno.outputs import READER
+from ripieno.storage.outputs import READER
 
 #: How many names a model is told when none is like the one it used.
 _TOLD = 24

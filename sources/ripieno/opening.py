@@ -13,9 +13,9 @@ from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.ensembles import Claim, Connected, Definition, Opened, Opener, Origin, Surroundings
 from ripieno.exceptions import NameAbsence, SchemaInvalidity
 from ripieno.jsonvalues import EMPTY, digest
-from ripieno.pins import admit, advise, check_command
 from ripieno.requirements import find_unmet_of
 from ripieno.schemas import Schema
+from ripieno.storage.pins import admit, advise, check_command
 
 
 def opener(descriptor: EnsembleDescriptor, origins: Mapping[str, Origin], surroundings: Surroundings) -> Opener:

@@ -29,7 +29,7 @@ from ripieno.canisters.serialization import deserialize_conversation, serialize
 from ripieno.confirmation import Answer, Approve, Deny, Edit, Given
 from ripieno.exceptions import Conflict, InputError, NameAbsence, SerializationInvalidity
 from ripieno.jsonvalues import freeze, is_table, thaw
-from ripieno.statefiles import replace_private
+from ripieno.storage.files import replace_private
 
 _VERSION = 1
 #: Seconds for which an approval is good that waits for somebody to resume.

@@ -15,9 +15,9 @@ from ripieno.canisters.conversation import Waiting
 from ripieno.canisters.faults import Fault
 from ripieno.confirmation import Given
 from ripieno.exceptions import NameAbsence
-from ripieno.journal import InvocationState, Journal, Restored
 from ripieno.jsonvalues import canonical
 from ripieno.pausing import Paused
+from ripieno.storage.journal import InvocationState, Journal, Restored
 
 #: What a model reads of a call that was started, and of which nothing is known after that.
 UNKNOWN = Fault(

@@ -22,7 +22,7 @@ from ripieno.descriptors.loading.configuration import ConfigurationPart, read_co
 from ripieno.descriptors.loading.layers import LeftOut
 from ripieno.descriptors.sandbox import tighten
 from ripieno.exceptions import InputError
-from ripieno.statefiles import replace_private
+from ripieno.storage.files import replace_private
 
 CONFIGURATION_NAME = "ripieno.toml"
 PINS_NAME = "ripieno.lock.toml"

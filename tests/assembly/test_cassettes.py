@@ -23,8 +23,8 @@ from ripieno.descriptors import Policy
 from ripieno.ensembles import Context, Ensemble, Outcome
 from ripieno.exceptions import InputError, ReplayDivergence, ResourceFault, RipienoError, ToolExecutionFailure
 from ripieno.execution import Execution
-from ripieno.recording import Record
 from ripieno.scores import Turn
+from ripieno.storage.records import Record
 from ripieno.testing import call, turn
 from ripieno.testing.wires import rehearsed
 from tests.counts import count

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from ripieno.canisters import InvocationCanister, ResultCanister, UserCanister
 from ripieno.canisters.serialization import serialize
 from ripieno.exceptions import InputError, JsonInvalidity, NameAbsence
-from ripieno.journal import GENESIS, Journal, database
 from ripieno.jsonvalues import canonical
-from ripieno.recording import Record
+from ripieno.storage.journal import GENESIS, Journal, database
+from ripieno.storage.records import Record
 from tests.counts import count
 from tests.values.canister_strategies import canisters, invocations, objects, results, texts
 

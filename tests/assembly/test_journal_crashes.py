@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from ripieno.journal import Journal
+from ripieno.storage.journal import Journal
 from tests.counts import count
 
 #: Hang bound of one script, in seconds.
@@ -16,8 +16,8 @@ HANG = 1500
 BEGINNING = """
 import json, os, pathlib, random, resource, signal, struct, sys, threading, time
 from ripieno.exceptions import InputError
-from ripieno.journal import Journal
-from ripieno.recording import Record
+from ripieno.storage.journal import Journal
+from ripieno.storage.records import Record
 
 def record(who, number, stage="started"):
     return Record(stage=stage, conversation=who, turn=1, tool="t", details={"n": number, "padding": "x" * 300})

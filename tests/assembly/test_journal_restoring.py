@@ -25,8 +25,8 @@ from ripieno.canisters.faults import Fault, Report
 from ripieno.conducting import conduct
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.execution import Execution
-from ripieno.journal import GENESIS, Anchor, Journal, anchor_line, read_anchor
-from ripieno.recording import Record, Stage
+from ripieno.storage.journal import GENESIS, Anchor, Journal, anchor_line, read_anchor
+from ripieno.storage.records import Record, Stage
 from tests.counts import count
 from tests.mechanism.players import ensemble, invoke, invokes, says, scripted, tool
 

@@ -27,8 +27,8 @@ from ripieno.canisters import (
 )
 from ripieno.canisters.faults import Change, Fault, Report
 from ripieno.exceptions import InputError
-from ripieno.journal import Journal
-from ripieno.recording import Record
+from ripieno.storage.journal import Journal
+from ripieno.storage.records import Record
 from tests.assembly.test_journal import call, records, whole
 from tests.counts import count
 

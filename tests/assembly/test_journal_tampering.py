@@ -9,8 +9,8 @@ import sqlite3
 import pytest
 
 from ripieno.exceptions import InputError
-from ripieno.journal import Anchor, Journal, Line
-from ripieno.journal.checking import COLUMNS
+from ripieno.storage.journal import Anchor, Journal, Line
+from ripieno.storage.journal.verification import COLUMNS
 from tests.assembly.test_journal import call
 from tests.counts import count
 

@@ -21,10 +21,10 @@ from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
-from ripieno.recording import Record
 from ripieno.rehearsal.server import base_url, create_application
 from ripieno.scores import Score
 from ripieno.serving import serve
+from ripieno.storage.records import Record
 from ripieno.testing import call, model_of, turn
 
 LEDGER = """

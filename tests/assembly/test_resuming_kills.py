@@ -21,7 +21,7 @@ from ripieno.canisters import Conversation
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.exceptions import NameAbsence
 from ripieno.execution import Execution
-from ripieno.journal import Journal
+from ripieno.storage.journal import Journal
 from ripieno.descriptors import Policy
 from ripieno.resuming import resumable
 from ripieno.schemas import Schema

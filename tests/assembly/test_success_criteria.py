@@ -8,9 +8,9 @@ import pytest
 from ripieno.assembly import assemble
 from ripieno.canisters import Conversation, InvocationCanister, ResultCanister
 from ripieno.confirmation import Answer, Approve, ConfirmationRequest, Deny
-from ripieno.journal import Journal
 from ripieno.jsonvalues import thaw
 from ripieno.models import Model
+from ripieno.storage.journal import Journal
 from ripieno.testing import call, model_of, turn
 from tests.assembly.conftest import Home
 

@@ -8,8 +8,8 @@ from ripieno.assembly import Assembly, assemble
 from ripieno.canisters import Conversation, ResultCanister
 from ripieno.confirmation import Approve, Deny, Edit
 from ripieno.jsonvalues import thaw
+from ripieno.storage.undo import Journal
 from ripieno.testing import call, model_of, turn
-from ripieno.undo import Journal
 from tests.assembly.conftest import Home
 from tests.mechanism.players import Person, invoke
 

@@ -12,8 +12,8 @@ from frozendict import frozendict
 from ripieno.canisters import AssistantCanister, InvocationCanister, ResultCanister, TextualContent, UserCanister
 from ripieno.canisters.faults import Fault, Report
 from ripieno.canisters.serialization import deserialize_conversation
-from ripieno.journal import Journal
-from ripieno.recording import Record
+from ripieno.storage.journal import Journal
+from ripieno.storage.records import Record
 from tests.faces.commanding import Screen, User
 from tests.faces.conftest import Done
 

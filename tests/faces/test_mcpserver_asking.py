@@ -16,8 +16,8 @@ from ripieno.confirmation import Answer, ConfirmationRequest, Edit
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Context, Definition, Ensemble, Opened
 from ripieno.mcpserver import EnsembleServer, clients, create_server, current_client, parking
-from ripieno.recording import Record
 from ripieno.schemas import Schema
+from ripieno.storage.records import Record
 from tests.faces.commanding import PATIENCE
 from tests.faces.mcpserving import ERAS
 from tests.faces.test_mcpserver_embedding import Records, entered

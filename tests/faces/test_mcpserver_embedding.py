@@ -20,8 +20,8 @@ from ripieno.exceptions import ConfigurationInvalidity
 from ripieno.gathering import Places
 from ripieno.mcpserver import create_server, server
 from ripieno.mcpserver.calling import PENDING
-from ripieno.recording import Record
 from ripieno.schemas import Schema
+from ripieno.storage.records import Record
 from tests.faces.commanding import PATIENCE
 from tests.faces.mcpserving import ERAS
 

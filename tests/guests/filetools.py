@@ -11,7 +11,7 @@ from frozendict import frozendict
 from ripieno.assembly import Assembly, assemble
 from ripieno.ensembles import Context, Invoker, Outcome, Surroundings
 from ripieno.gathering import Places
-from ripieno.undo import Journal
+from ripieno.storage.undo import Journal
 
 ENSEMBLES = ("file_read", "file_write", "file_manage", "directory")
 #: The names of seed 000, sections 11.2 and 11.3.

@@ -17,11 +17,11 @@ from ripieno.ensembles import Context, Definition, Ensemble, Outcome, Surroundin
 from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault, ValidationFault
 from ripieno.processes import LocalSpawner
 from ripieno.schemas import Schema
+from ripieno.storage.undo import digest
 from ripieno.toolset.listing import LIST_CAP, list_files
 from ripieno.toolset.reading import read_file
 from ripieno.toolset.working import READ_CAP
 from ripieno.toolset.writing import write_file
-from ripieno.undo import digest
 from tests.counts import count
 
 DEFINITION = Definition(name="read_file", schema=Schema.of({"type": "object"}), invocable=read_file)

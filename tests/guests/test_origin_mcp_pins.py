@@ -10,7 +10,7 @@ import pytest
 
 from ripieno.ensembles import Ensemble, Surroundings
 from ripieno.exceptions import ConnectionFailure
-from ripieno.pins import PinRecord, Pins, PinStore, pin_command, pin_tools
+from ripieno.storage.pins import PinRecord, Pins, PinStore, pin_command, pin_tools
 from tests.guests.playing import ORIGINS, Alerts, call, describe, make_ensemble, server
 from tests.guests.playing import surround as surround_without
 from tests.guests.test_origin_mcp_http import until

@@ -12,7 +12,7 @@ from ripieno.assembly import assemble
 from ripieno.canisters.faults import Change
 from ripieno.exceptions import AssemblyFailure, PermissionFault, ResourceFault, ToolFault, ValidationFault
 from ripieno.gathering import Places
-from ripieno.undo import digest
+from ripieno.storage.undo import digest
 from tests.guests.filetools import ENSEMBLES, NAMES, Tools, file_tools
 
 

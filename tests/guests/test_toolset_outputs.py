@@ -12,7 +12,7 @@ from ripieno.ensembles import Context, Ensemble, Surroundings
 from ripieno.exceptions import ToolFault
 from ripieno.execution import Circumstances, Execution
 from ripieno.jsonvalues import freeze
-from ripieno.outputs import Outputs
+from ripieno.storage.outputs import Outputs
 from ripieno.toolset.outputs import read_output
 from tests.mechanism.players import ensemble, tool
 

@@ -340,7 +340,7 @@ import json, os, pathlib, random, select, signal, sys
 from ripieno.exceptions import ToolFault
 from ripieno.toolset.rooms import Room
 from ripieno.toolset.undoing import choose, undo
-from ripieno.undo import Cause, Journal
+from ripieno.storage.undo import Cause, Journal
 
 state, workspace, kills = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), int(sys.argv[3])
 SIZE = 50_000

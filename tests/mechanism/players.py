@@ -15,8 +15,8 @@ from ripieno.ensembles import Definition, Ensemble, Invocable, Surroundings
 from ripieno.jsonvalues import freeze
 from ripieno.models import Model
 from ripieno.offers import Offer
-from ripieno.recording import Record
 from ripieno.schemas import Schema
+from ripieno.storage.records import Record
 from ripieno.testing import model_of, turn
 
 #: What a scripted turn is made of: an event is said, an error is raised, and anything else is called and awaited.

@@ -27,8 +27,8 @@ from ripieno.ensembles import Definition, Ensemble
 from ripieno.exceptions import PatternInvalidity
 from ripieno.execution import Circumstances, Deferred, Execution, Prepared
 from ripieno.offers import Offer
-from ripieno.recording import Record
 from ripieno.schemas import Schema
+from ripieno.storage.records import Record
 from tests.counts import count
 from tests.mechanism.players import Person, Recording, ensemble, invoke, tool
 from tests.mechanism.starting import Seeing, fault_of

@@ -16,7 +16,7 @@ from ripieno.ensembles import Context
 from ripieno.exceptions import InputError, ResourceFault, ToolExecutionFailure
 from ripieno.execution import Circumstances, Execution, Prepared, execute_invoker
 from ripieno.offers import Offer
-from ripieno.recording import Record
+from ripieno.storage.records import Record
 from tests.mechanism.players import (
     Blocking,
     Listening,

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from ripieno.canisters import ImageContent, TextualContent
 from ripieno.canisters.faults import Fault
 from ripieno.exceptions import ResourceFault
-from ripieno.outputs import Keeper, Outputs, store
 from ripieno.results import bound, bound_fault
+from ripieno.storage import outputs as store
+from ripieno.storage.outputs import Keeper, Outputs
 from tests.counts import count
 
 LIMIT = 1 << 24

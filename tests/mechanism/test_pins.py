@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ripieno.exceptions import InputError, JsonInvalidity
 from ripieno.jsonvalues import canonical, freeze
-from ripieno.pins import (
+from ripieno.storage.pins import (
     Comparison,
     Pin,
     PinRecord,
@@ -257,7 +257,7 @@ def test_a_file_that_is_still_the_same_is_not_read_again(tmp_path: pathlib.Path)
 def test_programs_that_write_at_once_lose_nothing(tmp_path: pathlib.Path) -> None:
     program = (
         "import pathlib, sys\n"
-        "from ripieno.pins import PinRecord, PinStore\n"
+        "from ripieno.storage.pins import PinRecord, PinStore\n"
         "store = PinStore(pathlib.Path(sys.argv[1]))\n"
         "sys.stdin.read()\n"
         "for number in range(20):\n"

@@ -7,7 +7,7 @@ import pytest
 from ripieno.canisters.events import Alert
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.exceptions import ConnectionFailure
-from ripieno.pins import PinRecord, Pins, PinStore, admit, check_command, pin_command, pin_tools
+from ripieno.storage.pins import PinRecord, Pins, PinStore, admit, check_command, pin_command, pin_tools
 from tests.mechanism.test_opening import describe
 from tests.mechanism.test_pins import record
 

@@ -9,7 +9,8 @@ import threading
 import pytest
 
 from ripieno.exceptions import InputError
-from ripieno.undo import Cause, Entry, Journal, State, Step, digest, store
+from ripieno.storage import undo as store
+from ripieno.storage.undo import Cause, Entry, Journal, State, Step, digest
 from tests.counts import count
 
 
@@ -117,7 +118,7 @@ def test_reading_is_remembered_for_each_conversation_and_bounded(journal: Journa
 
 WRITER = """
 import pathlib, sys
-from ripieno.undo import Journal, Step
+from ripieno.storage.undo import Journal, Step
 journal = Journal(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
 for number in range(int(sys.argv[3])):
     with journal.locked():

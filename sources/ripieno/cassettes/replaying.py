@@ -26,7 +26,7 @@ from ripieno.jsonvalues import is_list
 from ripieno.models import Model
 from ripieno.processes import LocalSpawner
 from ripieno.processors import Protocol
-from ripieno.recording import Recorder as Journal
+from ripieno.storage.records import Recorder as Journal
 
 
 class _Stage(Ensemble):

@@ -15,11 +15,11 @@ from ripieno.cli.tables import print_json, print_table
 from ripieno.cli.transcripts import excerpt, heading, moment, transcript
 from ripieno.exceptions import InputError
 from ripieno.gathering import Places
-from ripieno.journal import Anchor, Journal, Summary, anchor_line, read_anchor, says
-from ripieno.outputs import Outputs
 from ripieno.pausing import PausedStore
 from ripieno.showing import brief
-from ripieno.statefiles import open_private
+from ripieno.storage.files import open_private
+from ripieno.storage.journal import Anchor, Journal, Summary, anchor_line, read_anchor, says
+from ripieno.storage.outputs import Outputs
 
 #: Characters of an identifier that tables show.
 _ABBREVIATED = 12

@@ -11,7 +11,7 @@ import click
 
 from ripieno.exceptions import InputError
 from ripieno.gathering import Places
-from ripieno.journal import NAME, Journal, Summary
+from ripieno.storage.journal import NAME, Journal, Summary
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _SPAN = re.compile(r"(\d{1,6})([mhdw])")

@@ -8,9 +8,9 @@ from ripieno.canisters import Conversation, TextualContent, UserCanister
 from ripieno.cli.running import say
 from ripieno.confirmation import Given
 from ripieno.gathering import Gathered, Places
-from ripieno.journal import NAME, Journal
 from ripieno.pausing import Paused, PausedStore
 from ripieno.showing import brief
+from ripieno.storage.journal import NAME, Journal
 from ripieno.withholding import withheld
 
 

@@ -13,8 +13,8 @@ from ripieno.cli.settings import Format, Settings, common, formats, pass_setting
 from ripieno.cli.tables import print_json
 from ripieno.exceptions import AssemblyFailure, InputError, NameAbsence
 from ripieno.gathering import Places
-from ripieno.pins import PinRecord, PinStore, read_pins, write_pins
 from ripieno.showing import clean
+from ripieno.storage.pins import PinRecord, PinStore, read_pins, write_pins
 
 
 @click.command()

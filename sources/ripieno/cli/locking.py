@@ -12,7 +12,7 @@ from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.ensembles import Ensemble, Opened, Origin, Surroundings
 from ripieno.exceptions import RipienoError
 from ripieno.gathering import Gathered
-from ripieno.pins import Comparison, Pin, PinRecord, compare, pin_command, pin_tools, show_difference
+from ripieno.storage.pins import Comparison, Pin, PinRecord, compare, pin_command, pin_tools, show_difference
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

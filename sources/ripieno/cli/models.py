@@ -7,8 +7,8 @@ from ripieno.assembly import Assembly
 from ripieno.descriptors import ProviderDescriptor
 from ripieno.exceptions import InputError
 from ripieno.gathering import Gathered, Places, gather
-from ripieno.hiding import HIDDEN
 from ripieno.protocols.clouds import HOMES
+from ripieno.storage.redaction import HIDDEN
 
 _NONE: Mapping[str, bool] = {}
 _CREDENTIALS = "the credentials of its cloud"

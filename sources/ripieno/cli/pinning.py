@@ -7,8 +7,8 @@ from typing import Any
 from ripieno.cli.locking import is_foreign
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.exceptions import InputError
-from ripieno.pins import Comparison, PinRecord, Pins, compare, pin_command
 from ripieno.showing import brief
+from ripieno.storage.pins import Comparison, PinRecord, Pins, compare, pin_command
 
 
 def pin_facts(descriptor: EnsembleDescriptor, pins: Pins | None, *, starts: bool = True) -> dict[str, Any] | None:

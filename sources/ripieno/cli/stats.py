@@ -11,7 +11,7 @@ from ripieno.cli.journals import chosen, journals, opened, place_of, read_since
 from ripieno.cli.settings import Format, common, formats
 from ripieno.cli.tables import print_json, print_table
 from ripieno.cli.transcripts import counted
-from ripieno.journal import Statistics, Tally
+from ripieno.storage.journal import Statistics, Tally
 
 #: Rows of a table of conversations, or of unknown names, that are shown.
 _ROWS = 20

@@ -14,11 +14,11 @@ from ripieno.canisters import (
     SupervisorCanister,
     TextualContent,
 )
-from ripieno.journal import DELETED, Line, Summary
-from ripieno.journal.retelling import retell
 from ripieno.jsonvalues import canonical
-from ripieno.recording import Record
 from ripieno.showing import clean, label
+from ripieno.storage.journal import DELETED, Line, Summary
+from ripieno.storage.journal.restoration import retell
+from ripieno.storage.records import Record
 
 #: Lines, and characters, of each message that are shown unless all are asked for.
 _LINES, _CHARACTERS = 6, 600

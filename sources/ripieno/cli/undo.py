@@ -14,9 +14,9 @@ from ripieno.cli.tables import print_json, print_table
 from ripieno.exceptions import InputError, ToolFault
 from ripieno.gathering import Gathered
 from ripieno.showing import clean
+from ripieno.storage.undo import Entry, Journal, Step
 from ripieno.toolset.undoing import Undone, choose
 from ripieno.toolset.undoing import undo as take_back
-from ripieno.undo import Entry, Journal, Step
 
 _LISTED = 50
 

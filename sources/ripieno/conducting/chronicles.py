@@ -15,7 +15,7 @@ from ripieno.canisters.events import TurnEnded
 from ripieno.execution import Circumstances
 from ripieno.execution.reporting import Reporter
 from ripieno.limiting import Budget
-from ripieno.recording import Record
+from ripieno.storage.records import Record
 
 
 class Chronicle:

@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 from frozendict import frozendict
 
 from ripieno.canisters.events import Alert
-from ripieno.outputs import Outputs
-from ripieno.pins import Pins
 from ripieno.processes import Spawner
 from ripieno.sandbox import Sandbox
-from ripieno.undo import Journal
+from ripieno.storage.outputs import Outputs
+from ripieno.storage.pins import Pins
+from ripieno.storage.undo import Journal
 
 #: Is told the name of an ensemble and ``{"direction": "sent" or "received", "message": {…}}``. It never raises.
 Tap: TypeAlias = Callable[[str, Mapping[str, Any]], None]

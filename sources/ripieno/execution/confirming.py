@@ -30,7 +30,7 @@ from ripieno.execution.judging import Judge
 from ripieno.execution.refusals import UNRECORDED, denied, unfit
 from ripieno.execution.reporting import Reporter
 from ripieno.jsonvalues import digest, freeze, thaw
-from ripieno.recording import Record, Stage
+from ripieno.storage.records import Record, Stage
 from ripieno.threads import run_in_thread
 
 #: Seconds in which a preview says what a call would change.

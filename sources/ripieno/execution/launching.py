@@ -17,8 +17,8 @@ from ripieno.execution.contexts import context_of
 from ripieno.execution.refusals import NOT_RUN, UNRECORDED
 from ripieno.execution.reporting import Reporter, record_of
 from ripieno.inquiring import Inquirer
-from ripieno.outputs import READER, Keeper
 from ripieno.results import Keep
+from ripieno.storage.outputs import READER, Keeper
 
 #: Seconds; no argument of a call can ask for more.
 _LONGEST = 86_400.0

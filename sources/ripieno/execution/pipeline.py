@@ -24,7 +24,7 @@ from ripieno.execution.reporting import Reporter
 from ripieno.jsonvalues import freeze
 from ripieno.offers import Offer
 from ripieno.owning import reason
-from ripieno.recording import Recorder
+from ripieno.storage.records import Recorder
 
 
 class Execution:

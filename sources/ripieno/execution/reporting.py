@@ -16,7 +16,7 @@ from ripieno.ensembles import Invoker, Surroundings
 from ripieno.execution.circumstances import Circumstances
 from ripieno.execution.refusals import NOT_RUN
 from ripieno.owning import reason
-from ripieno.recording import Record, Recorder, Stage
+from ripieno.storage.records import Record, Recorder, Stage
 
 
 def record_of(

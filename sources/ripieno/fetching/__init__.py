@@ -8,11 +8,11 @@ ask again, ``muting`` what is logged.
 
 from ripieno.fetching.connecting import Resolver
 from ripieno.fetching.following import Fetched, Fetcher, Hop, Request
-from ripieno.fetching.muting import forms
 from ripieno.fetching.reaching import HostPattern, Limits, Reach
 from ripieno.fetching.sending import METHODS, SAFE, check_header
 from ripieno.fetching.urls import Host, Url, parse_host, parse_url
 from ripieno.fetching.wording import Wording
+from ripieno.storage.redaction import forms
 from ripieno.waiting import explain_status
 
 __all__ = [

@@ -19,7 +19,6 @@ from ripieno.exceptions import (
 )
 from ripieno.fetching.connecting import Attempt, Connector, Resolver, explain, resolve
 from ripieno.fetching.decoding import ACCEPTED, Body
-from ripieno.fetching.muting import forms, muted
 from ripieno.fetching.reaching import Limits, Reach
 from ripieno.fetching.sending import (
     METHODS,
@@ -30,7 +29,7 @@ from ripieno.fetching.sending import (
     without_body,
 )
 from ripieno.fetching.urls import Url
-from ripieno.hiding import hide
+from ripieno.storage.redaction import forms, hide, muted
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _NO_HEADERS: frozendict[str, Headers] = frozendict()

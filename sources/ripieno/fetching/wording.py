@@ -5,8 +5,7 @@ import hashlib
 import re
 
 from ripieno.fetching.following import Fetched
-from ripieno.fetching.muting import forms
-from ripieno.hiding import hide
+from ripieno.storage.redaction import forms, hide
 
 _KIND = re.compile(r"\s*([A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+)")
 _CHARSET = re.compile(r";\s*charset\s*=\s*\"?([A-Za-z0-9_.:-]+)", re.IGNORECASE)

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ripieno.descriptors.timeouts import Timeouts
-from ripieno.hiding import hide
 from ripieno.jsonvalues import EMPTY, is_list, is_table
+from ripieno.storage.redaction import hide
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

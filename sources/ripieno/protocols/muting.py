@@ -4,8 +4,8 @@ import logging
 import re
 import weakref
 
-from ripieno.hiding import hide
 from ripieno.protocols.endpoints import Endpoint
+from ripieno.storage.redaction import hide
 
 #: A filter holds for the records of one logger, and not for those below it: each is named.
 _LOGGERS = (

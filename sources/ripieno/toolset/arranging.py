@@ -4,10 +4,10 @@ import os
 import stat
 
 from ripieno.exceptions import ResourceFault
+from ripieno.storage.undo import Kind, State, Step
 from ripieno.toolset import places
 from ripieno.toolset.deeds import Deed, ReversibleDeed, Site
 from ripieno.toolset.walking import Walk
-from ripieno.undo import Kind, State, Step
 
 
 class MakeDirectory(ReversibleDeed):

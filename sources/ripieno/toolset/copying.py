@@ -5,6 +5,7 @@ import os
 import stat
 
 from ripieno.exceptions import ResourceFault, ValidationFault
+from ripieno.storage.undo import KEEP_BYTES, State, Step, digest
 from ripieno.toolset import places
 from ripieno.toolset.deeds import Deed, Site
 from ripieno.toolset.guarding import changed, controls, guarded
@@ -12,7 +13,6 @@ from ripieno.toolset.moving import check_kind, check_target
 from ripieno.toolset.systemcalls import rename_new
 from ripieno.toolset.trees import Visit, empty, visit
 from ripieno.toolset.walking import Walk
-from ripieno.undo import KEEP_BYTES, State, Step, digest
 
 #: What one copy may have: bytes of a file alone, which is held in memory; entries of a tree, and bytes.
 FILE_BYTES = 64 * 1024 * 1024

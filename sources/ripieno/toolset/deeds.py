@@ -12,9 +12,9 @@ import threading
 from collections.abc import Generator, Sequence
 
 from ripieno.exceptions import ResourceFault
+from ripieno.storage.undo import NOWHERE, Cause, Journal, Step
 from ripieno.toolset.places import explaining, look
 from ripieno.toolset.walking import Walk
-from ripieno.undo import NOWHERE, Cause, Journal, Step
 
 #: Locks of workspaces that have no journal to lock, by device and inode.
 _LOCKS: dict[tuple[int, int], threading.Lock] = {}

@@ -8,11 +8,11 @@ from typing import Any
 
 from ripieno.ensembles import Context, Outcome
 from ripieno.exceptions import ValidationFault
+from ripieno.storage.undo import Step
 from ripieno.toolset.rooms import Room
 from ripieno.toolset.walking import split
 from ripieno.toolset.wording import several
 from ripieno.toolset.working import changes, learn, not_kept, room_of
-from ripieno.undo import Step
 
 _SHOWN = 200
 

@@ -4,13 +4,13 @@ import os
 import stat
 
 from ripieno.exceptions import PermissionFault, ResourceFault, ValidationFault
+from ripieno.storage.undo import KEEP_BYTES, State, Step
 from ripieno.toolset import places
 from ripieno.toolset.deeds import Deed, Site
 from ripieno.toolset.guarding import changed
 from ripieno.toolset.systemcalls import exchange, rename_new
 from ripieno.toolset.trees import refuse_controls
 from ripieno.toolset.walking import Walk
-from ripieno.undo import KEEP_BYTES, State, Step
 
 
 class Move(Deed):

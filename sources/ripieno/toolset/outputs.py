@@ -4,7 +4,7 @@ from typing import Any
 
 from ripieno.ensembles import Context
 from ripieno.exceptions import ResourceFault
-from ripieno.outputs import Outputs
+from ripieno.storage.outputs import Outputs
 from ripieno.toolset.expressions import Expression, check
 from ripieno.toolset.wording import several
 

@@ -8,9 +8,9 @@ import stat
 from collections.abc import Generator
 
 from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault, ValidationFault
+from ripieno.storage.undo import KEEP_BYTES, State, digest
 from ripieno.toolset.guarding import changed
 from ripieno.toolset.walking import Walk
-from ripieno.undo import KEEP_BYTES, State, digest
 
 # Without O_NONBLOCK, opening a named pipe would wait for its other end.
 SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC

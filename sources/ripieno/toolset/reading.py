@@ -9,9 +9,9 @@ from typing import Any
 
 from ripieno.ensembles import Context
 from ripieno.exceptions import ResourceFault, ValidationFault
+from ripieno.storage.undo import digest
 from ripieno.toolset.wording import several
 from ripieno.toolset.working import BINARY_PROBE, READ_CAP, readings, room_of
-from ripieno.undo import digest
 
 #: Characters among which line ends are counted at once.
 _BLOCK = 1 << 16

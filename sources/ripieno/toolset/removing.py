@@ -5,13 +5,13 @@ import os
 import stat
 
 from ripieno.exceptions import PermissionFault, ResourceFault
+from ripieno.storage.undo import KEEP_BYTES, Step
 from ripieno.toolset import places
 from ripieno.toolset.deeds import ReversibleDeed, Site
 from ripieno.toolset.guarding import changed, controls, guarded
 from ripieno.toolset.systemcalls import rename_new
 from ripieno.toolset.trees import Visit, empty, refuse_controls, visit
 from ripieno.toolset.walking import Walk
-from ripieno.undo import KEEP_BYTES, Step
 
 #: What a tree may have so that deleting it can be undone: entries, and bytes.
 UNDO_ENTRIES = 10_000

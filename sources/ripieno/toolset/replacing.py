@@ -7,12 +7,12 @@ import stat
 from collections.abc import Callable
 
 from ripieno.exceptions import ResourceFault
+from ripieno.storage.undo import KEEP_BYTES, State, Step, digest
 from ripieno.toolset import places
 from ripieno.toolset.deeds import ReversibleDeed, Site, discard
 from ripieno.toolset.guarding import changed
 from ripieno.toolset.systemcalls import exchange, rename_new
 from ripieno.toolset.walking import Walk
-from ripieno.undo import KEEP_BYTES, State, Step, digest
 
 #: How often somebody who replaces a file at the same time is given way.
 _ATTEMPTS = 100

@@ -13,6 +13,7 @@ from collections.abc import Generator, Sequence
 from typing import Self
 
 from ripieno.exceptions import ResourceFault
+from ripieno.storage.undo import NOWHERE, Cause, Journal, State, Step
 from ripieno.toolset import places
 from ripieno.toolset.arranging import ChangeMode, MakeDirectory
 from ripieno.toolset.copying import CopyTree, read_source
@@ -23,7 +24,6 @@ from ripieno.toolset.removing import Remove
 from ripieno.toolset.replacing import Content, Replace
 from ripieno.toolset.systemcalls import find_beneath
 from ripieno.toolset.walking import Walk, check_path, split
-from ripieno.undo import NOWHERE, Cause, Journal, State, Step
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,13 +7,13 @@ from collections.abc import Generator, Iterator, Sequence
 
 from ripieno.ensembles import Context
 from ripieno.exceptions import InputError, ToolFault
+from ripieno.storage.undo import Cause, Entry, Journal, State, Step
 from ripieno.toolset.arranging import ChangeMode, MakeDirectory, MakeLink
 from ripieno.toolset.deeds import Deed
 from ripieno.toolset.moving import Move
 from ripieno.toolset.removing import Remove
 from ripieno.toolset.replacing import Replace
 from ripieno.toolset.rooms import Room
-from ripieno.undo import Cause, Entry, Journal, State, Step
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,9 @@ from collections.abc import Iterable, MutableMapping
 from ripieno.canisters.faults import Change
 from ripieno.ensembles import Context
 from ripieno.exceptions import ResourceFault
+from ripieno.storage.undo import State, Step
 from ripieno.toolset.rooms import Room
 from ripieno.toolset.undoing import cause_of
-from ripieno.undo import State, Step
 
 #: Bytes of a file that can be read, from its beginning or its end.
 READ_CAP = 10 * 1024 * 1024

@@ -8,11 +8,11 @@ from typing import Any
 
 from ripieno.ensembles import Context, Outcome
 from ripieno.exceptions import ResourceFault, ValidationFault
+from ripieno.storage.undo import digest
 from ripieno.toolset.editing import Edited, edit, excerpt
 from ripieno.toolset.rooms import Room
 from ripieno.toolset.wording import several
 from ripieno.toolset.working import BINARY_PROBE, READ_CAP, changes, learn, not_kept, readings, room_of
-from ripieno.undo import digest
 
 _ONLY_UTF_8 = "Only UTF-8 text is edited. Replace the file whole with write_file, or change it with a program."
 

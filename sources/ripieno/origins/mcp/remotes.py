@@ -15,7 +15,6 @@ from typing import Any
 import httpx2
 
 from ripieno.exceptions import PermissionFault
-from ripieno.hiding import hide
 from ripieno.jsonvalues import is_table
 from ripieno.origins.mcp.addresses import refuse_address
 from ripieno.origins.mcp.cleaning import clean
@@ -25,6 +24,7 @@ from ripieno.origins.mcp.peers import Loss, Peer
 from ripieno.origins.mcp.persons import Person, SignInNeeded, SignInUnwanted
 from ripieno.origins.mcp.settings import ServerSettings
 from ripieno.origins.mcp.tokens import TokenStore
+from ripieno.storage.redaction import hide
 
 #: Seconds to connect and to send; a call has a deadline of its own.
 CONNECT_TIMEOUT = 10.0

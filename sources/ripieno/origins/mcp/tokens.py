@@ -23,7 +23,7 @@ from frozendict import frozendict
 from ripieno.canisters.events import Alert
 from ripieno.ensembles import Surroundings
 from ripieno.jsonvalues import is_table
-from ripieno.statefiles import replace_private
+from ripieno.storage.files import replace_private
 
 _VERSION = 1
 #: Bytes of a file that is still read.

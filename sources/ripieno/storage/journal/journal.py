@@ -10,10 +10,9 @@ from typing import Any
 
 from ripieno.canisters import Conversation
 from ripieno.exceptions import NameAbsence
-from ripieno.journal.checking import COLUMNS, find_break
-from ripieno.journal.database import connect, said
-from ripieno.journal.fingerprints import Fingerprints
-from ripieno.journal.lines import (
+from ripieno.storage.journal.database import connect, said
+from ripieno.storage.journal.fingerprints import Fingerprints
+from ripieno.storage.journal.lines import (
     DELETED,
     Anchor,
     Break,
@@ -26,11 +25,11 @@ from ripieno.journal.lines import (
     says,
     written,
 )
-from ripieno.journal.restoring import Restored, restore
-from ripieno.journal.states import InvocationState, fold
-from ripieno.journal.statistics import Statistics, compute
-from ripieno.journal.summaries import Summary, identify, order, summarize
-from ripieno.recording import Record
+from ripieno.storage.journal.restoration import InvocationState, Restored, fold, restore
+from ripieno.storage.journal.statistics import Statistics, compute
+from ripieno.storage.journal.summaries import Summary, identify, order, summarize
+from ripieno.storage.journal.verification import COLUMNS, find_break
+from ripieno.storage.records import Record
 
 #: What the journal of a user is called, in the folder of their state.
 NAME = "journal.sqlite3"

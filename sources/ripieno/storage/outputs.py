@@ -2,10 +2,13 @@
 
 A text belongs to one conversation and has a handle that nobody can guess; its file lies under the hashes of both, so
 that neither a folder's listing nor another conversation gets at it. Old texts go, and so do the oldest of too many.
+
+What one call keeps of a text that is too long to be shown, and the words that say how to read on.
 """
 
 import dataclasses
 import hashlib
+import logging
 import os
 import pathlib
 import secrets
@@ -14,7 +17,7 @@ import threading
 import time
 
 from ripieno.exceptions import ResourceFault
-from ripieno.statefiles import open_private
+from ripieno.storage.files import open_private
 
 #: What one workspace's texts may take together, in bytes; beyond it the oldest go, down to half of it.
 TOTAL_BYTES = 256 * 1024 * 1024
@@ -165,3 +168,39 @@ def _status(path: pathlib.Path) -> os.stat_result | None:
 
 def _hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:32]
+
+
+#: The tool that reads what was kept, by its identity.
+READER = "outputs.read_output"
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Keeper:
+    """Keeps texts of one conversation. ``limit`` is in bytes of each; ``reader`` is what the model calls the tool."""
+
+    outputs: Outputs
+    conversation: str
+    limit: int
+    reader: str
+
+    def keep(self, text: str, offset: int) -> str:
+        """Keeps a text, and says how to read on from ``offset``; empty where it could not be kept.
+
+        A disk that is full is no reason to lose a result.
+        """
+        try:
+            kept = self.outputs.keep(text, self.conversation, self.limit)
+        except OSError as error:
+            _logger.warning("An output could not be kept: %s", error)
+            return ""
+        if kept is None:
+            return ""
+        handle, size = kept
+        total = len(text.encode("utf-8", "backslashreplace"))
+        only = f" The first {size} of its {total} bytes are kept." if size < total else ""
+        return (
+            f'Read on with {self.reader}(handle="{handle}", offset={offset}), or search it with '
+            f'{self.reader}(handle="{handle}", pattern="…").{only}'
+        )

@@ -3,9 +3,9 @@
 ``records`` has the values, ``store`` the file of them, ``checking`` what happens when an ensemble is opened.
 """
 
-from ripieno.pins.checking import Pins, admit, advise, check_command
-from ripieno.pins.records import Comparison, Pin, PinRecord, compare, pin_command, pin_tools, show_difference
-from ripieno.pins.store import PinStore, read_pins, write_pins
+from ripieno.storage.pins.checks import Pins, admit, advise, check_command
+from ripieno.storage.pins.records import Comparison, Pin, PinRecord, compare, pin_command, pin_tools, show_difference
+from ripieno.storage.pins.store import PinStore, read_pins, write_pins
 
 __all__ = [
     "Comparison",

@@ -6,7 +6,7 @@ import sqlite3
 from typing import Any
 
 from ripieno.exceptions import InputError, NameAbsence
-from ripieno.journal.lines import DELETED
+from ripieno.storage.journal.lines import DELETED
 
 #: Characters of what a user said first that a summary keeps.
 _WORDS = 200

@@ -20,9 +20,9 @@ from typing import Any, TypeVar
 from frozendict import frozendict
 
 from ripieno.exceptions import InputError
-from ripieno.fetching.muting import forms
 from ripieno.jsonvalues import canonical
-from ripieno.recording import Record
+from ripieno.storage.records import Record
+from ripieno.storage.redaction import forms
 
 #: Characters of the shortest secret that is looked for, and of a form of it: a shorter one would take words apart.
 _SHORTEST = 8

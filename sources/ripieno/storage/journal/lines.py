@@ -17,7 +17,7 @@ from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.serialization import deserialize_canister, serialize
 from ripieno.exceptions import JsonInvalidity, SerializationInvalidity
 from ripieno.jsonvalues import canonical, is_list, is_table
-from ripieno.recording import Record, Stage
+from ripieno.storage.records import Record, Stage
 
 #: The digest before the first line.
 GENESIS = "0" * 64

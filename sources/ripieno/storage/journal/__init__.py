@@ -5,13 +5,12 @@ keeps secrets out, ``states`` says what became of each call, ``restoring`` makes
 ``summaries`` and ``statistics`` tell of many, ``anchors`` are kept elsewhere.
 """
 
-from ripieno.journal.anchors import anchor_line, read_anchor
-from ripieno.journal.lines import DELETED, GENESIS, Anchor, Break, Line, says
-from ripieno.journal.restoring import Restored
-from ripieno.journal.states import InvocationState, Status
-from ripieno.journal.statistics import Statistics, Tally
-from ripieno.journal.store import NAME, Journal
-from ripieno.journal.summaries import Summary
+from ripieno.storage.journal.journal import NAME, Journal
+from ripieno.storage.journal.lines import DELETED, GENESIS, Anchor, Break, Line, says
+from ripieno.storage.journal.restoration import InvocationState, Restored, Status
+from ripieno.storage.journal.statistics import Statistics, Tally
+from ripieno.storage.journal.summaries import Summary
+from ripieno.storage.journal.verification import anchor_line, read_anchor
 
 __all__ = [
     "DELETED",

@@ -1,4 +1,7 @@
-"""Keeps the secrets of a request out of what the libraries beneath it log, and out of what is said of it."""
+"""Keeps the secrets of a request out of what the libraries beneath it log, and out of what is said of it.
+
+Takes secrets out of texts that people read.
+"""
 
 import base64
 import contextlib
@@ -8,7 +11,19 @@ import logging
 import urllib.parse
 from collections.abc import Generator, Iterable, Iterator
 
-from ripieno.hiding import hide
+#: Characters of the shortest secret that is looked for: a shorter one would take words apart.
+_SHORTEST = 8
+#: What stands where a secret was.
+HIDDEN = "[hidden]"
+
+
+def hide(text: str, secrets: Iterable[str]) -> str:
+    """The text with ``[hidden]`` for each secret; the longest goes first, since one may be part of another."""
+    for secret in sorted(map(str.strip, secrets), key=len, reverse=True):
+        if len(secret) >= _SHORTEST:
+            text = text.replace(secret, HIDDEN)
+    return text
+
 
 #: A filter holds for the records of one logger, and not for those below it: each is named.
 _LOGGERS = ("httpx2", "httpcore2.connection", "httpcore2.http11")

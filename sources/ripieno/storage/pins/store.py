@@ -12,8 +12,8 @@ from frozendict import frozendict
 
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import is_table, parse
-from ripieno.pins.records import Pin, PinRecord
-from ripieno.statefiles import replace_private
+from ripieno.storage.files import replace_private
+from ripieno.storage.pins.records import Pin, PinRecord
 
 Records = frozendict[str, PinRecord]
 

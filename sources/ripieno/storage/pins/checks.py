@@ -12,8 +12,8 @@ from frozendict import frozendict
 from ripieno.canisters.events import Alert
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.exceptions import ConnectionFailure, InputError, JsonInvalidity
-from ripieno.pins.records import Comparison, PinRecord, changed_parts, compare, pin_command, pin_tool
-from ripieno.pins.store import PinStore
+from ripieno.storage.pins.records import Comparison, PinRecord, changed_parts, compare, pin_command, pin_tool
+from ripieno.storage.pins.store import PinStore
 
 #: Names that a message lists.
 _LISTED = 8
