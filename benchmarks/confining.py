@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 
 from benchmarks.measuring import Row, per_call
 from ripieno.descriptors.sandbox import SandboxDescriptor
-from ripieno.processes import LocalSpawner, ProcessLimits, collect
-from ripieno.sandbox import Sandbox
+from ripieno.sandbox import ProcessLimits, Sandbox
+from ripieno.sandbox.processes import LocalSpawner, collect
 from ripieno.toolset.rooms import Room
 
 RUNS = 100

@@ -18,7 +18,7 @@ from ripieno.ensembles import Ensemble, Surroundings
 from ripieno.execution import Execution
 from ripieno.opening import opener
 from ripieno.origins.mcp import ORIGIN
-from ripieno.processes import LocalSpawner
+from ripieno.sandbox.processes import LocalSpawner
 from ripieno.standalone import connected
 
 SERVER = str(pathlib.Path(__file__).parent / "waiting_server.py")

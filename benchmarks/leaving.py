@@ -4,7 +4,8 @@ import asyncio
 import time
 
 from benchmarks.measuring import Row
-from ripieno.processes import LocalSpawner, ProcessLimits, clean_environment, collect
+from ripieno.sandbox import ProcessLimits
+from ripieno.sandbox.processes import LocalSpawner, clean_environment, collect
 
 HOLDERS = ("sleep 5 &", "nohup sleep 5 &", "sleep 5 >/dev/null &", "sleep 5 2>/dev/null &", "(sleep 5 &) ;")
 ROUNDS = 20

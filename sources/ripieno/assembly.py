@@ -34,11 +34,11 @@ from ripieno.history import History
 from ripieno.models import Model
 from ripieno.offers import Offer
 from ripieno.opening import needed_origins, opener
-from ripieno.processes import LocalSpawner, Spawner
 from ripieno.protection import beneath, protected_by, sandbox_of
 from ripieno.providers import Providers
 from ripieno.requirements import find_absent
-from ripieno.sandbox import RoutedSpawner
+from ripieno.sandbox import RoutedSpawner, Spawner
+from ripieno.sandbox.processes import LocalSpawner
 from ripieno.storage.outputs import Outputs
 from ripieno.storage.records import Recorder
 from ripieno.threads import run_in_thread

@@ -4,10 +4,10 @@ import dataclasses
 import signal
 from collections.abc import Sequence
 
-from ripieno.capturing import Captured
 from ripieno.ensembles import Outcome
 from ripieno.exceptions import ExecutionFault, TimeoutFault
-from ripieno.processes import Completed
+from ripieno.sandbox.capture import Captured
+from ripieno.sandbox.processes import Completed
 
 #: Bytes of a result that the lines about how a program ended may take.
 MARK = 256

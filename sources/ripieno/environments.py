@@ -11,8 +11,8 @@ from ripieno.ensembles import Surroundings
 from ripieno.exceptions import AssemblyFailure
 from ripieno.gathering import Gathered, Places, gather, provision
 from ripieno.manifests import read_manifest
-from ripieno.processes import LocalSpawner
 from ripieno.protection import sandbox_of
+from ripieno.sandbox.processes import LocalSpawner
 from ripieno.trust import Project
 
 

@@ -30,9 +30,8 @@ from ripieno.exceptions import (
     ValidationFault,
 )
 from ripieno.hookspecs import PROJECT
-from ripieno.processes import Process, ProcessLimits, Spawner
 from ripieno.processors import ControlsProcessor, InvocationsProcessor, MessagesProcessor, Protocol
-from ripieno.sandbox import Confinement
+from ripieno.sandbox import Confinement, Process, ProcessLimits, Spawner
 from ripieno.schemas import Schema
 
 #: Marks a function of a plugin as one of the hooks of ``ripieno.hookspecs``.

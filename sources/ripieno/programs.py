@@ -9,11 +9,12 @@ import contextlib
 import os
 from collections.abc import Generator, Mapping, Sequence
 
-from ripieno.capturing import Capture
 from ripieno.endings import MARK, late
 from ripieno.ensembles import Context, Surroundings
 from ripieno.exceptions import PermissionFault, ResourceFault, ValidationFault
-from ripieno.processes import Completed, Process, ProcessLimits, clean_environment, collect
+from ripieno.sandbox import Process, ProcessLimits
+from ripieno.sandbox.capture import Capture
+from ripieno.sandbox.processes import Completed, clean_environment, collect
 
 #: Seconds that a program has to end when its call is over. A call waits two seconds for its tool, and what was written
 #: so far must be told within them.

@@ -18,7 +18,7 @@ from frozendict import frozendict
 
 from ripieno.descriptors import EnsembleDescriptor, InvocableDescriptor, InvokerDescriptor
 from ripieno.ensembles import Surroundings
-from ripieno.processes import clean_environment
+from ripieno.sandbox.processes import clean_environment
 
 COMMAND, ENSEMBLE, NETWORK, SANDBOX = "command", "ensemble", "network", "sandbox"
 #: Where a project keeps programs of its own.

@@ -142,9 +142,10 @@ def test_rules_pass_what_is_allowed() -> None:
     assert {rule.__name__: rule(text) for rule in rules} == {rule.__name__: [] for rule in rules}
 
 
-def within(path: pathlib.Path, rooms: tuple[str, ...]) -> bool:
-    """Whether a module is one of the rooms, or stands in one."""
-    return path.relative_to(PACKAGE).with_suffix("").parts[0] in rooms
+def within(path: pathlib.Path, places: tuple[str, ...]) -> bool:
+    """Whether a module is one of the places, or beneath one."""
+    module = path.relative_to(PACKAGE).with_suffix("")
+    return any(module.is_relative_to(place) for place in places)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +155,7 @@ def within(path: pathlib.Path, rooms: tuple[str, ...]) -> bool:
         pytest.param(no_first_line, (), id="the first line of a module says what it is for"),
         pytest.param(type_checking, (), id="annotations are real imports"),
         pytest.param(vendors, ("protocols",), id="vendors are named in protocols and data only"),
-        pytest.param(processes, ("zygotes", "supervising"), id="one room starts processes"),
+        pytest.param(processes, ("sandbox/zygote", "sandbox/supervision"), id="one module starts processes"),
         pytest.param(shells, (), id="no shell is asked for"),
         pytest.param(revived, (), id="data never becomes code or objects"),
     ],

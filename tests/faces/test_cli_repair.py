@@ -15,7 +15,7 @@ from ripieno.cli.repairing import Repair
 from ripieno.cli.scores import find_score, wanted_ensembles
 from ripieno.exceptions import InputError
 from ripieno.gathering import Places, gather
-from ripieno.sandbox.trials import try_tier
+from ripieno.sandbox.detection import try_tier
 from tests.faces.commanding import User
 
 WORK = ["git_clone", "run_command", "search", "read_file", "edit_file", "run_command", "git_diff", "git_commit"]

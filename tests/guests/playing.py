@@ -21,7 +21,7 @@ from ripieno.origins.http import ORIGIN as HTTP
 from ripieno.origins.mcp import ORIGIN as MCP
 from ripieno.origins.python import ORIGIN as PYTHON
 from ripieno.owning import Recovery
-from ripieno.processes import LocalSpawner
+from ripieno.sandbox.processes import LocalSpawner
 from tests.mechanism.living import Living
 
 ORIGINS: Mapping[str, Origin] = {origin.name: origin for origin in (CLIENT, COMMAND, HTTP, MCP, PYTHON)}

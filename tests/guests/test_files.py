@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ripieno.canisters.faults import Change
 from ripieno.ensembles import Context, Definition, Ensemble, Outcome, Surroundings
 from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault, ValidationFault
-from ripieno.processes import LocalSpawner
+from ripieno.sandbox.processes import LocalSpawner
 from ripieno.schemas import Schema
 from ripieno.storage.undo import digest
 from ripieno.toolset.listing import LIST_CAP, list_files

@@ -16,7 +16,8 @@ from ripieno.jsonvalues import freeze
 from ripieno.origins.command import PROGRAM
 from ripieno.origins.mcp.settings import CONNECTION
 from ripieno.origins.python import FACTORY, FUNCTION
-from ripieno.processes import LocalSpawner, ProcessLimits, clean_environment, collect
+from ripieno.sandbox import ProcessLimits
+from ripieno.sandbox.processes import LocalSpawner, clean_environment, collect
 from tests.guests.playing import ORIGINS, check, make_ensemble, surround
 
 TEXT = '[ensemble]\nname = "it"\n[[invokers]]\nname = "ask"\ndescription = "Asks"\ninvocable = { origin = "client" }'

@@ -21,7 +21,8 @@ from ripieno.exceptions import (
     ResourceFault,
     ValidationFault,
 )
-from ripieno.processes import LocalProcess, LocalSpawner, ProcessLimits
+from ripieno.sandbox import ProcessLimits
+from ripieno.sandbox.processes import LocalProcess, LocalSpawner
 from tests.counts import count
 from tests.guests.playing import call, check, held, make_ensemble, surround
 from tests.mechanism.living import Living, living

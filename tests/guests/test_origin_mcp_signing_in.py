@@ -17,7 +17,7 @@ from ripieno.ensembles import Surroundings
 from ripieno.exceptions import ConnectionFailure, InputError, PermissionFault
 from ripieno.origins.mcp.signins import SignedIn, SignInFailure, sign_in, sign_out
 from ripieno.origins.mcp.tokens import TokenStore, resource_of
-from ripieno.processes import LocalSpawner
+from ripieno.sandbox.processes import LocalSpawner
 from ripieno.storage.pins import Pins, PinStore
 from tests.guests.authority import MARK, Authority, Browser, Place, place
 from tests.guests.playing import Alerts, call, describe, make_ensemble

@@ -9,7 +9,8 @@ import threading
 import pytest
 
 from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault
-from ripieno.processes import LocalSpawner, ProcessLimits, clean_environment, collect
+from ripieno.sandbox import ProcessLimits
+from ripieno.sandbox.processes import LocalSpawner, clean_environment, collect
 from ripieno.toolset.rooms import Room
 from tests.counts import count
 from tests.guests.furniture import snapshot

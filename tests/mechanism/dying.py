@@ -7,7 +7,8 @@ It writes a line when all of them are there.
 import asyncio
 import sys
 
-from ripieno.processes import LocalSpawner, ProcessLimits, clean_environment
+from ripieno.sandbox import ProcessLimits
+from ripieno.sandbox.processes import LocalSpawner, clean_environment
 from tests.mechanism.adversaries import SCRIPTS
 
 

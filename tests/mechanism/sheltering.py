@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ripieno.descriptors.sandbox import SandboxDescriptor
-from ripieno.processes import Completed, LocalSpawner, ProcessLimits, clean_environment, collect
-from ripieno.sandbox import Confinement, Found, Sandbox
-from ripieno.sandbox.trials import try_tier
+from ripieno.sandbox import Confinement, Found, ProcessLimits, Sandbox
+from ripieno.sandbox.detection import try_tier
+from ripieno.sandbox.processes import Completed, LocalSpawner, clean_environment, collect
 from tests.needing import lacking
 
 PYTHON = os.path.realpath(sys.executable)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ripieno.capturing import Capture, Captured
+from ripieno.sandbox.capture import Capture, Captured
 
 MARKER = "[... {} bytes left out ...]\n"
 

@@ -9,7 +9,8 @@ import stat
 
 import pytest
 
-from ripieno.processes import LocalSpawner, ProcessLimits
+from ripieno.sandbox import ProcessLimits
+from ripieno.sandbox.processes import LocalSpawner
 from tests.mechanism.sheltering import SHELTERS, python, shelter
 
 ATTACKER = (pathlib.Path(__file__).parent / "attacker.py").read_text(encoding="utf-8")

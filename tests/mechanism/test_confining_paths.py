@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from ripieno.exceptions import PermissionFault, ResourceFault
-from ripieno.processes import LocalSpawner, ProcessLimits, collect
+from ripieno.sandbox import ProcessLimits
+from ripieno.sandbox.processes import LocalSpawner, collect
 from tests.mechanism.sheltering import SHELTERS, python, shelter, start
 
 ALL = pytest.mark.parametrize("name", SHELTERS)
@@ -176,7 +177,7 @@ async def test_a_kernel_that_allows_no_namespaces(tmp_path: pathlib.Path) -> Non
     """As in a container: whoever starts us has been refused them. The tier has less in it, and says so."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from ripieno.confining import filters, kernel\n"
+        "from ripieno.sandbox.confinement import seccomp, syscalls\n"
         "kernel.prctl('', 38, 1); filters.install(filters.program(network=True))\n"
         "from ripieno.sandbox import Sandbox\n"
         "sandbox = Sandbox(sys.argv[2]); print(sandbox.tier, sandbox.name); print(sandbox.reason)"

@@ -16,7 +16,7 @@ from ripieno.descriptors.policies import Hosted
 from ripieno.ensembles import Connected, Context, Ensemble, Surroundings
 from ripieno.exceptions import ConnectionFailure, NameAbsence, Problem
 from ripieno.opening import needed_origins, opener
-from ripieno.processes import LocalSpawner
+from ripieno.sandbox.processes import LocalSpawner
 
 TEXT = """
 [ensemble]

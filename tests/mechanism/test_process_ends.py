@@ -12,9 +12,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from ripieno import processes, zygotes
-from ripieno.pipes import CHUNK
-from ripieno.processes import LocalProcess, LocalSpawner, ProcessLimits, clean_environment, collect
+from ripieno.sandbox import ProcessLimits, processes
+from ripieno.sandbox import zygote as zygotes
+from ripieno.sandbox.pipes import CHUNK
+from ripieno.sandbox.processes import LocalProcess, LocalSpawner, clean_environment, collect
 from tests.counts import count
 from tests.mechanism.living import Living, living
 

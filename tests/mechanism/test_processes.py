@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ripieno.exceptions import ResourceFault, ToolFault, UsageError, ValidationFault
-from ripieno.processes import Completed, LocalSpawner, ProcessLimits, Spawner, clean_environment, collect
+from ripieno.sandbox import ProcessLimits, Spawner
+from ripieno.sandbox.processes import Completed, LocalSpawner, clean_environment, collect
 
 SPAWNER: Spawner = LocalSpawner()
 

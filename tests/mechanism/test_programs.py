@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 
 from ripieno.calls import Call, settle
 from ripieno.canisters import ResultCanister
-from ripieno.capturing import Capture, Captured
 from ripieno.endings import failure, outcome, share
 from ripieno.ensembles import Context
 from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault, ValidationFault
-from ripieno.processes import Completed, LocalSpawner, ProcessLimits
 from ripieno.programs import GRACE, entered, resolve, run
+from ripieno.sandbox import ProcessLimits
+from ripieno.sandbox.capture import Capture, Captured
+from ripieno.sandbox.processes import Completed, LocalSpawner
 from tests.counts import count
 from tests.mechanism.living import Living, living
 from tests.mechanism.players import Listening

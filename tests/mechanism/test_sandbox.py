@@ -9,9 +9,9 @@ import pytest
 
 from ripieno.descriptors.sandbox import SandboxDescriptor
 from ripieno.exceptions import PermissionFault, ResourceFault
-from ripieno.processes import LocalSpawner, ProcessLimits, collect
-from ripieno.sandbox import Confinement, Found, RoutedSpawner, Sandbox
-from ripieno.sandbox.places import outermost, readable_places, secrets_of
+from ripieno.sandbox import Confinement, Found, ProcessLimits, RoutedSpawner, Sandbox
+from ripieno.sandbox.paths import outermost, readable_places, secrets_of
+from ripieno.sandbox.processes import LocalSpawner, collect
 
 KERNEL = Found(tier=1, template=Confinement(tier=1, namespaces=("user", "pid")), parts=("landlock 7", "seccomp"))
 BUBBLE = Found(tier=2, template=Confinement(tier=2, program="/usr/bin/bwrap"), parts=("bubblewrap",))

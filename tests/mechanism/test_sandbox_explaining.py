@@ -13,9 +13,9 @@ import pytest
 from ripieno.calls import settle
 from ripieno.endings import failure
 from ripieno.ensembles import Context
-from ripieno.processes import LocalSpawner
 from ripieno.programs import run
-from ripieno.sandbox.explaining import explain_unread
+from ripieno.sandbox.processes import LocalSpawner
+from ripieno.sandbox.refusals import explain_unread
 from tests.mechanism.players import Listening
 from tests.mechanism.sheltering import shelter
 from tests.mechanism.starting import begin

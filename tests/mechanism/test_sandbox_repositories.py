@@ -12,10 +12,10 @@ import pytest
 from ripieno.calls import settle
 from ripieno.endings import failure
 from ripieno.ensembles import Context
-from ripieno.processes import LocalSpawner
 from ripieno.programs import run
-from ripieno.sandbox.explaining import explain
-from ripieno.sandbox.repositories import controls_beneath, withdraw
+from ripieno.sandbox.git_files import controls_beneath, withdraw
+from ripieno.sandbox.processes import LocalSpawner
+from ripieno.sandbox.refusals import explain
 from tests.mechanism.players import Listening
 from tests.mechanism.sheltering import SHELTERS, shelter, start
 from tests.mechanism.starting import begin

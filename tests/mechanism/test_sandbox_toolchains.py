@@ -6,8 +6,8 @@ import pathlib
 import pytest
 
 from ripieno.exceptions import ResourceFault
-from ripieno.processes import Completed, LocalSpawner, ProcessLimits, collect
-from ripieno.sandbox import Sandbox
+from ripieno.sandbox import ProcessLimits, Sandbox
+from ripieno.sandbox.processes import Completed, LocalSpawner, collect
 from ripieno.sandbox.toolchains import toolchains
 from tests.mechanism.sheltering import SHELTERS, shelter
 

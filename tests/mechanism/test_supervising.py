@@ -19,10 +19,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ripieno
-from ripieno import supervising, supervisors, zygotes
 from ripieno.exceptions import ResourceFault
-from ripieno.processes import Completed, LocalProcess, LocalSpawner, ProcessLimits, clean_environment, collect
-from ripieno.supervising.wire import Inbox, Order, Signal, Terminate, send_with
+from ripieno.sandbox import ProcessLimits
+from ripieno.sandbox import supervision as supervising
+from ripieno.sandbox import supervisor as supervisors
+from ripieno.sandbox import zygote as zygotes
+from ripieno.sandbox.processes import Completed, LocalProcess, LocalSpawner, clean_environment, collect
+from ripieno.sandbox.supervision.wire import Inbox, Order, Signal, Terminate, send_with
 from tests.counts import count
 from tests.mechanism.living import Living, living
 from tests.needing import lacking
@@ -145,15 +148,17 @@ def test_descriptors_come_with_a_request_and_are_not_inherited() -> None:
 def test_the_childs_side_needs_nothing_but_the_standard_library() -> None:
     code = (
         "import sys, types; package = types.ModuleType('ripieno'); package.__path__ = [sys.argv[1]];"
-        "sys.modules['ripieno'] = package; import ripieno.supervising.zygote;"
+        "sys.modules['ripieno'] = package; inner = types.ModuleType('ripieno.sandbox');"
+        "inner.__path__ = [sys.argv[1] + '/sandbox']; sys.modules['ripieno.sandbox'] = inner;"
+        "import ripieno.sandbox.supervision.zygote;"
         "print(*(name for name, module in sys.modules.items() if getattr(module, '__file__', None)"
         " and (name.startswith('ripieno') or 'site-packages' in module.__file__)))"
     )
     folder = str(pathlib.Path(ripieno.__file__).parent)
     argv = [sys.executable, "-I", "-S", "-c", code, folder]
     names = subprocess.run(argv, capture_output=True, check=True, text=True).stdout.split()
-    assert "ripieno.supervising.zygote" in names
-    assert all(name.startswith("ripieno.supervising") for name in names)
+    assert "ripieno.sandbox.supervision.zygote" in names
+    assert all(name.startswith("ripieno.sandbox.supervision") for name in names)
 
 
 @pytest.mark.parametrize("lists", [True, False], ids=["listed", "scanned"])
@@ -161,8 +166,8 @@ def test_descendants_are_found_with_and_without_the_kernels_list(lists: bool) ->
     """A tree with sessions, double forks and orphans, and one child of ours that is to stay."""
     written = run_python(f"""
 import os, signal, subprocess
-from ripieno.supervising import system
-from ripieno.supervising.descendants import Tree, open_proc
+from ripieno.sandbox.supervision import linux
+from ripieno.sandbox.supervision.descendants import Tree, open_proc
 
 system.adopt_orphans()
 spared = subprocess.Popen(["sleep", "600"])
@@ -192,7 +197,8 @@ print("done")
 def test_no_child_of_this_program_is_there_to_be_waited_for() -> None:
     written = run_python("""
 import asyncio, os
-from ripieno.processes import LocalSpawner, ProcessLimits, clean_environment
+from ripieno.sandbox.processes import LocalSpawner, clean_environment
+from ripieno.sandbox import ProcessLimits
 
 async def main():
     async with await LocalSpawner().start(["true"], clean_environment(), "/", ProcessLimits()) as process:
@@ -249,7 +255,8 @@ async def test_more_starts_at_once_than_a_socket_holds() -> None:
 def test_a_forked_application_has_supervisors_of_its_own_and_leaves_its_parents_alone() -> None:
     written = run_python("""
 import asyncio, os
-from ripieno.processes import LocalSpawner, ProcessLimits, clean_environment
+from ripieno.sandbox.processes import LocalSpawner, clean_environment
+from ripieno.sandbox import ProcessLimits
 
 def start(*argv):
     return LocalSpawner().start(argv, clean_environment(), "/", ProcessLimits(), pipe_stdin=True)
@@ -284,7 +291,8 @@ def test_a_fork_does_not_keep_what_its_parent_has_started(tmp_path: pathlib.Path
     with living(tmp_path / "alive") as alive:
         code = f"""
 import asyncio, os, signal
-from ripieno.processes import LocalSpawner, ProcessLimits, clean_environment
+from ripieno.sandbox.processes import LocalSpawner, clean_environment
+from ripieno.sandbox import ProcessLimits
 
 async def main():
     script = "exec 9>{alive.path}; echo ready; setsid sleep 600 & sleep 600"
@@ -368,7 +376,8 @@ def test_nothing_is_left_when_the_zygote_is_killed_and_then_the_application(tmp_
     with living(tmp_path / "alive") as alive:
         code = f"""
 import asyncio, os, signal
-from ripieno.processes import LocalSpawner, ProcessLimits, clean_environment
+from ripieno.sandbox.processes import LocalSpawner, clean_environment
+from ripieno.sandbox import ProcessLimits
 
 async def main():
     script = r'''exec 9>{alive.path}; {KILL_ZYGOTE}; setsid sleep 600 & echo ready; sleep 600'''
@@ -489,11 +498,11 @@ def apply(settings):
 def stand_in(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A zygote whose room of confinements is a stand-in."""
     package = tmp_path / "stand-in"
-    shutil.copytree(pathlib.Path(supervising.__file__).parent, package / "supervising")
-    (package / "confining").mkdir()
-    (package / "confining" / "__init__.py").write_text("from ripieno.confining.namespaces import apply, get_ready\n")
-    (package / "confining" / "namespaces.py").write_text(STAND_IN)
-    monkeypatch.setattr(zygotes, "_LAUNCHER", package / "supervising" / "launcher.py")
+    shutil.copytree(pathlib.Path(supervising.__file__).parent, package / "supervision")
+    (package / "confinement").mkdir()
+    (package / "confinement" / "__init__.py").write_text("from ripieno.confining.namespaces import apply, get_ready\n")
+    (package / "confinement" / "namespaces.py").write_text(STAND_IN)
+    monkeypatch.setattr(zygotes, "_LAUNCHER", package / "supervision" / "launcher.py")
     zygotes.ZYGOTES.drop()
     yield
     zygotes.ZYGOTES.drop()

@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from ripieno.processes import LocalProcess, LocalSpawner, ProcessLimits, clean_environment, collect
+from ripieno.sandbox import ProcessLimits
+from ripieno.sandbox.processes import LocalProcess, LocalSpawner, clean_environment, collect
 from tests.counts import count
 from tests.mechanism.adversaries import SCRIPTS
 from tests.mechanism.living import Living, living

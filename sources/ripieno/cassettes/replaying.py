@@ -24,8 +24,8 @@ from ripieno.exceptions import InputError, ReplayDivergence, SerializationInvali
 from ripieno.execution import Execution
 from ripieno.jsonvalues import is_list
 from ripieno.models import Model
-from ripieno.processes import LocalSpawner
 from ripieno.processors import Protocol
+from ripieno.sandbox.processes import LocalSpawner
 from ripieno.storage.records import Recorder as Journal
 
 

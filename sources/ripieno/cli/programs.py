@@ -13,8 +13,8 @@ from ripieno.descriptors.templates import ArgvTemplate
 from ripieno.exceptions import Problem
 from ripieno.jsonvalues import is_list, is_table
 from ripieno.origins.settings import locate_program
-from ripieno.processes import clean_environment
 from ripieno.requirements import programs_of
+from ripieno.sandbox.processes import clean_environment
 
 
 def find_missing_programs(descriptors: Iterable[EnsembleDescriptor]) -> tuple[Problem, ...]:

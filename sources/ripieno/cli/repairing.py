@@ -15,8 +15,9 @@ from ripieno.cli.plays import Findings
 from ripieno.cli.touring import first_in_path
 from ripieno.descriptors.loading import read_toml
 from ripieno.exceptions import InputError
-from ripieno.processes import Completed, LocalSpawner, ProcessLimits, clean_environment, collect
 from ripieno.requirements import has_command
+from ripieno.sandbox import ProcessLimits
+from ripieno.sandbox.processes import Completed, LocalSpawner, clean_environment, collect
 from ripieno.toolset import DATA
 
 _ORIGIN, _CLONE = "upstream", "metronome"

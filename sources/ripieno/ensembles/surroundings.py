@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 from frozendict import frozendict
 
 from ripieno.canisters.events import Alert
-from ripieno.processes import Spawner
-from ripieno.sandbox import Sandbox
+from ripieno.sandbox import Sandbox, Spawner
 from ripieno.storage.outputs import Outputs
 from ripieno.storage.pins import Pins
 from ripieno.storage.undo import Journal

@@ -39,9 +39,9 @@ from ripieno.origins.settings import (
     refuse_connection,
     require_variables,
 )
-from ripieno.processes import ProcessLimits
 from ripieno.programs import GRACE, limits_of, resolve, run, surroundings_of, workspace_of
 from ripieno.requirements import find_own_program, own_path
+from ripieno.sandbox import ProcessLimits
 
 #: Bytes of a result that the line about what was left out may take.
 _MARK = 64

@@ -1,14 +1,22 @@
-"""Where programs run so that they reach no more than they were given: tiers, and what this system has of them.
+"""Starts programs, each confined to what it was given.
 
-``sandbox`` is what an application holds, ``confinement`` what one process gets, ``trials`` finds out which tiers hold,
-``places`` knows what programs need, ``bubblewrap`` asks that program for
-tier 2, ``routing`` hands programs to a plugin's spawner. What a confined process does itself
-stands in ``ripieno.confining``.
+``processes`` starts them, ``supervision`` ends whatever they leave behind, ``confinement`` limits what they reach,
+``tiers`` and ``detection`` find out which limits this system can enforce.
 """
 
-from ripieno.sandbox.confinement import Confinement, Tier
-from ripieno.sandbox.routing import RoutedSpawner
+from ripieno.sandbox.detection import Found
+from ripieno.sandbox.processes import Process, ProcessLimits, Spawner
 from ripieno.sandbox.sandbox import Choice, Sandbox
-from ripieno.sandbox.trials import Found
+from ripieno.sandbox.tiers import Confinement, RoutedSpawner, Tier
 
-__all__ = ["Choice", "Confinement", "Found", "RoutedSpawner", "Sandbox", "Tier"]
+__all__ = [
+    "Choice",
+    "Confinement",
+    "Found",
+    "Process",
+    "ProcessLimits",
+    "RoutedSpawner",
+    "Sandbox",
+    "Spawner",
+    "Tier",
+]

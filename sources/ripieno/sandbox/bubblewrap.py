@@ -7,7 +7,7 @@ is among them. It starts in the clean environment of the program that it runs, a
 import os
 from collections.abc import Iterator, Sequence
 
-from ripieno.sandbox.places import without_inner
+from ripieno.sandbox.paths import without_inner
 
 #: Where the child side leaves the filter of system calls: high enough to be nobody's.
 FILTER_DESCRIPTOR = 60

@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ripieno.descriptors.sandbox import Level, SandboxDescriptor
 from ripieno.exceptions import PermissionFault
-from ripieno.processes import Completed, clean_environment
-from ripieno.sandbox.confinement import Confinement, Tier
-from ripieno.sandbox.explaining import explain, explain_lost, explain_unread, parts_of
-from ripieno.sandbox.places import CONTROLS, is_beneath, outermost, readable_places, secrets_of
-from ripieno.sandbox.repositories import controls_beneath, withdraw
+from ripieno.sandbox.detection import Found, try_tier
+from ripieno.sandbox.git_files import controls_beneath, withdraw
+from ripieno.sandbox.paths import CONTROLS, is_beneath, outermost, readable_places, secrets_of
+from ripieno.sandbox.processes import Completed, clean_environment
+from ripieno.sandbox.refusals import explain, explain_lost, explain_unread, parts_of
+from ripieno.sandbox.tiers import Confinement, Tier
 from ripieno.sandbox.toolchains import crates, toolchains
-from ripieno.sandbox.trials import Found, try_tier
 
 _GIBIBYTE = 2**30
 _DEFAULTS = SandboxDescriptor()

@@ -8,7 +8,7 @@ import dataclasses
 import os
 from collections.abc import Iterator, Mapping
 
-from ripieno.sandbox.places import is_beneath
+from ripieno.sandbox.paths import is_beneath
 
 #: A folder: the variable that names it, and its name in the home without that.
 _Folder = tuple[str, str]

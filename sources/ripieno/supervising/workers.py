@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 
-from ripieno.supervising import system
+from ripieno.sandbox.supervision import linux as system
 
 #: Seconds until a lost worker is replaced: at first, and at most while they keep getting lost.
 _PAUSES = (0.1, 10.0)

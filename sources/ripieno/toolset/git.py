@@ -12,8 +12,8 @@ from typing import Any
 from ripieno.endings import report
 from ripieno.ensembles import Context, Outcome
 from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault, ValidationFault
-from ripieno.processes import Completed
 from ripieno.programs import resolve, surroundings_of, workspace_of
+from ripieno.sandbox.processes import Completed
 from ripieno.toolset.choosing import refuse_unused
 from ripieno.toolset.merging import conflict, find_markers, is_fast_forward
 from ripieno.toolset.repositories import (

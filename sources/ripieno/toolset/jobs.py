@@ -12,10 +12,11 @@ import weakref
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any
 
-from ripieno.capturing import Capture, Captured
 from ripieno.ensembles import Context, Surroundings
 from ripieno.exceptions import QuotaFault, ResourceFault
-from ripieno.processes import Completed, Process, collect
+from ripieno.sandbox import Process
+from ripieno.sandbox.capture import Capture, Captured
+from ripieno.sandbox.processes import Completed, collect
 from ripieno.toolset.running import Grants, read_grants
 
 #: Processes that one conversation may have running, and ended ones that it is told of.

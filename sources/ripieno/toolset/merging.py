@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 
 from ripieno.exceptions import ExecutionFault, ToolFault
-from ripieno.processes import Completed
 from ripieno.programs import resolve, surroundings_of, workspace_of
+from ripieno.sandbox.processes import Completed
 from ripieno.toolset.repositories import Repository, explain
 from ripieno.toolset.rooms import Room
 from ripieno.toolset.wording import several

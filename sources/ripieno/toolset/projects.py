@@ -10,9 +10,10 @@ from typing import Any
 
 from ripieno.ensembles import Context
 from ripieno.exceptions import ResourceFault, ToolFault
-from ripieno.processes import Completed, ProcessLimits
 from ripieno.programs import GRACE, resolve, run, surroundings_of, workspace_of
 from ripieno.requirements import PROJECT_FOLDERS, find_own_program, has_command, own_path
+from ripieno.sandbox import ProcessLimits
+from ripieno.sandbox.processes import Completed
 from ripieno.toolset.foreign import table
 from ripieno.toolset.rooms import Room
 from ripieno.toolset.running import grants_of

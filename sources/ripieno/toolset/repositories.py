@@ -13,14 +13,15 @@ import os
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from typing import Any
 
-from ripieno.capturing import Captured
 from ripieno.descriptors.reader.keys import Key, Table
 from ripieno.descriptors.reader.kinds import Several, Text
 from ripieno.endings import failure
 from ripieno.ensembles import Context, Surroundings
 from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault
-from ripieno.processes import Completed, ProcessLimits
 from ripieno.programs import GRACE, resolve, run, surroundings_of, workspace_of
+from ripieno.sandbox import ProcessLimits
+from ripieno.sandbox.capture import Captured
+from ripieno.sandbox.processes import Completed
 from ripieno.toolset.repositorykeys import HARMLESS
 from ripieno.toolset.running import KEYS, Grants, read_grants, unheard
 

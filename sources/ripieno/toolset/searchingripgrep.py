@@ -14,11 +14,12 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 
-from ripieno.capturing import Capture
 from ripieno.ensembles import Context
 from ripieno.exceptions import ExecutionFault
-from ripieno.processes import Completed, ProcessLimits, clean_environment, collect
 from ripieno.programs import GRACE, launch, surroundings_of, workspace_of
+from ripieno.sandbox import ProcessLimits
+from ripieno.sandbox.capture import Capture
+from ripieno.sandbox.processes import Completed, clean_environment, collect
 from ripieno.toolset.expressions import explain, invalid
 from ripieno.toolset.ignoring import as_rule
 from ripieno.toolset.searchingplaces import COUNTED_BYTES, FILE_BYTES, Hours, Located, Query, Spot, Tally

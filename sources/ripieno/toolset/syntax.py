@@ -14,9 +14,9 @@ from typing import Any
 from ripieno.endings import failure
 from ripieno.ensembles import Context, Outcome
 from ripieno.exceptions import ValidationFault
-from ripieno.processes import ProcessLimits
 from ripieno.programs import GRACE, resolve, run, surroundings_of, workspace_of
 from ripieno.requirements import has_command
+from ripieno.sandbox import ProcessLimits
 from ripieno.toolset.diagnostics import Diagnostic
 from ripieno.toolset.rooms import Room
 

@@ -12,12 +12,12 @@ import shlex
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
-from ripieno.capturing import Captured
 from ripieno.endings import failure, noted, report, share
 from ripieno.ensembles import Context, Outcome
 from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault, ValidationFault
-from ripieno.processes import Completed
 from ripieno.programs import resolve, surroundings_of, workspace_of
+from ripieno.sandbox.capture import Captured
+from ripieno.sandbox.processes import Completed
 from ripieno.toolset.projects import Project, find_program, look_for_program, read_project, run_for_project
 from ripieno.toolset.rooms import Room
 from ripieno.toolset.testreports import Tally, read_cargo, read_go, read_jest, read_junit

@@ -12,8 +12,8 @@ from ripieno.canisters.faults import Change
 from ripieno.endings import failure, noted, report, share
 from ripieno.ensembles import Context, Outcome
 from ripieno.exceptions import ResourceFault, ToolFault, ValidationFault
-from ripieno.processes import Completed
 from ripieno.programs import surroundings_of, workspace_of
+from ripieno.sandbox.processes import Completed
 from ripieno.toolset.checkers import CHECKERS, Checker
 from ripieno.toolset.diagnostics import MAX_PROBLEMS, Diagnostic
 from ripieno.toolset.projects import find_program, look_for_program, read_project, run_for_project

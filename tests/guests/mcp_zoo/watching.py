@@ -8,7 +8,8 @@ import pathlib
 import time
 from collections.abc import AsyncGenerator
 
-from ripieno.processes import LocalSpawner, ProcessLimits, clean_environment
+from ripieno.sandbox import ProcessLimits
+from ripieno.sandbox.processes import LocalSpawner, clean_environment
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PULSE = 0.01

@@ -28,7 +28,7 @@ from ripieno.origins.mcp.settings import ServerSettings, read_connection
 from ripieno.origins.mcp.tokens import TokenStore
 from ripieno.origins.settings import check_connection, check_invocables, locate_program, require_variables
 from ripieno.owning import reason
-from ripieno.processes import clean_environment
+from ripieno.sandbox.processes import clean_environment
 
 #: Characters that are shown of what a server said, or of what was wrong with it.
 _SHOWN = 500

@@ -11,11 +11,12 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from ripieno.canisters.events import Alert
-from ripieno.capturing import Capture
 from ripieno.origins.mcp.cleaning import clean
 from ripieno.origins.mcp.framing import LINE_LIMIT, PARSE_ERROR, UNUSABLE, Lines, answered, unusable
 from ripieno.origins.mcp.peers import Loss, Peer
-from ripieno.processes import LINGER, Process, ProcessLimits, Spawner
+from ripieno.sandbox import Process, ProcessLimits, Spawner
+from ripieno.sandbox.capture import Capture
+from ripieno.sandbox.processes import LINGER
 
 #: Lines that are no messages, after which a server is given up.
 REFUSALS = 100

@@ -12,7 +12,7 @@ import os
 import struct
 from collections.abc import Sequence
 
-from ripieno.confining import kernel
+from ripieno.sandbox.confinement import syscalls as kernel
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000

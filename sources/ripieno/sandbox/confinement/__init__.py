@@ -6,7 +6,7 @@ the standard library and the kernel. ``namespaces`` is entered by the parent of 
 failed: nothing is quietly left out.
 """
 
-from ripieno.confining.applying import apply, get_ready, prepare
+from ripieno.sandbox.confinement.apply import apply, get_ready, prepare
 
 __all__ = ["apply", "get_ready", "prepare"]
 

@@ -10,7 +10,7 @@ import stat
 import struct
 from collections.abc import Iterable, Mapping
 
-from ripieno.confining import kernel
+from ripieno.sandbox.confinement import syscalls as kernel
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 #: Devices, block and character, are made by nobody; nor are sockets with a name.

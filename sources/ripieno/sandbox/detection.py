@@ -16,9 +16,9 @@ import threading
 from collections.abc import Sequence
 
 from ripieno.exceptions import RipienoError
-from ripieno.processes import LocalSpawner, ProcessLimits, collect
-from ripieno.sandbox.confinement import Confinement
-from ripieno.sandbox.places import readable_places
+from ripieno.sandbox.paths import readable_places
+from ripieno.sandbox.processes import LocalSpawner, ProcessLimits, collect
+from ripieno.sandbox.tiers import Confinement
 
 #: From the most to the least: mounts are what kernels forbid first.
 _CHOICES: tuple[tuple[str, ...], ...] = (

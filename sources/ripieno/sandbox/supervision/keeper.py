@@ -14,9 +14,10 @@ import signal
 import time
 from _socket import socket
 
-from ripieno.supervising import leader, system
-from ripieno.supervising.descendants import Group, Namespace, Tree
-from ripieno.supervising.wire import Failure, Inbox, Order, Prepare, Signal, Terminate
+from ripieno.sandbox.supervision import leader
+from ripieno.sandbox.supervision import linux as system
+from ripieno.sandbox.supervision.descendants import Group, Namespace, Tree
+from ripieno.sandbox.supervision.wire import Failure, Inbox, Order, Prepare, Signal, Terminate
 
 #: How far beneath bubblewrap, which a signal would only end, its program is: behind a first process of its own.
 _BEHIND = 2
@@ -96,8 +97,8 @@ class _Room:
         import json
 
         try:
-            from ripieno.confining import get_ready
-            from ripieno.confining.namespaces import enter
+            from ripieno.sandbox.confinement.apply import get_ready
+            from ripieno.sandbox.confinement.namespaces import enter
 
             settings: dict[str, object] = json.loads(text)
             self.entered = enter(settings)

@@ -7,8 +7,8 @@ import signal
 import socket
 from typing import TypeVar
 
-from ripieno.supervising.wire import Failure, Order, Request, send_with
-from ripieno.zygotes import NO_SIGNAL, ZYGOTES
+from ripieno.sandbox.supervision.wire import Failure, Order, Request, send_with
+from ripieno.sandbox.zygote import NO_SIGNAL, ZYGOTES
 
 #: Seconds in which a keeper must have an order. It takes milliseconds, unless the zygote was stopped.
 _PATIENCE = 20.0

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ripieno.exceptions import ResourceFault, ValidationFault
-from ripieno.supervising.wire import Failure, Order
+from ripieno.sandbox.supervision.wire import Failure, Order
 
 
 def make_order(argv: Sequence[str], environment: Mapping[str, str], settings: Mapping[str, object] | None) -> Order:

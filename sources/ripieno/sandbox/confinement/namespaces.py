@@ -9,8 +9,8 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ripieno.confining import kernel
-from ripieno.confining.settings import NAMESPACES, Settings, read
+from ripieno.sandbox.confinement import syscalls as kernel
+from ripieno.sandbox.confinement.settings import NAMESPACES, Settings, read
 
 _FLAGS = {"user": 0x10000000, "pid": 0x20000000, "net": 0x40000000, "ipc": 0x08000000, "mount": 0x00020000}
 #: What a kernel says that does not allow it here, or has as many as it will make.

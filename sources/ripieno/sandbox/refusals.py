@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from ripieno.sandbox.places import CONTROLS, is_beneath
+from ripieno.sandbox.paths import CONTROLS, is_beneath
 
 #: What the system says of a place that is mounted read-only, and of one that cannot be moved away.
 _SAID = (os.strerror(errno.EROFS), os.strerror(errno.EBUSY))

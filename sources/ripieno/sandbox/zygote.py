@@ -17,9 +17,9 @@ import sys
 import threading
 import weakref
 
-from ripieno.supervising.wire import BARE, CONFINED, Prepare, send_with
+from ripieno.sandbox.supervision.wire import BARE, CONFINED, Prepare, send_with
 
-_LAUNCHER = pathlib.Path(__file__).parent / "supervising" / "launcher.py"
+_LAUNCHER = pathlib.Path(__file__).parent / "supervision" / "launcher.py"
 #: How often a zygote is started that is gone at once.
 _ATTEMPTS = 3
 #: Kinds of confinement, none being one, that a keeper is ready for: those that were wanted last. Most calls want one of

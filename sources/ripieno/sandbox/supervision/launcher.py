@@ -15,10 +15,12 @@ def main() -> None:
         os.write(1, str(pid).encode())
         os._exit(0)
     os.dup2(0, 1)
-    package = types.ModuleType("ripieno")
-    package.__path__ = [os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
-    sys.modules["ripieno"] = package
-    from ripieno.supervising.zygote import serve
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    for name, path in (("ripieno", os.path.dirname(folder)), ("ripieno.sandbox", folder)):
+        package = types.ModuleType(name)
+        package.__path__ = [path]
+        sys.modules[name] = package
+    from ripieno.sandbox.supervision.zygote import serve
 
     serve(int(sys.argv[1]))
 

@@ -7,7 +7,7 @@ beneath a writable folder to what is protected.
 import os
 from collections.abc import Iterable, Sequence
 
-from ripieno.confining import kernel
+from ripieno.sandbox.confinement import syscalls as kernel
 
 _READ_ONLY, _NO_SUID, _NO_DEV, _NO_EXEC = 1, 2, 4, 8
 _RECURSIVE, _PRIVATE = 0x4000, 0x40000

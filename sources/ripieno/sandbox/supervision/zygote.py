@@ -13,10 +13,10 @@ import select
 import signal
 from _socket import socket
 
-from ripieno.supervising import system
-from ripieno.supervising.descendants import Tree, open_proc
-from ripieno.supervising.keeper import keep
-from ripieno.supervising.wire import CONFINED, receive_with
+from ripieno.sandbox.supervision import linux as system
+from ripieno.sandbox.supervision.descendants import Tree, open_proc
+from ripieno.sandbox.supervision.keeper import keep
+from ripieno.sandbox.supervision.wire import CONFINED, receive_with
 
 #: Milliseconds between two blows at what a killed keeper has left, growing: the second is for whom no blow reaches.
 _PAUSES = (2, 250)
@@ -87,7 +87,7 @@ class _Zygote:
         if kind == CONFINED:
             # Once, not in every keeper. What fails fails there again, and is told.
             with contextlib.suppress(Exception):
-                for name in ("json", "ripieno.confining.namespaces"):
+                for name in ("json", "ripieno.sandbox.confinement.namespaces"):
                     importlib.import_module(name)
         for descriptor in descriptors:
             channel = socket(fileno=descriptor)

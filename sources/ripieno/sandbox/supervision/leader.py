@@ -4,8 +4,8 @@ import errno
 import os
 from collections.abc import Callable
 
-from ripieno.supervising import system
-from ripieno.supervising.wire import Failure, Order
+from ripieno.sandbox.supervision import linux as system
+from ripieno.sandbox.supervision.wire import Failure, Order
 
 #: What the streams of an order become: standard output, standard error and, where there is one, standard input.
 _STANDARD = (1, 2, 0)
@@ -87,7 +87,7 @@ def _become(
         raise Failure.of("directory", error) from error
     system.hear_all()
     try:
-        from ripieno.confining import apply
+        from ripieno.sandbox.confinement.apply import apply
 
         apply(settings)
     except BaseException as error:

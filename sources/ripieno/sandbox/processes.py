@@ -17,11 +17,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import IO, Protocol, Self
 
-from ripieno.capturing import Capture, Captured
-from ripieno.orders import Place, make_order, precede
-from ripieno.pipes import ByteReader, ByteWriter, PipeReader, PipeWriter
-from ripieno.supervising.wire import Failure, Signal, Terminate
-from ripieno.supervisors import Channel, supervise
+from ripieno.sandbox.capture import Capture, Captured
+from ripieno.sandbox.orders import Place, make_order, precede
+from ripieno.sandbox.pipes import ByteReader, ByteWriter, PipeReader, PipeWriter
+from ripieno.sandbox.supervision.wire import Failure, Signal, Terminate
+from ripieno.sandbox.supervisor import Channel, supervise
 
 #: Seconds for which output may still come when a process has ended, and something holds its pipes.
 LINGER = 0.25

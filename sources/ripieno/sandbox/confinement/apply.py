@@ -8,8 +8,11 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from ripieno.confining import filters, kernel, landlock, limits, mounts, namespaces
-from ripieno.confining.settings import Settings, read
+from ripieno.sandbox.confinement import landlock, mounts, namespaces
+from ripieno.sandbox.confinement import seccomp as filters
+from ripieno.sandbox.confinement import settings as limits
+from ripieno.sandbox.confinement import syscalls as kernel
+from ripieno.sandbox.confinement.settings import Settings, read
 
 _CAPABILITIES_VERSION = 0x20080522
 #: Parts of /proc that name no process, for where there is no /proc of one's own.
