@@ -15,8 +15,8 @@ from ripieno.canisters.controls import Limits, Rules
 from ripieno.descriptors.ensembles import read_ensemble
 from ripieno.descriptors.reader.problems import Source
 from ripieno.ensembles import Ensemble, Surroundings
+from ripieno.ensembles.opener import opener
 from ripieno.execution import Execution
-from ripieno.opening import opener
 from ripieno.origins.mcp import ORIGIN
 from ripieno.sandbox.processes import LocalSpawner
 from ripieno.standalone import connected

@@ -12,7 +12,7 @@ from ripieno.confirmation import expect
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.descriptors.loading import Layer, load_ensembles
 from ripieno.descriptors.rules import CallRules
-from ripieno.requirements import NETWORK, SANDBOX, programs_of
+from ripieno.ensembles.requirements import NETWORK, SANDBOX, programs_of
 
 ROOT = pathlib.Path(__file__).parents[2]
 #: An example for each tool, a file for each ensemble: ``[shared]`` holds for all of a file, ``[tools.NAME]`` for one.

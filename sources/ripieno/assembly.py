@@ -11,13 +11,16 @@ from ripieno.canisters.controls import Limits
 from ripieno.canisters.events import Alert
 from ripieno.conducting import Run, Watcher, conduct
 from ripieno.confirmation import Answer, Confirmer, Given
-from ripieno.connecting import connect_all, disconnect_all
 from ripieno.coverage import Coverage
 from ripieno.covering import cover
 from ripieno.descriptors import AgentDescriptor, EnsembleDescriptor, HistoryDescriptor
 from ripieno.descriptors.loading import locate
 from ripieno.descriptors.names import split
 from ripieno.ensembles import Ensemble, Invoker, Origin, Surroundings
+from ripieno.ensembles.offers import Offer
+from ripieno.ensembles.opener import connect_all, disconnect_all, needed_origins, opener
+from ripieno.ensembles.requirements import find_absent
+from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import (
     AssemblyFailure,
     ConfigurationInvalidity,
@@ -32,16 +35,12 @@ from ripieno.fallback import FallbackModel
 from ripieno.gathering import Gathered, Places, gather, prefix_of, variables_of
 from ripieno.history import History
 from ripieno.models import Model
-from ripieno.offers import Offer
-from ripieno.opening import needed_origins, opener
 from ripieno.protection import beneath, protected_by, sandbox_of
 from ripieno.providers import Providers
-from ripieno.requirements import find_absent
 from ripieno.sandbox import RoutedSpawner, Spawner
 from ripieno.sandbox.processes import LocalSpawner
 from ripieno.storage.outputs import Outputs
 from ripieno.storage.records import Recorder
-from ripieno.threads import run_in_thread
 from ripieno.trust import Project
 
 

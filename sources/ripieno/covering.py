@@ -9,10 +9,10 @@ from ripieno.coverage import CategoryStatus, Coverage, EnsembleStatus, State, Ta
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.names import expose
 from ripieno.ensembles import Surroundings
+from ripieno.ensembles.opener import why_not
+from ripieno.ensembles.requirements import find_absent, has_command, programs_of, waits_for_grant
 from ripieno.gathering import Gathered, prefix_of
 from ripieno.manifests import Manifest, Need, read_manifest
-from ripieno.opening import why_not
-from ripieno.requirements import find_absent, has_command, programs_of, waits_for_grant
 
 
 def cover(

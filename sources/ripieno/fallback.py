@@ -11,9 +11,9 @@ from frozendict import frozendict
 from ripieno.canisters import Canister, Controls
 from ripieno.canisters.events import Alert, Batches
 from ripieno.ensembles import Ensemble
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ProviderFailure
 from ripieno.models import Model
-from ripieno.offers import Offer
 from ripieno.processors import RESERVED
 from ripieno.retrying import says_something
 

@@ -10,8 +10,8 @@ from typing import Any
 from ripieno.canisters import AssistantCanister, Canister, Content, Controls, InvocationCanister, OpaqueContent
 from ripieno.canisters.events import Alert, Batches, Event, collect
 from ripieno.ensembles import Ensemble
+from ripieno.ensembles.offers import Offer
 from ripieno.mending import Requirements, mend
-from ripieno.offers import Offer
 from ripieno.processors import Capabilities, Identifiers, Protocol, Request, Transport
 from ripieno.retrying import Patience, persist
 

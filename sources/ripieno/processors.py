@@ -17,9 +17,9 @@ from frozendict import frozendict
 from ripieno.canisters import Canister, Controls, InvocationCanister, ResultCanister
 from ripieno.canisters.events import Event
 from ripieno.ensembles import Definition, Ensemble, Invoker
+from ripieno.ensembles.offers import Offer
 from ripieno.execution import Execution
 from ripieno.mending import Requirements
-from ripieno.offers import Offer
 from ripieno.scheduling import schedule
 from ripieno.schemas.lowering import PLAIN, Dialect, Lowered, lower
 

@@ -7,8 +7,8 @@ its arguments, its rules and its limits are those of the tool that it runs.
 from collections.abc import Iterable, Sequence
 
 from ripieno.canisters import Canister, InvocationCanister, ResultCanister
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import PermissionFault, ResourceFault, ValidationFault
-from ripieno.offers import Offer
 
 #: Calls that are listed where none is meant.
 _TOLD = 8

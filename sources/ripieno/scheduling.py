@@ -9,17 +9,17 @@ import asyncio
 import contextvars
 from collections.abc import Sequence
 
-from ripieno import owning
 from ripieno.calls import settle
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.controls import Finish
 from ripieno.dispatching import Dispatcher
+from ripieno.ensembles import owner as owning
+from ripieno.ensembles.offers import Offer
 from ripieno.entries import Entry, Why
 from ripieno.exceptions import InputError
 from ripieno.execution import Circumstances, Execution, Prepared
 from ripieno.execution.circumstances import Deferred
 from ripieno.limiting import Budget
-from ripieno.offers import Offer
 
 _UNANSWERED = "Nobody can say now whether it may run, and this call cannot wait for that."
 

@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from ripieno.assembly import assemble
-from ripieno.connecting import connect_all, disconnect_all
 from ripieno.ensembles import Ensemble
+from ripieno.ensembles.opener import connect_all, disconnect_all
 from ripieno.exceptions import AssemblyFailure
 
 

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from ripieno.canisters import Canister, Content, InvocationCanister, OpaqueContent, ResultCanister, TextualContent
 from ripieno.canisters.conversation import Usage
+from ripieno.ensembles.offers import Offer
 from ripieno.jsonvalues import encode, is_list, is_table
-from ripieno.offers import Offer
 
 #: ASCII characters a token: in prose and code, and in JSON.
 _TEXT, _JSON = 4.0, 3.5

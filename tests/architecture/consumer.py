@@ -4,7 +4,8 @@ import asyncio
 from typing import Any
 
 import ripieno
-from ripieno.plugin import Context, ResourceFault
+from ripieno.ensembles import Context
+from ripieno.plugin import ResourceFault
 from ripieno.testing import call, model_of, turn
 
 

@@ -12,10 +12,10 @@ from ripieno.assembly import Assembly, assemble
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.events import ConfirmationRequested
 from ripieno.confirmation import Approve, ConfirmationRequest
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ConfigurationInvalidity
 from ripieno.gathering import Places
 from ripieno.jsonvalues import encode
-from ripieno.offers import Offer
 from ripieno.processors import Protocol
 from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.protocols.gemini import PROTOCOL as GEMINI

@@ -18,9 +18,9 @@ from ripieno.canisters import Canister, InvocationCanister, ResultCanister
 from ripieno.confirmation import Approve, ConfirmationRequest, Edit
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.loading import Layer, load_ensembles
+from ripieno.ensembles.requirements import SANDBOX, has_command, programs_of
 from ripieno.execution import Circumstances
 from ripieno.jsonvalues import freeze
-from ripieno.requirements import SANDBOX, has_command, programs_of
 from tests.assembly.conftest import Home
 from tests.guests.repositories import CLEAN
 from tests.mechanism.webs import Web, answer, web

@@ -9,9 +9,9 @@ from ripieno.assembly import assemble
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.controls import Limits
 from ripieno.confirmation import Approve, ConfirmationRequest
+from ripieno.ensembles.offers import Offer
 from ripieno.gathering import Places, gather
 from ripieno.jsonvalues import parse
-from ripieno.offers import Offer
 from ripieno.testing import call, model_of, turn
 from tests.documenting import texts
 

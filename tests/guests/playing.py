@@ -13,14 +13,14 @@ from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.ensembles import read_ensemble
 from ripieno.descriptors.reader.problems import Source
 from ripieno.ensembles import Context, Ensemble, Origin, Surroundings
+from ripieno.ensembles.opener import opener
+from ripieno.ensembles.owner import Recovery
 from ripieno.exceptions import Problem
-from ripieno.opening import opener
 from ripieno.origins.client import ORIGIN as CLIENT
 from ripieno.origins.command import ORIGIN as COMMAND
 from ripieno.origins.http import ORIGIN as HTTP
 from ripieno.origins.mcp import ORIGIN as MCP
 from ripieno.origins.python import ORIGIN as PYTHON
-from ripieno.owning import Recovery
 from ripieno.sandbox.processes import LocalSpawner
 from tests.mechanism.living import Living
 

@@ -15,9 +15,9 @@ from ripieno.canisters import (
     TextualContent,
     UserCanister,
 )
+from ripieno.ensembles.offers import Offer
 from ripieno.history import HistoryStrategy, drop_oldest, sliding_window, summarize
 from ripieno.jsonvalues import freeze, is_list, is_table
-from ripieno.offers import Offer
 from ripieno.processors import Request
 from ripieno.protocols.anthropic import PROTOCOL
 from tests.guests.wire_requesting import NO_TOOLS, OFFER, write

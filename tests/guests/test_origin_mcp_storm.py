@@ -10,8 +10,8 @@ import sys
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.ensembles import Ensemble
+from ripieno.ensembles.owner import Recovery
 from ripieno.execution import Execution
-from ripieno.owning import Recovery
 from ripieno.standalone import connected
 from tests.counts import count
 from tests.guests.playing import Alerts, make_ensemble, surround

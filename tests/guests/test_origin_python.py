@@ -10,8 +10,8 @@ import pytest
 
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.ensembles import Ensemble, Surroundings
+from ripieno.ensembles.opener import opener
 from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, InputError
-from ripieno.opening import opener
 from tests.guests.playing import ORIGINS, call, check, make_ensemble, surround
 
 TOOLS = """

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from ripieno.canisters import Canister, Controls, InvocationCanister, ResultCanister
 from ripieno.descriptors.names import EXPOSED_NAME
 from ripieno.ensembles import Ensemble
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import RequestInvalidity
-from ripieno.offers import Offer
 from ripieno.processors import Asked, HostedTool, Protocol
 from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
 from ripieno.protocols.declaring import hosted_named, hosted_word

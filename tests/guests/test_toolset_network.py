@@ -16,6 +16,7 @@ import pytest
 from ripieno.descriptors.ensembles import read_ensemble
 from ripieno.descriptors.reader.problems import Source
 from ripieno.ensembles import Ensemble, Outcome, Surroundings
+from ripieno.ensembles.opener import opener
 from ripieno.exceptions import (
     ConfigurationInvalidity,
     ExecutionFault,
@@ -26,7 +27,6 @@ from ripieno.exceptions import (
     ToolFault,
     ValidationFault,
 )
-from ripieno.opening import opener
 from ripieno.toolset.grants import read_grants
 from tests.counts import count
 from tests.guests.playing import ORIGINS, call, surround

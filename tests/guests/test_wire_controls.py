@@ -15,9 +15,9 @@ from ripieno.canisters import (
     UserCanister,
 )
 from ripieno.ensembles import Ensemble
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.jsonvalues import encode, thaw
-from ripieno.offers import Offer
 from ripieno.processors import Protocol
 from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
 from ripieno.protocols.gemini import PROTOCOL as GEMINI

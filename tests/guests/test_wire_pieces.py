@@ -22,8 +22,8 @@ from ripieno.canisters import (
     UserCanister,
 )
 from ripieno.ensembles import Definition, Ensemble
+from ripieno.ensembles.offers import Offer
 from ripieno.jsonvalues import freeze
-from ripieno.offers import Offer
 from ripieno.processors import Protocol, Request
 from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
 from ripieno.protocols.openai_chat import PROTOCOL as CHAT

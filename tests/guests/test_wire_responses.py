@@ -24,10 +24,10 @@ from ripieno.canisters import (
     UserCanister,
 )
 from ripieno.ensembles import Ensemble
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import freeze
 from ripieno.models import left_out
-from ripieno.offers import Offer
 from ripieno.protocols.openai_responses import PROTOCOL
 from tests.guests import wire_strategies
 from tests.guests.wire_requesting import OFFER, asked, break_somewhere, laws, write

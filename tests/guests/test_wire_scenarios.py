@@ -22,8 +22,8 @@ from ripieno.canisters.events import (
     collect,
     play,
 )
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ProviderFailure
-from ripieno.offers import Offer
 from ripieno.processors import Asked, Identifiers, Native, Protocol, Refusal, Request
 from ripieno.protocols.splitting import Splitter
 from tests.counts import ATTACK

@@ -10,8 +10,8 @@ from openai.types.responses.response_create_params import ResponseCreateParamsNo
 
 from ripieno.assembly import assemble
 from ripieno.canisters import Controls, UserCanister
+from ripieno.ensembles.offers import Offer
 from ripieno.models import Model
-from ripieno.offers import Offer
 from ripieno.processors import Protocol, Request
 from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.protocols.gemini import PROTOCOL as GEMINI

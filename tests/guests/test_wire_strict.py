@@ -11,10 +11,10 @@ import pytest
 from ripieno.canisters import Controls, InvocationCanister, UserCanister
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Context, Definition, Ensemble
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError
 from ripieno.execution import Execution
 from ripieno.jsonvalues import encode, freeze
-from ripieno.offers import Offer
 from ripieno.processors import Protocol
 from ripieno.schemas import Schema
 from tests.guests import wires

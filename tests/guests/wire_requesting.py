@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ripieno.canisters import Canister, Controls
 from ripieno.ensembles import Definition, Ensemble
-from ripieno.offers import Offer
+from ripieno.ensembles.offers import Offer
 from ripieno.processors import Asked, Protocol, Request
 from ripieno.schemas import Schema
 from tests.counts import count

@@ -12,9 +12,9 @@ from ripieno.canisters.events import Alert, ContentSealed, Event, InvocationSeal
 from ripieno.confirmation import ConfirmationRequest
 from ripieno.descriptors import Policy, Retry
 from ripieno.ensembles import Definition, Ensemble, Invocable, Surroundings
+from ripieno.ensembles.offers import Offer
 from ripieno.jsonvalues import freeze
 from ripieno.models import Model
-from ripieno.offers import Offer
 from ripieno.schemas import Schema
 from ripieno.storage.records import Record
 from ripieno.testing import model_of, turn

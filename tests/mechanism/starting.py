@@ -7,8 +7,8 @@ from ripieno.canisters import ResultCanister
 from ripieno.canisters.controls import Rules
 from ripieno.canisters.faults import Fault
 from ripieno.ensembles import Context, Definition
+from ripieno.ensembles.offers import Offer
 from ripieno.execution import Circumstances, Execution, Prepared
-from ripieno.offers import Offer
 from tests.mechanism.players import Listening, ensemble, invoke, tool
 
 EVERYTHING = Rules(approve=("mine.look",))

@@ -17,6 +17,7 @@ from ripieno.canisters.faults import Category, Effect, Fault
 from ripieno.confirmation import RulesConfirmer
 from ripieno.descriptors import Policy, Retry
 from ripieno.descriptors.policies import PASSING
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import (
     ExecutionFault,
     FatalFault,
@@ -30,7 +31,6 @@ from ripieno.exceptions import (
 from ripieno.execution import Circumstances, Execution, Prepared
 from ripieno.execution.launching import Launcher
 from ripieno.execution.reporting import Reporter
-from ripieno.offers import Offer
 from tests.counts import count
 from tests.mechanism.players import Blocking, ensemble, invoke, settle_down, tool
 from tests.mechanism.starting import EVERYTHING, fault_of

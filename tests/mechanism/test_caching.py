@@ -18,12 +18,12 @@ from ripieno.canisters.controls import Limits, Rules
 from ripieno.confirmation import RulesConfirmer
 from ripieno.descriptors import Retry
 from ripieno.ensembles import Ensemble
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ExecutionFault, OutcomeUnknownFault
 from ripieno.execution import Circumstances, Execution, Prepared
 from ripieno.execution.launching import Launcher
 from ripieno.execution.reporting import Reporter
 from ripieno.limiting import Budget
-from ripieno.offers import Offer
 from ripieno.scheduling import Turn
 from tests.counts import count
 from tests.mechanism.players import Blocking, Recording, ensemble, invoke, tool

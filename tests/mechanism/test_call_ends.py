@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ripieno import owning
 from ripieno.calls import Call, settle
+from ripieno.ensembles import owner as owning
 from ripieno.exceptions import TimeoutFault
 from tests.mechanism.players import Blocking, Listening, settle_down
 from tests.mechanism.starting import begin, category, result_of

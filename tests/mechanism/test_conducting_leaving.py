@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from ripieno import owning
 from ripieno.canisters import UserCanister
 from ripieno.canisters.events import (
     ConductEnded,
@@ -21,6 +20,7 @@ from ripieno.canisters.events import (
 )
 from ripieno.conducting import Run, conduct
 from ripieno.confirmation import Answer, Approve, ConfirmationRequest
+from ripieno.ensembles import owner as owning
 from ripieno.execution import Execution
 from tests.mechanism.players import (
     Blocking,

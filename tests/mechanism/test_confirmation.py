@@ -11,7 +11,6 @@ from frozendict import frozendict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ripieno import owning
 from ripieno.canisters.controls import Rules
 from ripieno.canisters.faults import Effect
 from ripieno.confirmation import (
@@ -30,6 +29,7 @@ from ripieno.confirmation import (
 from ripieno.confirmation import judge as judge_call
 from ripieno.descriptors import Policy
 from ripieno.descriptors.rules import CallRules
+from ripieno.ensembles import owner as owning
 from tests.counts import count
 from tests.mechanism.players import settle_down
 

@@ -24,9 +24,9 @@ from ripieno.confirmation import (
     Given,
 )
 from ripieno.ensembles import Definition, Ensemble
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import PatternInvalidity
 from ripieno.execution import Circumstances, Deferred, Execution, Prepared
-from ripieno.offers import Offer
 from ripieno.schemas import Schema
 from ripieno.storage.records import Record
 from tests.counts import count

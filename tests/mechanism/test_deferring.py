@@ -16,13 +16,13 @@ from ripieno.canisters.controls import Limits, Rules
 from ripieno.canisters.faults import Fault
 from ripieno.conducting import conduct
 from ripieno.confirmation import Approve, Deny
-from ripieno.deferring import Catalogue
-from ripieno.deferring.ranking import Ranking, words_of
 from ripieno.ensembles import Context, Ensemble, Surroundings
+from ripieno.ensembles.offers import Offer
+from ripieno.ensembles.tool_search import Catalogue
+from ripieno.ensembles.tool_search.ranking import Ranking, words_of
 from ripieno.exceptions import NameAbsence, PermissionFault, ValidationFault
 from ripieno.execution import Circumstances, Execution
 from ripieno.jsonvalues import freeze, parse
-from ripieno.offers import Offer
 from ripieno.processors import Request
 from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.protocols.gemini import PROTOCOL as GEMINI

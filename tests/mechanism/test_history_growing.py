@@ -286,9 +286,9 @@ def _written(target: Any, canisters: tuple[Canister, ...], memory: dict[object, 
     import json
 
     from ripieno.canisters import Controls
+    from ripieno.ensembles.offers import Offer
     from ripieno.mending import mend
     from ripieno.models import requirements_of
-    from ripieno.offers import Offer
     from ripieno.processors import Request
 
     mended = mend(canisters, requirements_of(target, {}), memory)

@@ -18,10 +18,10 @@ from ripieno.canisters import (
 from ripieno.canisters.faults import Fault
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Definition, Ensemble
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError
 from ripieno.history import Superseding, Supersession, chain, drop_oldest, supersede
 from ripieno.jsonvalues import freeze
-from ripieno.offers import Offer
 from ripieno.schemas import Schema
 from ripieno.tokens import EstimatingTokenizer
 from tests.counts import count

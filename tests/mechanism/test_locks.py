@@ -12,10 +12,10 @@ from ripieno.canisters import ResultCanister
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.canisters.events import Event, ExecutionProgress
 from ripieno.ensembles import Context, Definition, Ensemble
+from ripieno.ensembles.offers import Offer
 from ripieno.execution import Circumstances, Execution
 from ripieno.limiting import Budget
 from ripieno.locks import Locks
-from ripieno.offers import Offer
 from ripieno.resources import Claims, Resource
 from ripieno.scheduling import Turn
 from tests.counts import count

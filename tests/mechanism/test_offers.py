@@ -3,8 +3,8 @@
 import pytest
 
 from ripieno.ensembles import Ensemble, Invoker
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ConfigurationInvalidity, NameAbsence
-from ripieno.offers import Offer
 from tests.mechanism.players import ensemble, tool
 
 IO = ensemble(tool("read_file"), tool("write_file"), name="io")

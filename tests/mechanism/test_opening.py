@@ -14,8 +14,8 @@ from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.descriptors.ensembles import read_ensemble
 from ripieno.descriptors.policies import Hosted
 from ripieno.ensembles import Connected, Context, Ensemble, Surroundings
+from ripieno.ensembles.opener import needed_origins, opener
 from ripieno.exceptions import ConnectionFailure, NameAbsence, Problem
-from ripieno.opening import needed_origins, opener
 from ripieno.sandbox.processes import LocalSpawner
 
 TEXT = """

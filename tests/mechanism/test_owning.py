@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ripieno import owning
-from ripieno.owning import Owner, reason
+from ripieno.ensembles import owner as owning
+from ripieno.ensembles.owner import Owner, reason
 from tests.mechanism.players import settle_down
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ripieno.owning import Owner, Recovery
+from ripieno.ensembles.owner import Owner, Recovery
 from tests.mechanism.players import settle_down
 from tests.mechanism.virtual_time import VirtualLoop
 

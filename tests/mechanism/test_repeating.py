@@ -11,9 +11,9 @@ from ripieno.canisters.faults import Fault
 from ripieno.conducting import conduct
 from ripieno.confirmation import Approve, Deny
 from ripieno.ensembles import Context, Definition, Ensemble
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ExecutionFault, OutcomeUnknownFault, PermissionFault, ValidationFault
 from ripieno.execution import Circumstances, Execution
-from ripieno.offers import Offer
 from ripieno.repeating import find_earlier
 from tests.mechanism.players import Person, ensemble, invoke, invokes, says, scripted, tool
 

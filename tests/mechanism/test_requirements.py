@@ -14,7 +14,7 @@ from ripieno.descriptors import EnsembleDescriptor, InvocableDescriptor, Invoker
 from ripieno.descriptors.loading import Layer, load_ensembles, locate
 from ripieno.descriptors.sandbox import SandboxDescriptor
 from ripieno.ensembles import Surroundings
-from ripieno.requirements import find_absent, find_unmet, find_unmet_of, programs_of
+from ripieno.ensembles.requirements import find_absent, find_unmet, find_unmet_of, programs_of
 from ripieno.sandbox import Sandbox
 from ripieno.sandbox.processes import LocalSpawner
 

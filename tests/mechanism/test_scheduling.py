@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from ripieno import owning
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.canisters.events import ConfirmationRequested, Event, ExecutionBegan, ResultReady
 from ripieno.confirmation import Answer, Approve, ConfirmationRequest
 from ripieno.ensembles import Context, Definition
+from ripieno.ensembles import owner as owning
+from ripieno.ensembles.offers import Offer
 from ripieno.execution import Circumstances, Execution
 from ripieno.limiting import Budget
-from ripieno.offers import Offer
 from ripieno.scheduling import Turn
 from tests.mechanism.players import Blocking, Recording, ensemble, invoke, settle_down, tool
 

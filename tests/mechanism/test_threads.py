@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from ripieno.threads import run_in_thread
+from ripieno.ensembles.threads import run_in_thread
 
 
 class Held:

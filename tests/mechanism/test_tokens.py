@@ -21,8 +21,8 @@ from ripieno.canisters.events import ContentSealed, TurnBegan
 from ripieno.canisters.faults import Fault
 from ripieno.conducting import conduct
 from ripieno.ensembles import Definition, Ensemble
+from ripieno.ensembles.offers import Offer
 from ripieno.jsonvalues import freeze
-from ripieno.offers import Offer
 from ripieno.schemas import Schema
 from ripieno.tokens import EstimatingTokenizer, ReportedTokenizer, TokenCount
 from tests.mechanism.players import Scripted, ensemble, invoke, invokes, says, scripted, tool

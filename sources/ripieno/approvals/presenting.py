@@ -21,7 +21,7 @@ from typing import Any
 from ripieno.approvals.previewing import Preview, foresee
 from ripieno.approvals.visibility import pieces, visible, wrap
 from ripieno.canisters.faults import Effect
-from ripieno.ensembles.playing import Claim
+from ripieno.ensembles import Claim
 from ripieno.jsonvalues import canonical
 
 #: Bytes of visible text that are shown whole; of more, the first and the last ones.

@@ -20,12 +20,12 @@ from ripieno.cassettes.redacting import Redactor
 from ripieno.cassettes.values import restore_answer, restore_event, restore_failure, restore_result
 from ripieno.confirmation import Answer, ConfirmationRequest, Confirmer
 from ripieno.ensembles import Ensemble, Invoker
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ProviderFailure, ReplayDivergence, RipienoError, SerializationInvalidity
 from ripieno.execution import Circumstances, Execution, Prepared
 from ripieno.execution.refusals import NOT_RUN, UNRECORDED
 from ripieno.fallback import FallbackModel
 from ripieno.models import Model, Provider
-from ripieno.offers import Offer
 from ripieno.processors import Natives, Protocol
 from ripieno.protocols.prompted import around as prompted
 from ripieno.protocols.texts.interpreting import interpret

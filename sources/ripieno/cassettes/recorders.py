@@ -13,10 +13,10 @@ from ripieno.cassettes.lines import Writer
 from ripieno.cassettes.redacting import Held, Redactor, StreamRedactor, secrets_among
 from ripieno.cassettes.values import describe, describe_answer, describe_event, describe_failure, describe_offer
 from ripieno.confirmation import ConfirmationRequest
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ProviderFailure
 from ripieno.execution import Execution
 from ripieno.jsonvalues import thaw
-from ripieno.offers import Offer
 from ripieno.processors import Native
 
 

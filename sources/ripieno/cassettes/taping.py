@@ -13,13 +13,13 @@ from ripieno.canisters.serialization import serialize
 from ripieno.cassettes.recorders import RunTape
 from ripieno.confirmation import Answer, ConfirmationRequest, Confirmer
 from ripieno.ensembles import Ensemble
+from ripieno.ensembles.offers import Offer
+from ripieno.ensembles.owner import reason
 from ripieno.exceptions import ProviderFailure, UsageError
 from ripieno.execution import Circumstances, Execution, Prepared
 from ripieno.fallback import FallbackModel
 from ripieno.jsonvalues import freeze, thaw
 from ripieno.models import Model
-from ripieno.offers import Offer
-from ripieno.owning import reason
 from ripieno.processors import Natives, Transport
 from ripieno.protocols.prompted import Messages
 

@@ -13,9 +13,9 @@ from ripieno.canisters.serialization import deserialize_canister, serialize
 from ripieno.confirmation import Answer
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Definition, Invoker
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ProviderFailure, SerializationInvalidity
 from ripieno.jsonvalues import freeze, is_list, is_table, thaw
-from ripieno.offers import Offer
 from ripieno.schemas import Schema
 
 _FAILURES = ("ProviderUnreachable", "ProviderRefusal", "WireInvalidity")

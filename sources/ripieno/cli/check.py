@@ -37,9 +37,9 @@ from ripieno.descriptors.providers import read_provider
 from ripieno.descriptors.reader.problems import Problems
 from ripieno.discovery import Registry
 from ripieno.ensembles import Origin
+from ripieno.ensembles.opener import needed_origins
 from ripieno.exceptions import ConfigurationInvalidity, Problem, RipienoError
 from ripieno.gathering import Gathered, gather
-from ripieno.opening import needed_origins
 from ripieno.scores import Score
 from ripieno.showing import clean
 

@@ -14,10 +14,10 @@ from ripieno.confirmation import Confirmer, RulesConfirmer, Verdict, judge
 from ripieno.descriptors.names import unprefixed
 from ripieno.descriptors.rules import CallRules
 from ripieno.ensembles import Invoker
+from ripieno.ensembles.owner import reason
 from ripieno.exceptions import InputError, nearest
 from ripieno.gathering import Gathered, Places, prefix_of
 from ripieno.jsonvalues import EMPTY, is_table
-from ripieno.owning import reason
 
 #: Keywords under which a schema may name arguments beside its properties.
 _PARTS = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "patternProperties"})

@@ -26,11 +26,11 @@ from ripieno.cli.terminal import Terminal, make_confirmer
 from ripieno.confirmation import Confirmer
 from ripieno.descriptors.names import split
 from ripieno.ensembles import Invoker
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import JsonInvalidity
 from ripieno.execution import Circumstances, Execution, Prepared
 from ripieno.gathering import Gathered
 from ripieno.jsonvalues import freeze, parse
-from ripieno.offers import Offer
 from ripieno.showing import Renderer, clean, label
 
 _JSON = "application/json"

@@ -25,10 +25,10 @@ from ripieno.cli.secrecy import (
 )
 from ripieno.descriptors.ensembles import read_ensemble
 from ripieno.descriptors.reader.problems import Problems, Source
+from ripieno.ensembles.owner import OPEN_DEADLINE
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import is_list, is_table
 from ripieno.origins.mcp.settings import read_connection
-from ripieno.owning import OPEN_DEADLINE
 
 #: An ensemble's name has so many characters at most.
 _LENGTH = 64

@@ -45,7 +45,8 @@ default = "Hello"
 _MODULE = '''\
 """The functions of the ensemble {name}. They are imported when they are first called."""
 
-from ripieno.plugin import Context, ValidationFault
+from ripieno.ensembles import Context
+from ripieno.plugin import ValidationFault
 
 
 def greet_person(context: Context, arguments: dict) -> str:

@@ -10,10 +10,10 @@ from ripieno.descriptors.loading import locate
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import dotted
 from ripieno.descriptors.templates import ArgvTemplate
+from ripieno.ensembles.requirements import programs_of
 from ripieno.exceptions import Problem
 from ripieno.jsonvalues import is_list, is_table
 from ripieno.origins.settings import locate_program
-from ripieno.requirements import programs_of
 from ripieno.sandbox.processes import clean_environment
 
 

@@ -14,8 +14,8 @@ from ripieno.canisters import Conversation
 from ripieno.cli.plays import Findings
 from ripieno.cli.touring import first_in_path
 from ripieno.descriptors.loading import read_toml
+from ripieno.ensembles.requirements import has_command
 from ripieno.exceptions import InputError
-from ripieno.requirements import has_command
 from ripieno.sandbox import ProcessLimits
 from ripieno.sandbox.processes import Completed, LocalSpawner, clean_environment, collect
 from ripieno.toolset import DATA

@@ -13,9 +13,9 @@ from ripieno.assembly import Assembly
 from ripieno.cli.running import say
 from ripieno.cli.settings import Settings
 from ripieno.descriptors.rules import Pattern
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError
 from ripieno.gathering import Gathered
-from ripieno.offers import Offer
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -25,10 +25,10 @@ from ripieno.confirmation import Outlook, expect
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.rules import CallRules
 from ripieno.ensembles import Invoker
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import AssemblyFailure
 from ripieno.gathering import Gathered
 from ripieno.jsonvalues import encode
-from ripieno.offers import Offer
 from ripieno.processors import Protocol
 
 #: Whether a call asks first, in a word.

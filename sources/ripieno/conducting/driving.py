@@ -25,6 +25,8 @@ from ripieno.channels import Channel
 from ripieno.conducting.chronicles import Chronicle
 from ripieno.confirmation import Answer, Given
 from ripieno.ensembles import Ensemble, Invoker
+from ripieno.ensembles.offers import Offer
+from ripieno.ensembles.owner import reason
 from ripieno.entries import Entry
 from ripieno.exceptions import InputError, RipienoError, ToolExecutionFailure, WireInvalidity
 from ripieno.execution import Circumstances, Execution
@@ -32,8 +34,6 @@ from ripieno.history import History, HistoryStrategy, Showing
 from ripieno.jsonvalues import freeze
 from ripieno.limiting import Budget
 from ripieno.models import Model
-from ripieno.offers import Offer
-from ripieno.owning import reason
 from ripieno.scheduling import Turn
 from ripieno.tokens import EstimatingTokenizer, ReportedTokenizer, TokenCount
 

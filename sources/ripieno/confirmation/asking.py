@@ -8,9 +8,9 @@ from typing import Any, Protocol, TypeAlias
 
 from frozendict import frozendict
 
-from ripieno import owning
 from ripieno.approvals import Binding, Presentation, present, visible
 from ripieno.canisters.faults import Effect
+from ripieno.ensembles import owner as owning
 from ripieno.jsonvalues import canonical, thaw
 
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Collection
 
 from ripieno.confirmation.asking import Answer, Approve, ConfirmationRequest, Defer, Deny
 from ripieno.ensembles import is_asynchronous
-from ripieno.threads import run_in_thread
+from ripieno.ensembles.threads import run_in_thread
 
 
 class RulesConfirmer:

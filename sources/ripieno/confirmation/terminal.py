@@ -9,11 +9,11 @@ from typing import Any
 
 from ripieno.approvals import visible
 from ripieno.confirmation.asking import Answer, Approve, ConfirmationRequest, Deny, Edit, Question
+from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import JsonInvalidity
 from ripieno.fields import Field, fields_of
 from ripieno.jsonvalues import is_table, parse, thaw
 from ripieno.schemas import Schema
-from ripieno.threads import run_in_thread
 
 #: How often a person is asked for one property of what a tool asks, or for other arguments.
 _TRIES = 3

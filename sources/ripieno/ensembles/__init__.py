@@ -1,12 +1,11 @@
-"""Ensembles: groups of invokers that have one configuration, one connection and one life cycle.
+"""Ensembles: groups of invokers with one configuration, one connection and one life cycle.
 
-``playing`` has the ensemble and its invokers, ``origins`` the places that they come from, ``surroundings`` what the
-application lends them, ``outcomes`` what an invocable may return, ``watching`` who is told of changes.
+``ensemble`` has the ensemble and its invokers, ``origin`` the contract of the places that they come from, ``owner``
+the task that owns a connection, ``offers`` the tools of one turn, ``tool_search`` tools that a model finds by
+searching.
 """
 
-from ripieno.ensembles.origins import Connected, Origin
-from ripieno.ensembles.outcomes import Outcome
-from ripieno.ensembles.playing import (
+from ripieno.ensembles.ensemble import (
     Claim,
     Context,
     Definition,
@@ -19,6 +18,7 @@ from ripieno.ensembles.playing import (
     State,
     is_asynchronous,
 )
+from ripieno.ensembles.origin import Connected, Origin, Outcome
 from ripieno.ensembles.surroundings import Surroundings
 
 __all__ = [

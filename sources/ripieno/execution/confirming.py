@@ -23,6 +23,7 @@ from ripieno.confirmation import (
     ask,
 )
 from ripieno.confirmation.asking import checked
+from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError, JsonInvalidity, PermissionFault
 from ripieno.execution.circumstances import Circumstances, Deferred, Prepared
 from ripieno.execution.contexts import context_of
@@ -31,7 +32,6 @@ from ripieno.execution.refusals import UNRECORDED, denied, unfit
 from ripieno.execution.reporting import Reporter
 from ripieno.jsonvalues import digest, freeze, thaw
 from ripieno.storage.records import Record, Stage
-from ripieno.threads import run_in_thread
 
 #: Seconds in which a preview says what a call would change.
 _FORESIGHT = 10.0

@@ -13,6 +13,8 @@ from ripieno.canisters.controls import Limits, Rules
 from ripieno.canisters.faults import Fault
 from ripieno.confirmation import Allowances, Confirmer, RulesConfirmer
 from ripieno.ensembles import Context, Ensemble, Invoker, Surroundings
+from ripieno.ensembles.offers import Offer
+from ripieno.ensembles.owner import reason
 from ripieno.exceptions import JsonInvalidity, PermissionFault, ToolExecutionFailure
 from ripieno.execution.circumstances import Circumstances, Deferred, Prepared
 from ripieno.execution.confirming import Approver
@@ -22,8 +24,6 @@ from ripieno.execution.preparing import Preparer
 from ripieno.execution.refusals import denied
 from ripieno.execution.reporting import Reporter
 from ripieno.jsonvalues import freeze
-from ripieno.offers import Offer
-from ripieno.owning import reason
 from ripieno.storage.records import Recorder
 
 

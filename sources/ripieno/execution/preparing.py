@@ -7,14 +7,14 @@ from typing import Any
 
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.faults import Fault
-from ripieno.deferring import meant
+from ripieno.ensembles.offers import Offer
+from ripieno.ensembles.tool_search import meant
 from ripieno.exceptions import InputError, ToolFault
 from ripieno.execution.circumstances import Circumstances, Prepared
 from ripieno.execution.judging import Judge
 from ripieno.execution.refusals import denied, unfit
 from ripieno.execution.reporting import Reporter
 from ripieno.jsonvalues import freeze, thaw
-from ripieno.offers import Offer
 from ripieno.repeating import find_earlier
 
 _logger = logging.getLogger(__name__)

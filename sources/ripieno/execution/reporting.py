@@ -13,9 +13,9 @@ from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.events import Alert
 from ripieno.canisters.faults import Fault
 from ripieno.ensembles import Invoker, Surroundings
+from ripieno.ensembles.owner import reason
 from ripieno.execution.circumstances import Circumstances
 from ripieno.execution.refusals import NOT_RUN
-from ripieno.owning import reason
 from ripieno.storage.records import Record, Recorder, Stage
 
 

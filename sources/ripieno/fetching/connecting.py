@@ -15,12 +15,12 @@ import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
+from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import NetworkFault, PermissionFault, TimeoutFault
 from ripieno.fetching.addresses import Address
 from ripieno.fetching.reaching import Limits, Reach
 from ripieno.fetching.sending import Headers
 from ripieno.fetching.urls import Url
-from ripieno.threads import run_in_thread
 
 #: The addresses of a host, as text, for a port. Errors: ``OSError``.
 Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]

@@ -11,8 +11,8 @@ from ripieno.assembly import Assembly
 from ripieno.canisters import Controls
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.ensembles import Ensemble, Invoker
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import NameAbsence, RequestInvalidity
-from ripieno.offers import Offer
 from ripieno.processors import Asked, HostedTool
 from ripieno.protocols.declaring import hosted_named
 

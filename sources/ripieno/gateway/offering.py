@@ -3,7 +3,7 @@
 from collections import OrderedDict
 
 from ripieno.ensembles import Definition, Ensemble
-from ripieno.offers import Offer
+from ripieno.ensembles.offers import Offer
 
 #: How many are kept.
 _MOST = 64

@@ -23,10 +23,10 @@ from ripieno.canisters.events import (
 )
 from ripieno.conducting import Watcher
 from ripieno.descriptors.names import spelled
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ProviderRefusal
 from ripieno.gateway.reporting import reported
 from ripieno.models import Model
-from ripieno.offers import Offer
 from ripieno.processors import Asked
 
 _logger = logging.getLogger(__name__)

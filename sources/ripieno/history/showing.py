@@ -8,6 +8,7 @@ from frozendict import frozendict
 
 from ripieno.canisters import Canister, Controls, InvocationCanister
 from ripieno.canisters.events import Alert
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError, ProviderFailure
 from ripieno.fallback import FallbackModel
 from ripieno.history.settings import History, plain
@@ -16,7 +17,6 @@ from ripieno.history.strategies import chain
 from ripieno.history.superseding import Superseding
 from ripieno.history.supersession import Supersession
 from ripieno.models import Model
-from ripieno.offers import Offer
 from ripieno.processors import RESERVED
 from ripieno.tokens import ConversationTokenizer, EstimatingTokenizer
 

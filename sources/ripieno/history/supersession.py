@@ -7,8 +7,8 @@ from frozendict import frozendict
 
 from ripieno.canisters import InvocationCanister
 from ripieno.descriptors.templates import Template
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError, ToolFault
-from ripieno.offers import Offer
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,13 +15,13 @@ from ripieno.canisters.contents import legible
 from ripieno.canisters.events import Event, ExecutionProgress
 from ripieno.canisters.faults import Fault
 from ripieno.ensembles import Invoker
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import JsonInvalidity
 from ripieno.execution import Circumstances, Execution
 from ripieno.inquiring import Inquire, NobodyAsked
 from ripieno.jsonvalues import encode, freeze
 from ripieno.limiting import Budget
 from ripieno.mcpserver.clients import Client, UnaskedClient, can_fill_form, in_name_of
-from ripieno.offers import Offer
 from ripieno.scheduling import Turn
 
 #: Reports of progress that may wait for a client that is slow to read; older ones are dropped.

@@ -8,9 +8,9 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ripieno.ensembles.owner import Owner
 from ripieno.mcpserver.bodies import StrictBodies
 from ripieno.mcpserver.server import EnsembleServer
-from ripieno.owning import Owner
 from ripieno.serving import serve
 from ripieno.serving.keys import BEARER, Keys, digest_of
 from ripieno.serving.listening import LOOPBACK, check_exposure

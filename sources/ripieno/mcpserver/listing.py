@@ -8,9 +8,9 @@ from mcp_types import Tool
 
 from ripieno.canisters.events import Alert
 from ripieno.ensembles import Ensemble, Invoker
+from ripieno.ensembles.offers import Offer
 from ripieno.jsonvalues import thaw
 from ripieno.mcpserver.describing import describe
-from ripieno.offers import Offer
 
 
 class Listing:

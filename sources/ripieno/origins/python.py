@@ -28,9 +28,9 @@ from ripieno.descriptors.reader.kinds import INVALID, Text
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.ensembles import Connected, Context, Foresight, Invocable, Surroundings, is_asynchronous
+from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, InputError, Problem, nearest
 from ripieno.origins.settings import check_connection, check_invocables, read_invocable
-from ripieno.threads import run_in_thread
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*"
 _OBJECT = Text(

@@ -6,9 +6,9 @@ from typing import Any
 
 from ripieno.canisters import Controls
 from ripieno.canisters.controls import Format, Reasoning
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError, JsonInvalidity, NameAbsence, RequestInvalidity
 from ripieno.jsonvalues import EMPTY, freeze, is_list, is_table
-from ripieno.offers import Offer
 from ripieno.processors import Capabilities, Native
 
 #: Efforts that servers know, in our words: the nearest one.

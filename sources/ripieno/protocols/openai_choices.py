@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ripieno.canisters import Controls
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import RequestInvalidity
 from ripieno.jsonvalues import is_table
-from ripieno.offers import Offer
 from ripieno.processors import Capabilities, Native
 from ripieno.protocols.asking import choice_of, table_in, tables_in
 from ripieno.protocols.declaring import Declared, hosted_word

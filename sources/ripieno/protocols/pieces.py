@@ -18,8 +18,8 @@ from ripieno.canisters import (
     UserCanister,
 )
 from ripieno.ensembles import Invoker
+from ripieno.ensembles.offers import Offer
 from ripieno.jsonvalues import encode
-from ripieno.offers import Offer
 
 #: Where a run's memory has the messages of its last request.
 _SAID = "messages that are said"

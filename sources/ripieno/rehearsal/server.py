@@ -18,9 +18,9 @@ from ripieno.canisters import AssistantCanister, UserCanister
 from ripieno.canisters.contents import text_of
 from ripieno.canisters.conversation import Usage
 from ripieno.ensembles import Ensemble
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError, ProviderFailure, RipienoError
 from ripieno.jsonvalues import encode
-from ripieno.offers import Offer
 from ripieno.processors import Asked, Protocol, Refusal
 from ripieno.protocols.prompted.reading import ended, in_words, recover
 from ripieno.scores import Answer, Score, callable_names, events_of, perform

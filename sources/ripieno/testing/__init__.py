@@ -34,10 +34,10 @@ from frozendict import frozendict
 from ripieno.canisters import Canister, Controls
 from ripieno.canisters.events import Batches
 from ripieno.ensembles import Ensemble
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import UsageError
 from ripieno.jsonvalues import freeze
 from ripieno.models import Model, Provider
-from ripieno.offers import Offer
 from ripieno.scores import CHUNK, WHOLE, Call, ModelFinish, Score, Turn, callable_names, perform
 
 

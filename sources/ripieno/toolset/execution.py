@@ -7,8 +7,8 @@ may reach is the sandbox's matter.
 from typing import Any
 
 from ripieno.ensembles import Context, Outcome
+from ripieno.ensembles.requirements import has_command
 from ripieno.exceptions import ValidationFault
-from ripieno.requirements import has_command
 from ripieno.toolset.projects import find_program
 from ripieno.toolset.running import execute
 

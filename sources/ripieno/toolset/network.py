@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ripieno.ensembles import Context, Outcome
+from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError, PermissionFault, ResourceFault, ValidationFault
 from ripieno.fetching import Fetched, Request, Url, Wording, explain_status, parse_url
 from ripieno.jsonvalues import is_list
-from ripieno.threads import run_in_thread
 from ripieno.toolset.grants import Network
 from ripieno.toolset.wording import several
 from ripieno.toolset.working import changes, learn, not_kept, room_of

@@ -10,9 +10,9 @@ from typing import Any
 
 from ripieno.endings import MARK
 from ripieno.ensembles import Context
+from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import ResourceFault, ToolFault
 from ripieno.sandbox.capture import Capture
-from ripieno.threads import run_in_thread
 from ripieno.toolset import expressions, globbing
 from ripieno.toolset.excerpts import excerpt
 from ripieno.toolset.rooms import Room

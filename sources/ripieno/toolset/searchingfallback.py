@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from ripieno.ensembles import Context
+from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import ToolFault
-from ripieno.threads import run_in_thread
 from ripieno.toolset.expressions import Expression
 from ripieno.toolset.ignoring import Filter, Globs
 from ripieno.toolset.places import SAFELY

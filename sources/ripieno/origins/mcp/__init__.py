@@ -18,6 +18,7 @@ from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.ensembles import Connected, Surroundings
+from ripieno.ensembles.owner import reason
 from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, Problem, ToolFault
 from ripieno.origins.mcp.cleaning import clean
 from ripieno.origins.mcp.peers import Peer
@@ -27,7 +28,6 @@ from ripieno.origins.mcp.servers import Server, run_server
 from ripieno.origins.mcp.settings import ServerSettings, read_connection
 from ripieno.origins.mcp.tokens import TokenStore
 from ripieno.origins.settings import check_connection, check_invocables, locate_program, require_variables
-from ripieno.owning import reason
 from ripieno.sandbox.processes import clean_environment
 
 #: Characters that are shown of what a server said, or of what was wrong with it.

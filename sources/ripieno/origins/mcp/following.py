@@ -12,9 +12,9 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ripieno.canisters.events import Alert
 from ripieno.descriptors import InvokerDescriptor
+from ripieno.ensembles.owner import Recovery, reason
 from ripieno.origins.mcp.cleaning import clean
 from ripieno.origins.mcp.discovering import Catalogue
-from ripieno.owning import Recovery, reason
 
 #: Seconds in which further changes are awaited before the tools are listed once for all of them.
 SETTLING = 0.1

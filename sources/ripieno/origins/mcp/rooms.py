@@ -7,7 +7,7 @@ that are only half there (measured: ``ImportError``). Whoever needs a room waits
 import importlib
 import threading
 
-from ripieno.threads import run_in_thread
+from ripieno.ensembles.threads import run_in_thread
 
 _ROOMS = (
     "mcp.client.streamable_http",

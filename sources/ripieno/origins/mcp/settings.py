@@ -10,11 +10,11 @@ from ripieno.descriptors.reader.keys import Key, Table, toml_line
 from ripieno.descriptors.reader.kinds import INVALID, Named, Number, Several, Text
 from ripieno.descriptors.reader.problems import Problems
 from ripieno.descriptors.templates import Template
+from ripieno.ensembles.owner import OPEN_DEADLINE
 from ripieno.origins.mcp.addresses import Url
 from ripieno.origins.mcp.oauth import OAUTH, Credentials, read_oauth
 from ripieno.origins.mcp.variables import Variable
 from ripieno.origins.settings import VARIABLE_NAME, check_program
-from ripieno.owning import OPEN_DEADLINE
 
 #: An ensemble has ``OPEN_DEADLINE`` to connect; what remains is for ending a server that was too slow.
 _LONGEST = OPEN_DEADLINE - 2

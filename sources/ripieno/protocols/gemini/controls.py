@@ -5,9 +5,9 @@ from typing import Any
 
 from ripieno.canisters import Controls
 from ripieno.canisters.controls import Format, Reasoning
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import RequestInvalidity
 from ripieno.jsonvalues import is_table
-from ripieno.offers import Offer
 from ripieno.processors import Capabilities, ControlsProcessor, Native
 from ripieno.protocols.asking import (
     choice_of,

@@ -7,9 +7,9 @@ from ripieno.canisters import Content, InvocationCanister, ResultCanister, Textu
 from ripieno.canisters.contents import text_of
 from ripieno.canisters.faults import Fault
 from ripieno.ensembles import Definition, Ensemble, Invoker
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import EMPTY, encode, is_table
-from ripieno.offers import Offer
 from ripieno.processors import HostedTool, Identifiers, InvocationsProcessor, Native
 from ripieno.protocols.asking import table_in, tables_in
 from ripieno.protocols.declaring import Declared, placed, remembered

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ripieno.canisters import Controls
-from ripieno.offers import Offer
+from ripieno.ensembles.offers import Offer
 from ripieno.processors import Capabilities, ControlsProcessor, Native
 from ripieno.protocols.asking import (
     count_in,

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ripieno.canisters import Controls
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError
-from ripieno.offers import Offer
 from ripieno.processors import Capabilities, ControlsProcessor, Native
 from ripieno.protocols.asking import (
     count_in,

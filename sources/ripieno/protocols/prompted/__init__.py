@@ -24,9 +24,9 @@ from typing import Any, NoReturn
 from ripieno.canisters import Canister, InvocationCanister, ResultCanister
 from ripieno.canisters.events import Alert, collect
 from ripieno.ensembles import Invoker
+from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import parse
-from ripieno.offers import Offer
 from ripieno.processors import (
     Capabilities,
     ControlsProcessor,

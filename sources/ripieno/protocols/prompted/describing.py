@@ -5,8 +5,8 @@ from typing import Any
 
 from ripieno.canisters import Controls
 from ripieno.ensembles import Invoker
+from ripieno.ensembles.offers import Offer
 from ripieno.jsonvalues import EMPTY, encode, is_list, is_table
-from ripieno.offers import Offer
 from ripieno.protocols.prompted.styles import Style
 from ripieno.schemas.lowering import PLAIN, lower
 

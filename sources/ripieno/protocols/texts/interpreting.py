@@ -16,7 +16,7 @@ from ripieno.canisters.events import (
     TurnBegan,
     TurnEnded,
 )
-from ripieno.offers import Offer
+from ripieno.ensembles.offers import Offer
 from ripieno.processors import Identifiers, Request
 from ripieno.protocols.reading import read_invocation
 from ripieno.protocols.texts.pieces import Call, Piece, Reasoning, Text, Tools

@@ -4,7 +4,8 @@ import asyncio
 import hashlib
 from typing import Any
 
-from ripieno.plugin import Context, ResourceFault
+from ripieno.ensembles import Context
+from ripieno.plugin import ResourceFault
 
 _CONDITIONS = ("clear", "partly cloudy", "overcast", "rain", "snow")
 

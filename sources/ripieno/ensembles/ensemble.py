@@ -18,13 +18,12 @@ from ripieno.canisters.events import Alert
 from ripieno.descriptors import Policy
 from ripieno.descriptors.names import expose
 from ripieno.descriptors.policies import Hosted
-from ripieno.differences import difference
+from ripieno.ensembles.changes import Watchers, difference
+from ripieno.ensembles.owner import Owner, Recovery, reason
 from ripieno.ensembles.surroundings import Surroundings
-from ripieno.ensembles.watching import Watchers
+from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import ConnectionFailure, NameAbsence, RipienoError, ValidationFault, explain_absence
-from ripieno.owning import Owner, Recovery, reason
 from ripieno.schemas import Schema
-from ripieno.threads import run_in_thread
 
 Invocable: TypeAlias = Callable[["Context", dict[str, Any]], Awaitable[Any] | Any]
 #: Says what a call with these arguments would change, as text (a unified diff, by custom), and changes nothing. None

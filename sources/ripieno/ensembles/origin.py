@@ -1,4 +1,7 @@
-"""What an origin is, and what it gives while it is open: the contract that plugins write to."""
+"""What an origin is, and what it gives while it is open: the contract that plugins write to.
+
+What an invocable gives back, where a plain value does not say enough.
+"""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -7,9 +10,10 @@ from typing import Any, Protocol
 
 from frozendict import frozendict
 
+from ripieno.canisters.faults import Change
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.descriptors.policies import Hosted
-from ripieno.ensembles.playing import Foresight, Invocable
+from ripieno.ensembles.ensemble import Foresight, Invocable
 from ripieno.ensembles.surroundings import Surroundings
 from ripieno.exceptions import Problem
 
@@ -56,3 +60,20 @@ class Origin(Protocol):
     ) -> AbstractAsyncContextManager[Connected]:
         """Connects, and disconnects at the end. Entered and left by one task."""
         ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What an invocable may return when its content alone does not say enough.
+
+    ``content`` is a string, JSON, a content, or a sequence of contents. Sizes are in bytes. ``sandbox`` is the name of
+    the one that a program ran in.
+    """
+
+    content: object = ""
+    exit_code: int | None = None
+    changes: tuple[Change, ...] = ()
+    stdout_truncated: bool = False
+    stderr_truncated: bool = False
+    total_bytes: int | None = None
+    sandbox: str | None = None

@@ -4,8 +4,7 @@
 tools that a model sees in their place, ``choosing`` says which tools are deferred.
 """
 
-from ripieno.deferring.catalogue import Catalogue
-from ripieno.deferring.choosing import choose_deferred
-from ripieno.deferring.helpers import CALL, SEARCH, Helpers, make_helpers, meant
+from ripieno.ensembles.tool_search.catalogue import Catalogue, choose_deferred
+from ripieno.ensembles.tool_search.tools import CALL, SEARCH, Helpers, make_helpers, meant
 
 __all__ = ["CALL", "SEARCH", "Catalogue", "Helpers", "choose_deferred", "make_helpers", "meant"]

@@ -2,20 +2,46 @@
 
 The origins of one ensemble (its connection's, and those of its invokers) are opened together and left together, by
 whichever task enters the opener.
+
+Connects ensembles together: all at once, and none of them where something unforeseen ends it.
 """
 
+import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ripieno.canisters.events import Alert
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
-from ripieno.ensembles import Claim, Connected, Definition, Opened, Opener, Origin, Surroundings
-from ripieno.exceptions import NameAbsence, SchemaInvalidity
+from ripieno.ensembles.ensemble import Claim, Definition, Ensemble, Opened, Opener
+from ripieno.ensembles.origin import Connected, Origin
+from ripieno.ensembles.requirements import find_unmet_of
+from ripieno.ensembles.surroundings import Surroundings
+from ripieno.exceptions import NameAbsence, RipienoError, SchemaInvalidity
 from ripieno.jsonvalues import EMPTY, digest
-from ripieno.requirements import find_unmet_of
 from ripieno.schemas import Schema
 from ripieno.storage.pins import admit, advise, check_command
+
+
+async def connect_all(ensembles: Sequence[Ensemble]) -> list[RipienoError | None]:
+    """Connects all at once: for each why it failed, or None. Whatever else ends it leaves none connected."""
+    tasks = [asyncio.create_task(ensemble.connect()) for ensemble in ensembles]
+    try:
+        outcomes: list[RipienoError | None] = []
+        for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+            if outcome is not None and not isinstance(outcome, RipienoError):
+                raise outcome
+            outcomes.append(outcome)
+    except BaseException:
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await disconnect_all(ensembles)
+        raise
+    return outcomes
+
+
+async def disconnect_all(ensembles: Sequence[Ensemble]) -> None:
+    """Disconnects all at once; never raises for what goes wrong on the way."""
+    await asyncio.gather(*(ensemble.disconnect() for ensemble in ensembles))
 
 
 def opener(descriptor: EnsembleDescriptor, origins: Mapping[str, Origin], surroundings: Surroundings) -> Opener:

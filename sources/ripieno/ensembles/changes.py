@@ -1,7 +1,21 @@
-"""Who wants to know that something has changed. What one of them does wrong is logged, and hinders nobody."""
+"""Who wants to know that something has changed. What one of them does wrong is logged, and hinders nobody.
+
+What one listing has that another has not, in words that a person reads.
+"""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+
+
+def difference(before: Mapping[str, object], after: Mapping[str, object]) -> str:
+    """``New: a, b. Gone: c. Changed: d.``, for names with a value each; empty where nothing differs."""
+    kinds = (
+        ("New", [name for name in after if name not in before]),
+        ("Gone", [name for name in before if name not in after]),
+        ("Changed", [name for name in after if name in before and after[name] != before[name]]),
+    )
+    return " ".join(f"{kind}: {', '.join(names)}." for kind, names in kinds if names)
+
 
 _logger = logging.getLogger(__name__)
 

@@ -7,9 +7,9 @@ from frozendict import frozendict
 
 from ripieno.canisters import Controls, InvocationCanister
 from ripieno.canisters.faults import Fault
-from ripieno.deferring import Catalogue, Helpers, choose_deferred, make_helpers, meant
 from ripieno.descriptors.names import matches
-from ripieno.ensembles import Ensemble, Invoker
+from ripieno.ensembles.ensemble import Ensemble, Invoker
+from ripieno.ensembles.tool_search import Catalogue, Helpers, choose_deferred, make_helpers, meant
 from ripieno.exceptions import ConfigurationInvalidity, NameAbsence, Problem, ToolFault, nearest
 from ripieno.storage.outputs import READER
 

@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ripieno.canisters import InvocationCanister
-from ripieno.deferring.catalogue import Catalogue
 from ripieno.descriptors import Policy
-from ripieno.ensembles import Context, Definition, Ensemble, Invoker
+from ripieno.ensembles.ensemble import Context, Definition, Ensemble, Invoker
+from ripieno.ensembles.tool_search.catalogue import Catalogue
 from ripieno.exceptions import ResourceFault, ValidationFault
 from ripieno.jsonvalues import encode, freeze, thaw
 from ripieno.schemas import Schema

@@ -17,7 +17,7 @@ from typing import Any
 from frozendict import frozendict
 
 from ripieno.descriptors import EnsembleDescriptor, InvocableDescriptor, InvokerDescriptor
-from ripieno.ensembles import Surroundings
+from ripieno.ensembles.surroundings import Surroundings
 from ripieno.sandbox.processes import clean_environment
 
 COMMAND, ENSEMBLE, NETWORK, SANDBOX = "command", "ensemble", "network", "sandbox"
