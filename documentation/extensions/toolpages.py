@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ripieno.confirmation import expect
+from ripieno.approvals.rules import expect
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.descriptors.loading import Layer, load_ensembles
 from ripieno.descriptors.rules import CallRules

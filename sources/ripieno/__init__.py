@@ -20,14 +20,14 @@ from typing import Any
 
 #: Each name of the face, and the module that it lives in.
 _HOMES = {
-    "Approve": "confirmation",
+    "Approve": "approvals",
     "Assembly": "assembly",
     "AssistantCanister": "canisters",
     "Context": "ensembles",
     "Controls": "canisters",
     "Conversation": "canisters",
-    "Deny": "confirmation",
-    "Edit": "confirmation",
+    "Deny": "approvals",
+    "Edit": "approvals",
     "Ensemble": "ensembles",
     "Execution": "execution",
     "ImageContent": "canisters",

@@ -1,3 +1,6 @@
+from ripieno.approvals import Approve as Approve
+from ripieno.approvals import Deny as Deny
+from ripieno.approvals import Edit as Edit
 from ripieno.assembly import Assembly as Assembly
 from ripieno.assembly import assemble as assemble
 from ripieno.canisters import AssistantCanister as AssistantCanister
@@ -12,9 +15,6 @@ from ripieno.canisters.controls import Limits as Limits
 from ripieno.canisters.controls import Rules as Rules
 from ripieno.conducting import Run as Run
 from ripieno.conducting import conduct as conduct
-from ripieno.confirmation import Approve as Approve
-from ripieno.confirmation import Deny as Deny
-from ripieno.confirmation import Edit as Edit
 from ripieno.ensembles import Context as Context
 from ripieno.ensembles import Ensemble as Ensemble
 from ripieno.ensembles import Outcome as Outcome

@@ -5,12 +5,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ripieno.approvals import Grants
+from ripieno.approvals import Answer, Confirmer, Given, Grants
 from ripieno.canisters import Canister, Controls, Conversation, SupervisorCanister
 from ripieno.canisters.controls import Limits
 from ripieno.canisters.events import Alert
 from ripieno.conducting import Run, Watcher, conduct
-from ripieno.confirmation import Answer, Confirmer, Given
 from ripieno.coverage import Coverage
 from ripieno.covering import cover
 from ripieno.descriptors import AgentDescriptor, EnsembleDescriptor, HistoryDescriptor

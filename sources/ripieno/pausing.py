@@ -22,11 +22,12 @@ from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.approvals import Binding, FileStore, Grants
+from ripieno.approvals import Answer, Approve, Deny, Edit, Given, Grants
+from ripieno.approvals.grant_stores import FileStore
+from ripieno.approvals.grants import Binding
 from ripieno.canisters import Conversation
 from ripieno.canisters.conversation import Waiting
 from ripieno.canisters.serialization import deserialize_conversation, serialize
-from ripieno.confirmation import Answer, Approve, Deny, Edit, Given
 from ripieno.exceptions import Conflict, InputError, NameAbsence, SerializationInvalidity
 from ripieno.jsonvalues import freeze, is_table, thaw
 from ripieno.storage.files import replace_private

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 
 from frozendict import frozendict
 
+from ripieno.approvals import Given
 from ripieno.canisters import Canister, Conversation, InvocationCanister, ResultCanister
 from ripieno.canisters.conversation import Waiting
 from ripieno.canisters.faults import Fault
-from ripieno.confirmation import Given
 from ripieno.exceptions import NameAbsence
 from ripieno.jsonvalues import canonical
 from ripieno.pausing import Paused

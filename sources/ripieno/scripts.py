@@ -5,9 +5,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ripieno.approvals import Confirmer
 from ripieno.assembly import assemble
 from ripieno.canisters import Canister, Controls, Conversation
-from ripieno.confirmation import Confirmer
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import UsageError
 from ripieno.standalone import connected

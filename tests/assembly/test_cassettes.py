@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ripieno.approvals import Answer, Approve, ConfirmationRequest, Deny, Edit
 from ripieno.canisters import Conversation
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.canisters.events import Event, ResultReady
 from ripieno.cassettes import Recorder, Replay, players
 from ripieno.conducting import Run
-from ripieno.confirmation import Answer, Approve, ConfirmationRequest, Deny, Edit
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Context, Ensemble, Outcome
 from ripieno.exceptions import InputError, ReplayDivergence, ResourceFault, RipienoError, ToolExecutionFailure

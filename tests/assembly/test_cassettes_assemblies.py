@@ -2,8 +2,8 @@
 
 import pathlib
 
+from ripieno.approvals import Approve, Deny
 from ripieno.cassettes import Recorder, Replay
-from ripieno.confirmation import Approve, Deny
 from ripieno.gathering import Places
 from ripieno.testing import call, turn
 from ripieno.testing.wires import rehearsed

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from ripieno.approvals import Approve
 from ripieno.canisters import Conversation
 from ripieno.canisters.controls import Rules
 from ripieno.cassettes import Recorder, Replay
 from ripieno.cassettes.lines import read
 from ripieno.cassettes.redacting import Redactor
 from ripieno.cassettes.traffic import LIMIT
-from ripieno.confirmation import Approve
 from ripieno.exceptions import InputError
 from ripieno.execution import Execution
 from ripieno.testing import call, turn

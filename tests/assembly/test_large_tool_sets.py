@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from ripieno.approvals import Approve, ConfirmationRequest
 from ripieno.assembly import Assembly, assemble
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.events import ConfirmationRequested
-from ripieno.confirmation import Approve, ConfirmationRequest
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ConfigurationInvalidity
 from ripieno.gathering import Places

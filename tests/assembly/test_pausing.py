@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
+from ripieno.approvals import Answer, Approve, ConfirmationRequest, DeferredConfirmer, Deny, Edit, Given
 from ripieno.canisters import Conversation, InvocationCanister, ResultCanister
 from ripieno.canisters.serialization import deserialize_conversation, serialize
 from ripieno.conducting import conduct
-from ripieno.confirmation import Answer, Approve, ConfirmationRequest, DeferredConfirmer, Deny, Edit, Given
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.exceptions import InputError, NameAbsence

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from ripieno.approvals import Answer, Approve, ConfirmationRequest, Deny
 from ripieno.assembly import assemble
 from ripieno.canisters import Conversation, InvocationCanister, ResultCanister
-from ripieno.confirmation import Answer, Approve, ConfirmationRequest, Deny
 from ripieno.jsonvalues import thaw
 from ripieno.models import Model
 from ripieno.storage.journal import Journal

@@ -4,9 +4,9 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ripieno.approvals import Approve, Deny, Edit
 from ripieno.assembly import Assembly, assemble
 from ripieno.canisters import Conversation, ResultCanister
-from ripieno.confirmation import Approve, Deny, Edit
 from ripieno.jsonvalues import thaw
 from ripieno.storage.undo import Journal
 from ripieno.testing import call, model_of, turn

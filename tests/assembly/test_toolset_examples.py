@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from ripieno.approvals import Approve, ConfirmationRequest, Edit
 from ripieno.assembly import Assembly, assemble
 from ripieno.canisters import Canister, InvocationCanister, ResultCanister
-from ripieno.confirmation import Approve, ConfirmationRequest, Edit
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.loading import Layer, load_ensembles
 from ripieno.ensembles.requirements import SANDBOX, has_command, programs_of

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from ripieno.approvals import Approve
 from ripieno.assembly import Assembly, assemble
 from ripieno.canisters import InvocationCanister, ResultCanister
-from ripieno.confirmation import Approve
 from ripieno.jsonvalues import freeze
 from tests.assembly.conftest import Home
 from tests.guests.playing import SERVERS

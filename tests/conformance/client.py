@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import ripieno
-from ripieno.confirmation import Answer, Approve, ConfirmationRequest
+from ripieno.approvals import Answer, Approve, ConfirmationRequest
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import AssemblyFailure, ConnectionFailure
 from ripieno.gathering import Places

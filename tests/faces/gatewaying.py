@@ -10,10 +10,11 @@ from typing import Any
 
 from frozendict import frozendict
 
+from ripieno.approvals import Confirmer
+from ripieno.approvals.confirmers import ServingConfirmer
 from ripieno.assembly import Assembly, assemble
 from ripieno.canisters import Canister, Controls, InvocationCanister, TextualContent, UserCanister
 from ripieno.canisters.events import ContentSealed, Event, InvocationSealed, ResultReady, TurnEnded
-from ripieno.confirmation import Confirmer, ServingConfirmer
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.exceptions import ExecutionFault

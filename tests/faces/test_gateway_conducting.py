@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from frozendict import frozendict
 
+from ripieno.approvals import DeferredConfirmer
 from ripieno.canisters import ImageContent, OpaqueContent, TextualContent
 from ripieno.canisters.conversation import Usage
 from ripieno.canisters.events import (
@@ -21,7 +22,6 @@ from ripieno.canisters.events import (
     TurnBegan,
     TurnEnded,
 )
-from ripieno.confirmation import DeferredConfirmer
 from ripieno.ensembles import Context
 from ripieno.exceptions import InputError, NameAbsence, ProviderRefusal, ToolExecutionFailure
 from ripieno.gateway.pairing import check

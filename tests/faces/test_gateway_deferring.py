@@ -13,10 +13,10 @@ import openai
 import pytest
 from frozendict import frozendict
 
+from ripieno.approvals import Answer, Approve, DeferredConfirmer, Deny
 from ripieno.assembly import assemble
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.events import Event, InvocationSealed
-from ripieno.confirmation import Answer, Approve, DeferredConfirmer, Deny
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.exceptions import Conflict, InputError, ProviderRefusal, RipienoError
 from ripieno.gateway import create_application

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from ripieno.approvals import DeferredConfirmer
 from ripieno.canisters.events import Event, InvocationSealed, ResultReady, TurnBegan
-from ripieno.confirmation import DeferredConfirmer
 from ripieno.ensembles import Context
 from ripieno.exceptions import InputError
 from ripieno.gateway.pairing import check

@@ -5,10 +5,10 @@ import re
 import tomllib
 from typing import Any
 
+from ripieno.approvals import Approve, ConfirmationRequest
 from ripieno.assembly import assemble
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.controls import Limits
-from ripieno.confirmation import Approve, ConfirmationRequest
 from ripieno.ensembles.offers import Offer
 from ripieno.gathering import Places, gather
 from ripieno.jsonvalues import parse

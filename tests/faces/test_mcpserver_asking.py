@@ -12,7 +12,7 @@ from mcp import Client, MCPError
 from mcp.client import ClientRequestContext
 from mcp.server.subscriptions import PromptsListChanged
 
-from ripieno.confirmation import Answer, ConfirmationRequest, Edit
+from ripieno.approvals import Answer, ConfirmationRequest, Edit
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Context, Definition, Ensemble, Opened
 from ripieno.mcpserver import EnsembleServer, clients, create_server, current_client, parking

@@ -11,9 +11,9 @@ from mcp import Client, MCPError
 from mcp.server.subscriptions import ToolsListChanged
 from mcp.types import ToolListChangedNotification
 
+from ripieno.approvals import Answer, ConfirmationRequest, Edit
 from ripieno.assembly import Assembly, assemble
 from ripieno.canisters.events import Alert
-from ripieno.confirmation import Answer, ConfirmationRequest, Edit
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Context, Definition, Ensemble, Opened
 from ripieno.exceptions import ConfigurationInvalidity

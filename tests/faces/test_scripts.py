@@ -13,8 +13,8 @@ import pytest
 import tomli_w
 
 import ripieno
+from ripieno.approvals import Approve, ConfirmationRequest
 from ripieno.canisters import Controls, SupervisorCanister
-from ripieno.confirmation import Approve, ConfirmationRequest
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Context, Definition, Ensemble, Opened
 from ripieno.exceptions import (

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from ripieno.approvals import Answer, Approve, ConfirmationRequest, Confirmer, Deny, Edit, TerminalConfirmer
 from ripieno.canisters import InvocationCanister
 from ripieno.canisters.controls import Rules
 from ripieno.canisters.events import ConfirmationRequested, Event
-from ripieno.confirmation import Answer, Approve, ConfirmationRequest, Confirmer, Deny, Edit, TerminalConfirmer
 from ripieno.ensembles import Ensemble, Surroundings
 from ripieno.execution import Circumstances, Execution
 from ripieno.jsonvalues import freeze

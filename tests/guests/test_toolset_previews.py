@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from frozendict import frozendict
 
-from ripieno.approvals import show_change
+from ripieno.approvals import Answer, Approve, CallbackConfirmer, ConfirmationRequest, Deny
+from ripieno.approvals.presentation import show_change
 from ripieno.assembly import assemble
 from ripieno.canisters import InvocationCanister
-from ripieno.confirmation import Answer, Approve, CallbackConfirmer, ConfirmationRequest, Deny
 from ripieno.gathering import Places
 from tests.guests.filetools import file_tools
 

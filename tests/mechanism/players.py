@@ -5,11 +5,11 @@ import dataclasses
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ripieno.approvals import ConfirmationRequest
 from ripieno.canisters import Canister, Controls, InvocationCanister, ResultCanister, TextualContent
 from ripieno.canisters.controls import Finish
 from ripieno.canisters.conversation import NO_USAGE, Usage
 from ripieno.canisters.events import Alert, ContentSealed, Event, InvocationSealed, TextDelta, TurnBegan, TurnEnded
-from ripieno.confirmation import ConfirmationRequest
 from ripieno.descriptors import Policy, Retry
 from ripieno.ensembles import Definition, Ensemble, Invocable, Surroundings
 from ripieno.ensembles.offers import Offer

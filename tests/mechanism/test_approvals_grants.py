@@ -16,17 +16,10 @@ from typing import Any
 
 import pytest
 
-from ripieno.approvals import (
-    LIFETIME,
-    Binding,
-    FileStore,
-    Grants,
-    GrantStore,
-    MemoryStore,
-    digest_definition,
-    digest_rules,
-    present,
-)
+from ripieno.approvals import Grants
+from ripieno.approvals.grant_stores import FileStore, GrantStore, MemoryStore
+from ripieno.approvals.grants import LIFETIME, Binding, digest_definition, digest_rules
+from ripieno.approvals.presentation import present
 from ripieno.canisters.controls import Rules
 from ripieno.exceptions import InputError, JsonInvalidity, PermissionFault
 from tests.counts import count

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ripieno.approvals import Presentation, cells, present, show_change, visible, wrap
-from ripieno.approvals.presenting import SHOWN
+from ripieno.approvals.presentation import SHOWN, Presentation, present, show_change
+from ripieno.approvals.visible_text import cells, visible, wrap
 from ripieno.ensembles import Claim
 from ripieno.jsonvalues import canonical
 from tests.counts import count

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ripieno.approvals import RulesConfirmer
 from ripieno.attempting import Attempts
 from ripieno.calls import Call, settle
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.controls import Limits
 from ripieno.canisters.events import Event, ExecutionProgress
 from ripieno.canisters.faults import Category, Effect, Fault
-from ripieno.confirmation import RulesConfirmer
 from ripieno.descriptors import Policy, Retry
 from ripieno.descriptors.policies import PASSING
 from ripieno.ensembles.offers import Offer

@@ -11,11 +11,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
+from ripieno.approvals import RulesConfirmer
 from ripieno.caching import ResultCache
 from ripieno.calls import Call, settle
 from ripieno.canisters import Conversation, ImageContent, ResultCanister
 from ripieno.canisters.controls import Limits, Rules
-from ripieno.confirmation import RulesConfirmer
 from ripieno.descriptors import Retry
 from ripieno.ensembles import Ensemble
 from ripieno.ensembles.offers import Offer

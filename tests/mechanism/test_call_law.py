@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from ripieno.approvals import Binding
+from ripieno.approvals import Answer, Approve, ConfirmationRequest, Defer, Deny, Edit, Given
+from ripieno.approvals.grants import Binding
 from ripieno.canisters import Controls, Conversation, InvocationCanister, ResultCanister, TextualContent
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.canisters.conversation import assistant_messages
@@ -30,7 +31,6 @@ from ripieno.canisters.events import (
 )
 from ripieno.canisters.serialization import deserialize_conversation, serialize
 from ripieno.conducting import Run, conduct
-from ripieno.confirmation import Answer, Approve, ConfirmationRequest, Defer, Deny, Edit, Given
 from ripieno.ensembles import Context
 from ripieno.ensembles import owner as owning
 from ripieno.exceptions import (

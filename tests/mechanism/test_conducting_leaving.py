@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ripieno.approvals import Answer, Approve, ConfirmationRequest
 from ripieno.canisters import UserCanister
 from ripieno.canisters.events import (
     ConductEnded,
@@ -19,7 +20,6 @@ from ripieno.canisters.events import (
     TurnEnded,
 )
 from ripieno.conducting import Run, conduct
-from ripieno.confirmation import Answer, Approve, ConfirmationRequest
 from ripieno.ensembles import owner as owning
 from ripieno.execution import Execution
 from tests.mechanism.players import (

@@ -11,9 +11,7 @@ from frozendict import frozendict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ripieno.canisters.controls import Rules
-from ripieno.canisters.faults import Effect
-from ripieno.confirmation import (
+from ripieno.approvals import (
     Answer,
     Approve,
     ConfirmationRequest,
@@ -23,10 +21,12 @@ from ripieno.confirmation import (
     Question,
     RulesConfirmer,
     TerminalConfirmer,
-    Verdict,
-    ask,
 )
-from ripieno.confirmation import judge as judge_call
+from ripieno.approvals.requests import ask
+from ripieno.approvals.rules import Verdict
+from ripieno.approvals.rules import judge as judge_call
+from ripieno.canisters.controls import Rules
+from ripieno.canisters.faults import Effect
 from ripieno.descriptors import Policy
 from ripieno.descriptors.rules import CallRules
 from ripieno.ensembles import owner as owning

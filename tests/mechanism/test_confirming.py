@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 
-from ripieno.approvals import Binding, FileStore, Grants
-from ripieno.canisters import ResultCanister
-from ripieno.canisters.controls import Rules
-from ripieno.confirmation import (
+from ripieno.approvals import (
     Answer,
     Approve,
     AutonomousConfirmer,
@@ -22,7 +19,12 @@ from ripieno.confirmation import (
     Deny,
     Edit,
     Given,
+    Grants,
 )
+from ripieno.approvals.grant_stores import FileStore
+from ripieno.approvals.grants import Binding
+from ripieno.canisters import ResultCanister
+from ripieno.canisters.controls import Rules
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import PatternInvalidity

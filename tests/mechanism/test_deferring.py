@@ -11,11 +11,11 @@ from frozendict import frozendict
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ripieno.approvals import Approve, Deny
 from ripieno.canisters import Controls, InvocationCanister, ResultCanister, UserCanister
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.canisters.faults import Fault
 from ripieno.conducting import conduct
-from ripieno.confirmation import Approve, Deny
 from ripieno.ensembles import Context, Ensemble, Surroundings
 from ripieno.ensembles.offers import Offer
 from ripieno.ensembles.tool_search import Catalogue

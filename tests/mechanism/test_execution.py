@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from frozendict import frozendict
 
-from ripieno.approvals import present
+from ripieno.approvals import Answer, Approve, ConfirmationRequest, Deny, Edit
+from ripieno.approvals.presentation import present
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.canisters.events import ConfirmationRequested, Event, ExecutionBegan, ExecutionProgress
 from ripieno.canisters.faults import Fault
-from ripieno.confirmation import Answer, Approve, ConfirmationRequest, Deny, Edit
 from ripieno.ensembles import Context
 from ripieno.exceptions import InputError
 from ripieno.execution import Circumstances, Execution

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from ripieno.approvals import Answer, ConfirmationRequest
 from ripieno.calls import Call, settle
 from ripieno.canisters.events import Alert
-from ripieno.confirmation import Answer, ConfirmationRequest
 from ripieno.ensembles import Context
 from ripieno.ensembles import owner as owning
 from ripieno.ensembles.offers import Offer

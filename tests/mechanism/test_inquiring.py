@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from ripieno.approvals import Answer, Approve, ConfirmationRequest
+from ripieno.approvals.questions import NobodyAsked
 from ripieno.canisters import InvocationCanister
-from ripieno.confirmation import Answer, Approve, ConfirmationRequest
 from ripieno.ensembles import Context
 from ripieno.execution import Circumstances, Execution
-from ripieno.inquiring import NobodyAsked
 from ripieno.jsonvalues import freeze
 from tests.mechanism.players import ensemble, tool
 from tests.mechanism.test_recovering import in_virtual_time

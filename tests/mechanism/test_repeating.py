@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from ripieno.approvals import Approve, Deny
 from ripieno.canisters import Canister, Controls, ResultCanister, TextualContent
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.canisters.faults import Fault
 from ripieno.conducting import conduct
-from ripieno.confirmation import Approve, Deny
 from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ExecutionFault, OutcomeUnknownFault, PermissionFault, ValidationFault

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from ripieno.approvals import Answer, Approve, ConfirmationRequest
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.canisters.events import ConfirmationRequested, Event, ExecutionBegan, ResultReady
-from ripieno.confirmation import Answer, Approve, ConfirmationRequest
 from ripieno.ensembles import Context, Definition
 from ripieno.ensembles import owner as owning
 from ripieno.ensembles.offers import Offer

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ripieno.approvals import Answer, Approve, ConfirmationRequest, Deny, Edit
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.canisters.events import ConfirmationRequested, ExecutionBegan
-from ripieno.confirmation import Answer, Approve, ConfirmationRequest, Deny, Edit
 from ripieno.ensembles import Definition
 from tests.counts import count
 from tests.mechanism.players import Blocking, invoke, settle_down, tool

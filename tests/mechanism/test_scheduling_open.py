@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from ripieno.approvals import Approve, DeferredConfirmer, Given
 from ripieno.canisters.controls import Rules
-from ripieno.confirmation import Approve, DeferredConfirmer, Given
 from ripieno.execution import Circumstances
 from ripieno.scheduling import Turn
 from tests.mechanism.players import invoke, tool

@@ -11,9 +11,9 @@ from typing import Any
 import tomli_w
 
 import ripieno
+from ripieno.approvals import Confirmer
 from ripieno.canisters import InvocationCanister
 from ripieno.canisters.events import Alert, Event, ExecutionProgress
-from ripieno.confirmation import Confirmer
 from ripieno.execution import Circumstances
 from ripieno.gathering import Places
 from ripieno.jsonvalues import freeze

@@ -5,8 +5,8 @@ import pathlib
 import zlib
 from typing import Any
 
+from ripieno.approvals import ConfirmationRequest, Edit, Question
 from ripieno.canisters import DocumentContent, ImageContent, TextualContent
-from ripieno.confirmation import ConfirmationRequest, Edit, Question
 from tests.real.playing import Stage
 
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ripieno.fields import Field, fields_of
+from ripieno.approvals.forms import Field, fields_of
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

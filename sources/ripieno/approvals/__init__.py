@@ -1,32 +1,38 @@
-"""Approving one call safely: what a person is shown of it, and a grant that is good for it alone.
+"""Decides whether a call may run: rules first, then a confirmer. Without a confirmer, the call is denied.
 
-``visibility`` and ``presenting`` make what a person is shown,
-``previewing`` what a call would change, ``grants`` the tokens and ``stores`` the places that they are kept in.
+``rules`` judges, ``requests`` is what is asked and answered, ``confirmers`` and ``terminal`` answer, ``presentation``
+is what a person is shown, ``grants`` are approvals that are valid for one call only.
 """
 
-from ripieno.approvals.grants import LIFETIME, Binding, Grant, Grants, digest_definition, digest_rules
-from ripieno.approvals.presenting import Presentation, present
-from ripieno.approvals.previewing import Preview, foresee, show_change
-from ripieno.approvals.stores import FileStore, GrantStore, Held, MemoryStore
-from ripieno.approvals.visibility import cells, visible, wrap
+from ripieno.approvals.confirmers import AutonomousConfirmer, CallbackConfirmer, DeferredConfirmer, RulesConfirmer
+from ripieno.approvals.grants import Grants
+from ripieno.approvals.requests import (
+    Answer,
+    Approve,
+    ConfirmationRequest,
+    Confirmer,
+    Defer,
+    Deny,
+    Edit,
+    Given,
+    Question,
+)
+from ripieno.approvals.terminal import TerminalConfirmer
 
 __all__ = [
-    "LIFETIME",
-    "Binding",
-    "FileStore",
-    "Grant",
-    "GrantStore",
+    "Answer",
+    "Approve",
+    "AutonomousConfirmer",
+    "CallbackConfirmer",
+    "ConfirmationRequest",
+    "Confirmer",
+    "Defer",
+    "DeferredConfirmer",
+    "Deny",
+    "Edit",
+    "Given",
     "Grants",
-    "Held",
-    "MemoryStore",
-    "Presentation",
-    "Preview",
-    "cells",
-    "digest_definition",
-    "digest_rules",
-    "foresee",
-    "present",
-    "show_change",
-    "visible",
-    "wrap",
+    "Question",
+    "RulesConfirmer",
+    "TerminalConfirmer",
 ]

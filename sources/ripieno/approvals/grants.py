@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from ripieno.approvals.stores import GrantStore, Held, MemoryStore
+from ripieno.approvals.grant_stores import GrantStore, Held, MemoryStore
 from ripieno.canisters.controls import Rules
 from ripieno.canisters.faults import Effect
 from ripieno.exceptions import InputError, PermissionFault

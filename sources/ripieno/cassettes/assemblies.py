@@ -4,12 +4,12 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from ripieno.approvals import Answer, Confirmer, Given
 from ripieno.assembly import Assembly
 from ripieno.canisters import Canister, Controls, Conversation, SupervisorCanister
 from ripieno.canisters.controls import Limits
 from ripieno.cassettes.redacting import secrets_among
 from ripieno.conducting import Run, Watcher
-from ripieno.confirmation import Answer, Confirmer, Given
 from ripieno.ensembles import Ensemble
 from ripieno.ensembles.surroundings import Tap
 from ripieno.exceptions import InputError

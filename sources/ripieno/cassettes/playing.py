@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, M
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+from ripieno.approvals import Answer, ConfirmationRequest, Confirmer
 from ripieno.calls import Call
 from ripieno.canisters import Canister, Controls, InvocationCanister, ResultCanister
 from ripieno.canisters.events import Alert, Batches, Event, ExecutionBegan
@@ -18,7 +19,6 @@ from ripieno.cassettes.lines import Line
 from ripieno.cassettes.players import Player
 from ripieno.cassettes.redacting import Redactor
 from ripieno.cassettes.values import restore_answer, restore_event, restore_failure, restore_result
-from ripieno.confirmation import Answer, ConfirmationRequest, Confirmer
 from ripieno.ensembles import Ensemble, Invoker
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ProviderFailure, ReplayDivergence, RipienoError, SerializationInvalidity

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ripieno.approvals import ConfirmationRequest
 from ripieno.canisters import Canister, Controls, Conversation
 from ripieno.canisters.events import Alert, Event
 from ripieno.canisters.serialization import serialize
@@ -12,7 +13,6 @@ from ripieno.cassettes.bodies import digest, read_body, shorten
 from ripieno.cassettes.lines import Writer
 from ripieno.cassettes.redacting import Held, Redactor, StreamRedactor, secrets_among
 from ripieno.cassettes.values import describe, describe_answer, describe_event, describe_failure, describe_offer
-from ripieno.confirmation import ConfirmationRequest
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ProviderFailure
 from ripieno.execution import Execution

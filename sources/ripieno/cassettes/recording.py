@@ -5,13 +5,13 @@ import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ripieno.approvals import Confirmer, RulesConfirmer
 from ripieno.canisters import Canister, Conversation
 from ripieno.cassettes.assemblies import CassetteAssembly, assemble_with
 from ripieno.cassettes.recorders import Ends, RunTape, open_desk
 from ripieno.cassettes.taping import TapedConfirmer, TapedExecution, describe_model, links_of, tape_model
 from ripieno.cassettes.traffic import Traffic
 from ripieno.conducting import Run, conduct
-from ripieno.confirmation import Confirmer, RulesConfirmer
 from ripieno.ensembles.surroundings import Tap
 from ripieno.exceptions import UsageError
 from ripieno.execution import Execution

@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ripieno.approvals import Confirmer
 from ripieno.canisters import Canister, Controls, Conversation
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.canisters.events import Alert
@@ -17,7 +18,6 @@ from ripieno.cassettes.recorders import Ends
 from ripieno.cassettes.redacting import Redactor, secrets_among
 from ripieno.cassettes.values import restore, restore_definition
 from ripieno.conducting import Run, conduct
-from ripieno.confirmation import Confirmer
 from ripieno.discovery import discover
 from ripieno.ensembles import Definition, Ensemble, Surroundings
 from ripieno.exceptions import InputError, ReplayDivergence, SerializationInvalidity

@@ -6,12 +6,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, M
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+from ripieno.approvals import Answer, ConfirmationRequest, Confirmer
 from ripieno.calls import Call
 from ripieno.canisters import Canister, Controls, ResultCanister
 from ripieno.canisters.events import Alert, Batches, Event, ExecutionBegan
 from ripieno.canisters.serialization import serialize
 from ripieno.cassettes.recorders import RunTape
-from ripieno.confirmation import Answer, ConfirmationRequest, Confirmer
 from ripieno.ensembles import Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.ensembles.owner import reason

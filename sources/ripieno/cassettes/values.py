@@ -6,11 +6,12 @@ import typing
 from collections.abc import Mapping
 from typing import Any, cast
 
-from ripieno import confirmation, exceptions
+from ripieno import approvals as confirmation
+from ripieno import exceptions
+from ripieno.approvals import Answer
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.events import Alert, ConfirmationRequested, Event, ExecutionProgress
 from ripieno.canisters.serialization import deserialize_canister, serialize
-from ripieno.confirmation import Answer
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Definition, Invoker
 from ripieno.ensembles.offers import Offer

@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from ripieno.approvals import Presentation
+from ripieno.approvals import Answer, Approve, Deny
+from ripieno.approvals.presentation import Presentation
 from ripieno.canisters.conversation import Waiting
 from ripieno.cli.keeping import first_words
 from ripieno.cli.settings import Format, common, formats
 from ripieno.cli.tables import print_json, print_table
-from ripieno.confirmation import Answer, Approve, Deny
 from ripieno.ensembles import Claim
 from ripieno.exceptions import InputError
 from ripieno.gathering import Places

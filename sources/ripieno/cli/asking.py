@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import click
 
+from ripieno.approvals import AutonomousConfirmer, Confirmer, DeferredConfirmer, Given
 from ripieno.assembly import Assembly
 from ripieno.canisters import Conversation
 from ripieno.canisters.events import ConfirmationRequested
@@ -20,7 +21,6 @@ from ripieno.cli.settings import Settings
 from ripieno.cli.taping import NAMES, Cassette, assemble_taped, open_cassette, play_runs, taping
 from ripieno.cli.terminal import ShownConfirmer, Terminal, is_attended, make_confirmer
 from ripieno.conducting import Run, Watcher
-from ripieno.confirmation import AutonomousConfirmer, Confirmer, DeferredConfirmer, Given
 from ripieno.gathering import Gathered
 from ripieno.showing import Renderer
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 import click
 
+from ripieno.approvals import Confirmer
 from ripieno.assembly import Assembly
 from ripieno.canisters.events import Alert
 from ripieno.cli.running import say
 from ripieno.cli.settings import Settings
 from ripieno.cli.waiting import telling
 from ripieno.conducting import Watcher
-from ripieno.confirmation import Confirmer
 from ripieno.exceptions import NameAbsence, Problem
 from ripieno.gathering import Gathered, Places, gather, provision
 from ripieno.processors import Protocol

@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
+from ripieno.approvals.rules import expect
 from ripieno.cli.tables import print_table
 from ripieno.cli.trials import Trial
-from ripieno.confirmation import expect
 from ripieno.descriptors import Policy
 from ripieno.descriptors.rules import CallRules
 from ripieno.gathering import Gathered

@@ -5,12 +5,13 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ripieno.approvals import Confirmer, RulesConfirmer
+from ripieno.approvals.rules import Verdict, judge
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.controls import Rules
 from ripieno.cli.auditing import exposed_names
 from ripieno.cli.blaming import place_of_error
 from ripieno.cli.resolving import resolve_functions
-from ripieno.confirmation import Confirmer, RulesConfirmer, Verdict, judge
 from ripieno.descriptors.names import unprefixed
 from ripieno.descriptors.rules import CallRules
 from ripieno.ensembles import Invoker

@@ -16,6 +16,8 @@ from typing import Any
 
 import click
 
+from ripieno.approvals import DeferredConfirmer
+from ripieno.approvals.confirmers import ServingConfirmer
 from ripieno.cli import exits
 from ripieno.cli.assembling import gather_layers, make_assembly, only, require_ensembles
 from ripieno.cli.counting import counting_together
@@ -23,7 +25,6 @@ from ripieno.cli.observing import LogFormat, log_everything, logged, watchers_fo
 from ripieno.cli.running import Interrupted, run_async, say
 from ripieno.cli.servers import approvable, approving, check_approvals, leave_input, read_key, report_logs
 from ripieno.cli.settings import Settings, common, pass_settings
-from ripieno.confirmation import DeferredConfirmer, ServingConfirmer
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.descriptors.gateway import GATEWAY
 from ripieno.descriptors.reader.keys import toml_line

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from ripieno.approvals import Confirmer
 from ripieno.calls import settle
 from ripieno.canisters import InvocationCanister, ResultCanister, TextualContent
 from ripieno.canisters.events import Alert, Event, ExecutionProgress
@@ -23,7 +24,6 @@ from ripieno.cli.saving import save
 from ripieno.cli.settings import Settings, common, pass_settings
 from ripieno.cli.tables import print_json
 from ripieno.cli.terminal import Terminal, make_confirmer
-from ripieno.confirmation import Confirmer
 from ripieno.descriptors.names import split
 from ripieno.ensembles import Invoker
 from ripieno.ensembles.offers import Offer

@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from ripieno.approvals import visible
+from ripieno.approvals.visible_text import visible
 from ripieno.canisters.serialization import serialize
 from ripieno.cli import exits
 from ripieno.cli.journals import chosen, journals, opened, place_of, read_since

@@ -4,9 +4,9 @@ import contextlib
 import os
 from collections.abc import Generator, Mapping
 
+from ripieno.approvals import Given
 from ripieno.canisters import Conversation, TextualContent, UserCanister
 from ripieno.cli.running import say
-from ripieno.confirmation import Given
 from ripieno.gathering import Gathered, Places
 from ripieno.pausing import Paused, PausedStore
 from ripieno.showing import brief

@@ -6,7 +6,7 @@ from typing import Literal
 
 import click
 
-from ripieno.approvals import visible
+from ripieno.approvals.visible_text import visible
 from ripieno.cli.journals import chosen, journals, opened, place_of, read_since
 from ripieno.cli.settings import Format, common, formats
 from ripieno.cli.tables import print_json, print_table

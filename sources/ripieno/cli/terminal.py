@@ -11,7 +11,7 @@ from typing import Self
 
 import click
 
-from ripieno.confirmation import Answer, Approve, ConfirmationRequest, Confirmer, RulesConfirmer, TerminalConfirmer
+from ripieno.approvals import Answer, Approve, ConfirmationRequest, Confirmer, RulesConfirmer, TerminalConfirmer
 
 _DEVICE = "/dev/tty"
 _LINE_BYTES = 4096

@@ -7,6 +7,7 @@ from typing import Any
 import click
 from frozendict import frozendict
 
+from ripieno.approvals.rules import Outlook, expect
 from ripieno.assembly import Assembly
 from ripieno.canisters.controls import Rules
 from ripieno.cli.assembling import (
@@ -21,7 +22,6 @@ from ripieno.cli.assembling import (
 from ripieno.cli.running import run_async, say
 from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
 from ripieno.cli.tables import described, print_json, print_table
-from ripieno.confirmation import Outlook, expect
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.rules import CallRules
 from ripieno.ensembles import Invoker

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ripieno.approvals import visible
+from ripieno.approvals.visible_text import visible
 from ripieno.canisters import (
     AssistantCanister,
     Canister,

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from frozendict import frozendict
 
+from ripieno.approvals import Answer, Given
 from ripieno.canisters import Canister, Controls, Conversation, InvocationCanister, UserCanister
 from ripieno.canisters.controls import Finish, Limits
 from ripieno.canisters.conversation import NO_USAGE, Usage, Waiting, assistant_begins
@@ -23,7 +24,6 @@ from ripieno.canisters.events import (
 )
 from ripieno.channels import Channel
 from ripieno.conducting.chronicles import Chronicle
-from ripieno.confirmation import Answer, Given
 from ripieno.ensembles import Ensemble, Invoker
 from ripieno.ensembles.offers import Offer
 from ripieno.ensembles.owner import reason

@@ -5,12 +5,12 @@ import contextlib
 from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from typing import Any
 
+from ripieno.approvals import Answer, Given
 from ripieno.canisters import Canister, Controls, Conversation, SupervisorCanister
 from ripieno.canisters.controls import Limits
 from ripieno.canisters.events import Event
 from ripieno.channels import Channel
 from ripieno.conducting.driving import Driver, Watcher
-from ripieno.confirmation import Answer, Given
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import UsageError
 from ripieno.execution import Execution

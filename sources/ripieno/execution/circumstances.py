@@ -4,12 +4,13 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ripieno.approvals import Binding
+from ripieno.approvals import Answer, ConfirmationRequest, Given
+from ripieno.approvals.grants import Binding
+from ripieno.approvals.questions import Inquire
+from ripieno.approvals.rules import Verdict
 from ripieno.canisters import Canister, InvocationCanister
 from ripieno.canisters.events import Event
-from ripieno.confirmation import Answer, ConfirmationRequest, Given, Verdict
 from ripieno.ensembles import Invoker
-from ripieno.inquiring import Inquire
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

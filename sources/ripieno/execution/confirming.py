@@ -7,22 +7,13 @@ from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.approvals import Binding, Grants, Presentation, present
+from ripieno.approvals import Answer, Approve, ConfirmationRequest, Confirmer, Defer, Deny, Edit, Given, Grants
+from ripieno.approvals.grants import Binding
+from ripieno.approvals.presentation import Presentation, present
+from ripieno.approvals.requests import ask, checked
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.events import Alert, ConfirmationRequested
 from ripieno.canisters.faults import Fault
-from ripieno.confirmation import (
-    Answer,
-    Approve,
-    ConfirmationRequest,
-    Confirmer,
-    Defer,
-    Deny,
-    Edit,
-    Given,
-    ask,
-)
-from ripieno.confirmation.asking import checked
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError, JsonInvalidity, PermissionFault
 from ripieno.execution.circumstances import Circumstances, Deferred, Prepared

@@ -1,8 +1,8 @@
 """Judges calls by one set of rules, and says what an approval of a call is bound to."""
 
-from ripieno.approvals import Binding, digest_definition, digest_rules
+from ripieno.approvals.grants import Binding, digest_definition, digest_rules
+from ripieno.approvals.rules import Allowances, Verdict, judge
 from ripieno.canisters.controls import Rules
-from ripieno.confirmation import Allowances, Verdict, judge
 from ripieno.descriptors.rules import CallRules
 from ripieno.ensembles import Invoker
 from ripieno.execution.circumstances import Circumstances, Prepared, complete

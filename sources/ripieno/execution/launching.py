@@ -4,19 +4,19 @@ import functools
 import random
 from collections.abc import Callable
 
+from ripieno.approvals import Confirmer
+from ripieno.approvals.questions import Inquirer
 from ripieno.attempting import Attempts
 from ripieno.caching import Recalled, ResultCache
 from ripieno.calls import Call
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.controls import Limits
 from ripieno.canisters.events import Alert, ExecutionBegan, ExecutionProgress
-from ripieno.confirmation import Confirmer
 from ripieno.ensembles import Invoker
 from ripieno.execution.circumstances import Circumstances, Prepared
 from ripieno.execution.contexts import context_of
 from ripieno.execution.refusals import NOT_RUN, UNRECORDED
 from ripieno.execution.reporting import Reporter, record_of
-from ripieno.inquiring import Inquirer
 from ripieno.results import Keep
 from ripieno.storage.outputs import READER, Keeper
 

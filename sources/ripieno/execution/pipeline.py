@@ -6,12 +6,12 @@ A bare ``Execution()`` is the strict one: effects ``none`` and ``read`` only.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ripieno.approvals import Grants
+from ripieno.approvals import Confirmer, Grants, RulesConfirmer
+from ripieno.approvals.rules import Allowances
 from ripieno.calls import Call, settle
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.canisters.faults import Fault
-from ripieno.confirmation import Allowances, Confirmer, RulesConfirmer
 from ripieno.ensembles import Context, Ensemble, Invoker, Surroundings
 from ripieno.ensembles.offers import Offer
 from ripieno.ensembles.owner import reason

@@ -9,13 +9,13 @@ import contextlib
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
+from ripieno.approvals import Given
 from ripieno.assembly import Assembly
 from ripieno.canisters import Controls, Conversation, ResultCanister
 from ripieno.canisters.controls import Finish, Limits
 from ripieno.canisters.events import Batches, ConductEnded, Event
 from ripieno.canisters.faults import Fault
 from ripieno.conducting import Run
-from ripieno.confirmation import Given
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.exceptions import InputError
 from ripieno.gateway import pairing

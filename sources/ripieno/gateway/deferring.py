@@ -9,6 +9,8 @@ import dataclasses
 import logging
 from collections.abc import Generator, Mapping, Sequence
 
+from ripieno.approvals import Approve, Deny, Given, RulesConfirmer
+from ripieno.approvals.confirmers import ServingConfirmer
 from ripieno.assembly import Assembly
 from ripieno.canisters import (
     AssistantCanister,
@@ -20,7 +22,6 @@ from ripieno.canisters import (
     SupervisorCanister,
     UserCanister,
 )
-from ripieno.confirmation import Approve, Deny, Given, RulesConfirmer, ServingConfirmer
 from ripieno.exceptions import Conflict, InputError, PermissionFault, RipienoError
 from ripieno.gateway import pairing
 from ripieno.gateway.pairing import described

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from frozendict import frozendict
 
+from ripieno.approvals import Given
 from ripieno.canisters import (
     AssistantCanister,
     Canister,
@@ -29,7 +30,6 @@ from ripieno.canisters.events import (
 )
 from ripieno.canisters.faults import Fault
 from ripieno.conducting import Run
-from ripieno.confirmation import Given
 from ripieno.exceptions import InputError
 from ripieno.gateway.deferring import Claim, Deferral, of_caller
 from ripieno.gateway.pairing import described

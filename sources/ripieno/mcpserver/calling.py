@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 
+from ripieno.approvals.questions import Inquire, NobodyAsked
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.contents import legible
 from ripieno.canisters.events import Event, ExecutionProgress
@@ -18,7 +19,6 @@ from ripieno.ensembles import Invoker
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import JsonInvalidity
 from ripieno.execution import Circumstances, Execution
-from ripieno.inquiring import Inquire, NobodyAsked
 from ripieno.jsonvalues import encode, freeze
 from ripieno.limiting import Budget
 from ripieno.mcpserver.clients import Client, UnaskedClient, can_fill_form, in_name_of

@@ -6,7 +6,7 @@ What a tool would refuse is said in its own words. Nothing that is foreseen is k
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ripieno.approvals import show_change
+from ripieno.approvals.presentation import show_change
 from ripieno.ensembles import Context
 from ripieno.exceptions import ToolFault
 from ripieno.toolset.editing import edit

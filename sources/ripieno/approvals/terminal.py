@@ -7,11 +7,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ripieno.approvals import visible
-from ripieno.confirmation.asking import Answer, Approve, ConfirmationRequest, Deny, Edit, Question
+from ripieno.approvals.forms import Field, fields_of
+from ripieno.approvals.requests import Answer, Approve, ConfirmationRequest, Deny, Edit, Question
+from ripieno.approvals.visible_text import visible
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import JsonInvalidity
-from ripieno.fields import Field, fields_of
 from ripieno.jsonvalues import is_table, parse, thaw
 from ripieno.schemas import Schema
 

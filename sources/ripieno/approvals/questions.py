@@ -10,9 +10,9 @@ from typing import Any
 
 from frozendict import frozendict
 
+from ripieno.approvals.requests import Approve, ConfirmationRequest, Confirmer, Edit, Question, ask
 from ripieno.canisters import InvocationCanister
 from ripieno.canisters.events import ConfirmationRequested, Event
-from ripieno.confirmation import Approve, ConfirmationRequest, Confirmer, Edit, Question, ask
 from ripieno.ensembles import Invoker
 from ripieno.jsonvalues import EMPTY, freeze
 from ripieno.schemas import Schema

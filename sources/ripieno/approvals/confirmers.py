@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Awaitable, Callable, Collection
 
-from ripieno.confirmation.asking import Answer, Approve, ConfirmationRequest, Defer, Deny
+from ripieno.approvals.requests import Answer, Approve, ConfirmationRequest, Defer, Deny
 from ripieno.ensembles import is_asynchronous
 from ripieno.ensembles.threads import run_in_thread
 

@@ -8,7 +8,9 @@ from typing import Any, Protocol, TypeAlias
 
 from frozendict import frozendict
 
-from ripieno.approvals import Binding, Presentation, present, visible
+from ripieno.approvals.grants import Binding
+from ripieno.approvals.presentation import Presentation, present
+from ripieno.approvals.visible_text import visible
 from ripieno.canisters.faults import Effect
 from ripieno.ensembles import owner as owning
 from ripieno.jsonvalues import canonical, thaw
