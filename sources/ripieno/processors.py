@@ -19,8 +19,8 @@ from ripieno.canisters.events import Event
 from ripieno.ensembles import Definition, Ensemble, Invoker
 from ripieno.ensembles.offers import Offer
 from ripieno.execution import Execution
+from ripieno.execution.scheduling.turn import schedule
 from ripieno.mending import Requirements
-from ripieno.scheduling import schedule
 from ripieno.schemas.lowering import PLAIN, Dialect, Lowered, lower
 
 Native = Mapping[str, Any]

@@ -10,7 +10,7 @@ from frozendict import frozendict
 
 from ripieno.canisters.events import Alert, Batches, Event, TurnBegan
 from ripieno.exceptions import ProviderFailure
-from ripieno.waiting import LONGEST_ASKED
+from ripieno.execution.retries import LONGEST_ASKED
 
 #: Seconds: the back-off of seed 000, section 7.2.
 INITIAL = 0.1

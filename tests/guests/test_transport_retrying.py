@@ -16,6 +16,7 @@ from ripieno.canisters import Controls, UserCanister
 from ripieno.canisters.events import Alert, Event, TextDelta, TurnBegan, TurnEnded
 from ripieno.descriptors.timeouts import Caution, Timeouts
 from ripieno.exceptions import ProviderFailure, ProviderRefusal, ProviderUnreachable, WireInvalidity
+from ripieno.execution.retries import seconds_after
 from ripieno.models import Model, Provider
 from ripieno.processors import Protocol, Refusal
 from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
@@ -25,7 +26,6 @@ from ripieno.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
 from ripieno.protocols.transport import HttpTransport
 from ripieno.retrying import Patience
-from ripieno.waiting import seconds_after
 from tests.guests.loopback import Talker, chunked, serving, talking, until_eof
 from tests.guests.transporting import both, either_way, endpoint, golden
 from tests.guests.wires import PROTOCOLS

@@ -100,6 +100,6 @@ async def test_what_a_strict_model_sends_is_what_the_tool_gets(name: str, caplog
         result = await Execution().execute(call, ensembles=[house])
     assert result.text == "Seen."
     assert got == [{"path": "a", "line": 7, "tags": {"k": "v"}}]
-    assert [record.message for record in caplog.records if record.name == "ripieno.execution.preparing"] == [
+    assert [record.message for record in caplog.records if record.name == "ripieno.execution.preparation"] == [
         f"Arguments of house.look were coerced to its schema: {', '.join(changed)}"
     ]

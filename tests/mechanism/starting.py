@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from ripieno.calls import Call, settle
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.controls import Rules
 from ripieno.canisters.faults import Fault
 from ripieno.ensembles import Context, Definition
 from ripieno.ensembles.offers import Offer
 from ripieno.execution import Circumstances, Execution, Prepared
+from ripieno.execution.call import Call, settle
 from tests.mechanism.players import Listening, ensemble, invoke, tool
 
 EVERYTHING = Rules(approve=("mine.look",))

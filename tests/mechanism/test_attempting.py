@@ -9,8 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ripieno.approvals import RulesConfirmer
-from ripieno.attempting import Attempts
-from ripieno.calls import Call, settle
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.controls import Limits
 from ripieno.canisters.events import Event, ExecutionProgress
@@ -29,8 +27,10 @@ from ripieno.exceptions import (
     ToolFault,
 )
 from ripieno.execution import Circumstances, Execution, Prepared
-from ripieno.execution.launching import Launcher
-from ripieno.execution.reporting import Reporter
+from ripieno.execution.call import Call, settle
+from ripieno.execution.launch import Launcher
+from ripieno.execution.records import Reporter
+from ripieno.execution.retries import Attempts
 from tests.counts import count
 from tests.mechanism.players import Blocking, ensemble, invoke, settle_down, tool
 from tests.mechanism.starting import EVERYTHING, fault_of

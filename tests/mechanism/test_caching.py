@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from ripieno.approvals import RulesConfirmer
-from ripieno.caching import ResultCache
-from ripieno.calls import Call, settle
 from ripieno.canisters import Conversation, ImageContent, ResultCanister
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.descriptors import Retry
@@ -21,10 +19,12 @@ from ripieno.ensembles import Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ExecutionFault, OutcomeUnknownFault
 from ripieno.execution import Circumstances, Execution, Prepared
-from ripieno.execution.launching import Launcher
-from ripieno.execution.reporting import Reporter
-from ripieno.limiting import Budget
-from ripieno.scheduling import Turn
+from ripieno.execution.budget import Budget
+from ripieno.execution.cache import ResultCache
+from ripieno.execution.call import Call, settle
+from ripieno.execution.launch import Launcher
+from ripieno.execution.records import Reporter
+from ripieno.execution.scheduling.turn import Turn
 from tests.counts import count
 from tests.mechanism.players import Blocking, Recording, ensemble, invoke, tool
 from tests.mechanism.virtual_time import VirtualLoop

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ripieno.calls import Call, settle
 from ripieno.ensembles import owner as owning
 from ripieno.exceptions import TimeoutFault
+from ripieno.execution.call import Call, settle
 from tests.mechanism.players import Blocking, Listening, settle_down
 from tests.mechanism.starting import begin, category, result_of
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from ripieno.calls import settle
 from ripieno.canisters import ImageContent, ResultCanister, TextualContent
 from ripieno.canisters.faults import Change
 from ripieno.ensembles import Outcome
 from ripieno.exceptions import ExecutionFault, TimeoutFault, ToolFault
+from ripieno.execution.call import settle
 from tests.mechanism.players import Listening
 from tests.mechanism.starting import begin, category, result_of
 

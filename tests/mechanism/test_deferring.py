@@ -22,13 +22,13 @@ from ripieno.ensembles.tool_search import Catalogue
 from ripieno.ensembles.tool_search.ranking import Ranking, words_of
 from ripieno.exceptions import NameAbsence, PermissionFault, ValidationFault
 from ripieno.execution import Circumstances, Execution
+from ripieno.execution.preparation import find_earlier
 from ripieno.jsonvalues import freeze, parse
 from ripieno.processors import Request
 from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
-from ripieno.repeating import find_earlier
 from tests.mechanism.players import Person, Recording, ensemble, invoke, invokes, says, scripted, tool
 
 CHOOSING = frozendict[str, Any]({"tool_choice": True})

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from ripieno.approvals import Answer, ConfirmationRequest
-from ripieno.calls import Call, settle
 from ripieno.canisters.events import Alert
 from ripieno.ensembles import Context
 from ripieno.ensembles import owner as owning
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError, ResourceFault, ToolExecutionFailure
 from ripieno.execution import Circumstances, Execution, Prepared, execute_invoker
+from ripieno.execution.call import Call, settle
 from ripieno.storage.records import Record
 from tests.mechanism.players import (
     Blocking,

@@ -13,7 +13,7 @@ from ripieno.canisters.controls import Limits
 from ripieno.canisters.conversation import NO_USAGE, Usage
 from ripieno.canisters.faults import Fault
 from ripieno.ensembles import Invoker
-from ripieno.limiting import Budget
+from ripieno.execution.budget import Budget
 from tests.mechanism.players import ensemble, invoke, tool
 
 

@@ -14,10 +14,10 @@ from ripieno.canisters.events import Event, ExecutionProgress
 from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.execution import Circumstances, Execution
-from ripieno.limiting import Budget
-from ripieno.locks import Locks
-from ripieno.resources import Claims, Resource
-from ripieno.scheduling import Turn
+from ripieno.execution.budget import Budget
+from ripieno.execution.claims import Claims, Resource
+from ripieno.execution.scheduling.locks import Locks
+from ripieno.execution.scheduling.turn import Turn
 from tests.counts import count
 from tests.mechanism.players import Blocking, Listening, ensemble, invoke, settle_down, tool
 from tests.mechanism.test_scheduling import fate

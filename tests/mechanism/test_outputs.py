@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ripieno.canisters import ImageContent, TextualContent
 from ripieno.canisters.faults import Fault
 from ripieno.exceptions import ResourceFault
-from ripieno.results import bound, bound_fault
+from ripieno.execution.results import bound, bound_fault
 from ripieno.storage import outputs as store
 from ripieno.storage.outputs import Keeper, Outputs
 from tests.counts import count

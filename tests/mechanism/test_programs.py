@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ripieno.calls import Call, settle
 from ripieno.canisters import ResultCanister
 from ripieno.endings import failure, outcome, share
 from ripieno.ensembles import Context
 from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault, ValidationFault
+from ripieno.execution.call import Call, settle
 from ripieno.programs import GRACE, entered, resolve, run
 from ripieno.sandbox import ProcessLimits
 from ripieno.sandbox.capture import Capture, Captured

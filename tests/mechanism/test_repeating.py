@@ -14,7 +14,7 @@ from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ExecutionFault, OutcomeUnknownFault, PermissionFault, ValidationFault
 from ripieno.execution import Circumstances, Execution
-from ripieno.repeating import find_earlier
+from ripieno.execution.preparation import find_earlier
 from tests.mechanism.players import Person, ensemble, invoke, invokes, says, scripted, tool
 
 AGAIN = {"properties": {"invocation": {"type": "string"}}, "required": ["invocation"]}

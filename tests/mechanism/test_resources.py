@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ripieno.ensembles import Invoker
-from ripieno.resources import ALONE, READER, Claims, Resource, claims_of
+from ripieno.execution.claims import ALONE, READER, Claims, Resource, claims_of
 from tests.mechanism.players import Listening, ensemble, tool
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ripieno.canisters import AudioContent, Content, DocumentContent, ImageContent, OpaqueContent, TextualContent
 from ripieno.canisters.faults import Change, Fault
 from ripieno.ensembles import Outcome
-from ripieno.results import bound, bound_fault, changes_of, contents_of, shorten, structure_of
+from ripieno.execution.results import bound, bound_fault, changes_of, contents_of, shorten, structure_of
 from tests.counts import count
 from tests.values.canister_strategies import contents as any_contents
 from tests.values.canister_strategies import json_values

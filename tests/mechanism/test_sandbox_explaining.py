@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ripieno.calls import settle
 from ripieno.endings import failure
 from ripieno.ensembles import Context
+from ripieno.execution.call import settle
 from ripieno.programs import run
 from ripieno.sandbox.processes import LocalSpawner
 from ripieno.sandbox.refusals import explain_unread

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ripieno.calls import settle
 from ripieno.endings import failure
 from ripieno.ensembles import Context
+from ripieno.execution.call import settle
 from ripieno.programs import run
 from ripieno.sandbox.git_files import controls_beneath, withdraw
 from ripieno.sandbox.processes import LocalSpawner

@@ -13,8 +13,8 @@ from ripieno.ensembles import Context, Definition
 from ripieno.ensembles import owner as owning
 from ripieno.ensembles.offers import Offer
 from ripieno.execution import Circumstances, Execution
-from ripieno.limiting import Budget
-from ripieno.scheduling import Turn
+from ripieno.execution.budget import Budget
+from ripieno.execution.scheduling.turn import Turn
 from tests.mechanism.players import Blocking, Recording, ensemble, invoke, settle_down, tool
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from ripieno.approvals import Approve, DeferredConfirmer, Given
 from ripieno.canisters.controls import Rules
 from ripieno.execution import Circumstances
-from ripieno.scheduling import Turn
+from ripieno.execution.scheduling.turn import Turn
 from tests.mechanism.players import invoke, tool
 from tests.mechanism.test_scheduling import Stage
 

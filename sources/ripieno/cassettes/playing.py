@@ -10,7 +10,6 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from ripieno.approvals import Answer, ConfirmationRequest, Confirmer
-from ripieno.calls import Call
 from ripieno.canisters import Canister, Controls, InvocationCanister, ResultCanister
 from ripieno.canisters.events import Alert, Batches, Event, ExecutionBegan
 from ripieno.canisters.faults import Fault
@@ -23,7 +22,8 @@ from ripieno.ensembles import Ensemble, Invoker
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ProviderFailure, ReplayDivergence, RipienoError, SerializationInvalidity
 from ripieno.execution import Circumstances, Execution, Prepared
-from ripieno.execution.refusals import NOT_RUN, UNRECORDED
+from ripieno.execution.call import Call
+from ripieno.execution.records import NOT_RUN, UNRECORDED
 from ripieno.fallback import FallbackModel
 from ripieno.models import Model, Provider
 from ripieno.processors import Natives, Protocol

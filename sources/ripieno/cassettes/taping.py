@@ -7,7 +7,6 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from ripieno.approvals import Answer, ConfirmationRequest, Confirmer
-from ripieno.calls import Call
 from ripieno.canisters import Canister, Controls, ResultCanister
 from ripieno.canisters.events import Alert, Batches, Event, ExecutionBegan
 from ripieno.canisters.serialization import serialize
@@ -17,6 +16,7 @@ from ripieno.ensembles.offers import Offer
 from ripieno.ensembles.owner import reason
 from ripieno.exceptions import ProviderFailure, UsageError
 from ripieno.execution import Circumstances, Execution, Prepared
+from ripieno.execution.call import Call
 from ripieno.fallback import FallbackModel
 from ripieno.jsonvalues import freeze, thaw
 from ripieno.models import Model

@@ -11,7 +11,6 @@ from typing import Any
 import click
 
 from ripieno.approvals import Confirmer
-from ripieno.calls import settle
 from ripieno.canisters import InvocationCanister, ResultCanister, TextualContent
 from ripieno.canisters.events import Alert, Event, ExecutionProgress
 from ripieno.canisters.serialization import serialize
@@ -29,6 +28,7 @@ from ripieno.ensembles import Invoker
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import JsonInvalidity
 from ripieno.execution import Circumstances, Execution, Prepared
+from ripieno.execution.call import settle
 from ripieno.gathering import Gathered
 from ripieno.jsonvalues import freeze, parse
 from ripieno.showing import Renderer, clean, label

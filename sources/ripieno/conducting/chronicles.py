@@ -13,8 +13,8 @@ from ripieno.canisters.controls import Finish
 from ripieno.canisters.conversation import Usage, assistant_begins
 from ripieno.canisters.events import TurnEnded
 from ripieno.execution import Circumstances
-from ripieno.execution.reporting import Reporter
-from ripieno.limiting import Budget
+from ripieno.execution.budget import Budget
+from ripieno.execution.records import Reporter
 from ripieno.storage.records import Record
 
 

@@ -27,14 +27,14 @@ from ripieno.conducting.chronicles import Chronicle
 from ripieno.ensembles import Ensemble, Invoker
 from ripieno.ensembles.offers import Offer
 from ripieno.ensembles.owner import reason
-from ripieno.entries import Entry
 from ripieno.exceptions import InputError, RipienoError, ToolExecutionFailure, WireInvalidity
 from ripieno.execution import Circumstances, Execution
+from ripieno.execution.budget import Budget
+from ripieno.execution.scheduling.dispatcher import Entry
+from ripieno.execution.scheduling.turn import Turn
 from ripieno.history import History, HistoryStrategy, Showing
 from ripieno.jsonvalues import freeze
-from ripieno.limiting import Budget
 from ripieno.models import Model
-from ripieno.scheduling import Turn
 from ripieno.tokens import EstimatingTokenizer, ReportedTokenizer, TokenCount
 
 #: Told of a run as it begins, by the identifier of its conversation and the identity of its model; what it gives is

@@ -8,7 +8,6 @@ from typing import Any
 
 from ripieno.approvals import Confirmer, Grants, RulesConfirmer
 from ripieno.approvals.rules import Allowances
-from ripieno.calls import Call, settle
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.canisters.faults import Fault
@@ -16,13 +15,12 @@ from ripieno.ensembles import Context, Ensemble, Invoker, Surroundings
 from ripieno.ensembles.offers import Offer
 from ripieno.ensembles.owner import reason
 from ripieno.exceptions import JsonInvalidity, PermissionFault, ToolExecutionFailure
-from ripieno.execution.circumstances import Circumstances, Deferred, Prepared
-from ripieno.execution.confirming import Approver
-from ripieno.execution.judging import Judge
-from ripieno.execution.launching import Launcher
-from ripieno.execution.preparing import Preparer
-from ripieno.execution.refusals import denied
-from ripieno.execution.reporting import Reporter
+from ripieno.execution.approval import Approver, Judge
+from ripieno.execution.call import Call, settle
+from ripieno.execution.context import Circumstances, Deferred, Prepared
+from ripieno.execution.launch import Launcher
+from ripieno.execution.preparation import Preparer
+from ripieno.execution.records import Reporter, denied
 from ripieno.jsonvalues import freeze
 from ripieno.storage.records import Recorder
 

@@ -6,6 +6,7 @@ be reached, ``connecting`` one resolution and one pinned connection, ``sending``
 ask again, ``muting`` what is logged.
 """
 
+from ripieno.execution.retries import explain_status
 from ripieno.fetching.connecting import Resolver
 from ripieno.fetching.following import Fetched, Fetcher, Hop, Request
 from ripieno.fetching.reaching import HostPattern, Limits, Reach
@@ -13,7 +14,6 @@ from ripieno.fetching.sending import METHODS, SAFE, check_header
 from ripieno.fetching.urls import Host, Url, parse_host, parse_url
 from ripieno.fetching.wording import Wording
 from ripieno.storage.redaction import forms
-from ripieno.waiting import explain_status
 
 __all__ = [
     "METHODS",

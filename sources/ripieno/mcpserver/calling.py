@@ -19,10 +19,10 @@ from ripieno.ensembles import Invoker
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import JsonInvalidity
 from ripieno.execution import Circumstances, Execution
+from ripieno.execution.budget import Budget
+from ripieno.execution.scheduling.turn import Turn
 from ripieno.jsonvalues import encode, freeze
-from ripieno.limiting import Budget
 from ripieno.mcpserver.clients import Client, UnaskedClient, can_fill_form, in_name_of
-from ripieno.scheduling import Turn
 
 #: Reports of progress that may wait for a client that is slow to read; older ones are dropped.
 PENDING = 64

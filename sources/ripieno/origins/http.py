@@ -23,7 +23,8 @@ from ripieno.descriptors.reader.problems import Problems
 from ripieno.descriptors.templates import Template
 from ripieno.ensembles import Connected, Context, Surroundings
 from ripieno.exceptions import ConnectionFailure, InputError, Problem, ValidationFault
-from ripieno.fetching import METHODS, Fetcher, HostPattern, Reach, Request, Wording, check_header, explain_status
+from ripieno.execution.retries import explain_status
+from ripieno.fetching import METHODS, Fetcher, HostPattern, Reach, Request, Wording, check_header
 from ripieno.fetching.addresses import is_local
 from ripieno.origins.addressing import AnyJson, JsonTemplate, UrlTemplate, UrlText
 from ripieno.origins.settings import (

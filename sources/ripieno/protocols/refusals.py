@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ripieno.exceptions import JsonInvalidity, ProviderRefusal
+from ripieno.execution.retries import LONGEST_ASKED, seconds_after
 from ripieno.jsonvalues import is_list, is_table, parse
-from ripieno.waiting import LONGEST_ASKED, seconds_after
 
 #: Characters of a refusal that are shown.
 _SHOWN = 500

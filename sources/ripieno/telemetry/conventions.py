@@ -151,7 +151,7 @@ def of_refusal(event: ResultReady) -> Attributes:
 
 def of_conduct(event: ConductEnded) -> Attributes:
     """How a run ended."""
-    return {FINISH: (event.finish,), "ripieno.turns": event.turns, "ripieno.calls": event.calls}
+    return {FINISH: (event.finish,), "ripieno.turns": event.turns, "ripieno.execution.call": event.calls}
 
 
 def failure_of(event: ConductEnded) -> str | None:

@@ -13,7 +13,8 @@ from typing import Any
 from ripieno.ensembles import Context, Outcome
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError, PermissionFault, ResourceFault, ValidationFault
-from ripieno.fetching import Fetched, Request, Url, Wording, explain_status, parse_url
+from ripieno.execution.retries import explain_status
+from ripieno.fetching import Fetched, Request, Url, Wording, parse_url
 from ripieno.jsonvalues import is_list
 from ripieno.toolset.grants import Network
 from ripieno.toolset.wording import several

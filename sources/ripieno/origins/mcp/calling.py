@@ -23,12 +23,12 @@ from ripieno.exceptions import (
     ToolFault,
     ValidationFault,
 )
+from ripieno.execution.results import shorten
 from ripieno.jsonvalues import encode, is_list, is_table
 from ripieno.origins.mcp.cleaning import clean
 from ripieno.origins.mcp.eliciting import Asking, respond
 from ripieno.origins.mcp.framing import PARSE_ERROR, UNUSABLE
 from ripieno.origins.mcp.peers import Peer
-from ripieno.results import shorten
 
 #: Rounds of asking back in one call.
 ROUNDS = 6

@@ -1,28 +1,130 @@
-"""Asks about a call that the rules do not settle: the call as it was approved or edited, or what else became of it."""
+"""Asks about a call that the rules do not settle: the call as it was approved or edited, or what else became of it.
+
+Arguments as links lead: what a rule about paths says of a file holds for every link to it.
+
+Judges calls by one set of rules, and says what an approval of a call is bound to.
+"""
 
 import asyncio
 import dataclasses
 import functools
+import os
+from collections.abc import Mapping
 from typing import Any
 
 from frozendict import frozendict
 
 from ripieno.approvals import Answer, Approve, ConfirmationRequest, Confirmer, Defer, Deny, Edit, Given, Grants
-from ripieno.approvals.grants import Binding
+from ripieno.approvals.grants import Binding, digest_definition, digest_rules
 from ripieno.approvals.presentation import Presentation, present
 from ripieno.approvals.requests import ask, checked
+from ripieno.approvals.rules import Allowances, Verdict, judge
 from ripieno.canisters import ResultCanister
+from ripieno.canisters.controls import Rules
 from ripieno.canisters.events import Alert, ConfirmationRequested
 from ripieno.canisters.faults import Fault
+from ripieno.descriptors.rules import CallRules
+from ripieno.ensembles import Invoker
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError, JsonInvalidity, PermissionFault
-from ripieno.execution.circumstances import Circumstances, Deferred, Prepared
-from ripieno.execution.contexts import context_of
-from ripieno.execution.judging import Judge
-from ripieno.execution.refusals import UNRECORDED, denied, unfit
-from ripieno.execution.reporting import Reporter
-from ripieno.jsonvalues import digest, freeze, thaw
+from ripieno.execution.context import Circumstances, Deferred, Prepared, complete, context_of
+from ripieno.execution.records import UNRECORDED, Reporter, denied, unfit
+from ripieno.jsonvalues import digest, freeze, is_list, thaw
 from ripieno.storage.records import Record, Stage
+
+#: Characters of the longest text that is looked at as a path.
+_LONGEST = 1024
+
+
+def as_links_lead(arguments: Mapping[str, Any], workspace: str) -> dict[str, Any] | None:
+    """The arguments with the true paths of what they name beneath a workspace; None where no link is on the way.
+
+    A path that leads out of the workspace is an absolute one. Texts that are no paths stay as they are: nothing is
+    there under them. Hard links have no other path, and are not seen.
+    """
+    root = os.path.realpath(workspace)
+    changed = {name: _follow(value, root) for name, value in arguments.items()}
+    return changed if any(changed[name] is not value for name, value in arguments.items()) else None
+
+
+def _follow(value: Any, root: str) -> Any:
+    if is_list(value):
+        items = [_follow(item, root) for item in value]
+        return items if any(one is not other for one, other in zip(items, value, strict=True)) else value
+    if not isinstance(value, str) or not value or len(value) > _LONGEST or "\n" in value or "\0" in value:
+        return value
+    whole = os.path.normpath(os.path.join(root, value))
+    try:
+        true = os.path.realpath(os.path.join(root, value))
+    except (OSError, ValueError):
+        return value
+    if true == whole:
+        return value
+    return os.path.relpath(true, root) if true == root or true.startswith(f"{root}{os.sep}") else true
+
+
+_STRICTNESS = ("run", "ask", "deny")
+
+
+class Judge:
+    """One set of rules, read once, and what a person allowed beside them.
+
+    Errors: ``PatternInvalidity`` for a rule that cannot be read.
+    """
+
+    def __init__(self, rules: Rules, allowances: Allowances) -> None:
+        self.allowances = allowances
+        self._rules = CallRules.of(rules)
+        self._digest = digest_rules(rules)
+        patterns = (*self._rules.approve, *self._rules.ask, *self._rules.deny)
+        self._conditional = any(pattern.conditions for pattern in patterns)
+
+    def judge(self, invoker: Invoker, arguments: dict[str, object]) -> Verdict:
+        """What the rules say of a call. ``arguments`` are those that fit its schema, without presets.
+
+        Paths are judged as they are written, and as links lead; the stricter verdict counts.
+        """
+        whole = complete(invoker, arguments)
+        verdict = self._judge(invoker, whole)
+        surroundings = invoker.ensemble.surroundings
+        if not self._conditional or verdict.action == "deny" or surroundings is None:
+            return verdict
+        followed = as_links_lead(whole, str(surroundings.workspace))
+        if followed is None:
+            return verdict
+        other = self._judge(invoker, followed)
+        return other if _STRICTNESS.index(other.action) > _STRICTNESS.index(verdict.action) else verdict
+
+    def _judge(self, invoker: Invoker, whole: dict[str, object]) -> Verdict:
+        return judge(invoker.identity, invoker.policy, self._rules, whole, allowances=self.allowances)
+
+    def bind(self, prepared: Prepared, around: Circumstances, *, now: bool = False) -> Binding:
+        """What an approval of a call is good for; with ``now``, with its definition as its ensemble has it now.
+
+        A tool that is not there any more has a definition that no approval has. Errors: ``JsonInvalidity``.
+        """
+        invoker: Invoker | None = prepared.invoker
+        if now:
+            invoker = prepared.invoker.ensemble.invokers.get(prepared.invoker.name)
+        return Binding(
+            conversation=around.conversation,
+            invocation=prepared.invocation.identifier,
+            tool=prepared.invoker.identity,
+            definition="" if invoker is None else _definition(invoker),
+            arguments=digest(prepared.whole if prepared.change is None else [prepared.whole, prepared.change]),
+            rules=self._digest,
+        )
+
+
+def _definition(invoker: Invoker) -> str:
+    return digest_definition(
+        description=invoker.description,
+        schema=invoker.schema.mapping,
+        effect=invoker.policy.effect,
+        origin=invoker.origin,
+        presets=invoker.presets,
+    )
+
 
 #: Seconds in which a preview says what a call would change.
 _FORESIGHT = 10.0

@@ -12,7 +12,6 @@ from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.attempting import Attempts
 from ripieno.canisters import Content, InvocationCanister, ResultCanister
 from ripieno.canisters.contents import legible
 from ripieno.canisters.events import Event
@@ -21,8 +20,9 @@ from ripieno.ensembles import Context, Invoker, Outcome
 from ripieno.ensembles import owner as owning
 from ripieno.ensembles.owner import reason
 from ripieno.exceptions import ToolFault
+from ripieno.execution.results import Keep, bound, bound_fault, changes_of, contents_of, structure_of
+from ripieno.execution.retries import Attempts
 from ripieno.jsonvalues import thaw
-from ripieno.results import Keep, bound, bound_fault, changes_of, contents_of, structure_of
 
 _VERIFY = "It may have done part of its work: check before repeating it."
 

@@ -2,6 +2,8 @@
 
 Calls that start together are one commit, before any of them runs; and so are those that end in the same step of the
 event loop, before their results are shown.
+
+The words for a call that is not run.
 """
 
 import asyncio
@@ -9,14 +11,46 @@ import contextlib
 import dataclasses
 from collections.abc import Callable, Generator, Sequence
 
+from frozendict import frozendict
+
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.events import Alert
-from ripieno.canisters.faults import Fault
+from ripieno.canisters.faults import Fault, Report
 from ripieno.ensembles import Invoker, Surroundings
 from ripieno.ensembles.owner import reason
-from ripieno.execution.circumstances import Circumstances
-from ripieno.execution.refusals import NOT_RUN
+from ripieno.execution.context import Circumstances
+from ripieno.schemas import SchemaProblem
 from ripieno.storage.records import Record, Recorder, Stage
+
+NOT_RUN = Report(attempts=0)
+UNRECORDED = Fault(
+    category="resource",
+    code="not_recorded",
+    message="The call could not be recorded, and so it was not run.",
+    recoverable=False,
+    suggestion="Tell the user that the journal of calls cannot be written.",
+)
+
+
+def unfit(invoker: Invoker, problems: Sequence[SchemaProblem]) -> Fault:
+    """Arguments that do not fit their schema."""
+    return Fault(
+        category="validation",
+        message=" ".join(problem.message for problem in problems),
+        code=problems[0].code,
+        details=frozendict({"parameters": tuple(problem.parameter for problem in problems)}),
+        suggestion=f"Mend the arguments of {invoker.name!r} and call it again.",
+    )
+
+
+def denied(invoker: Invoker, advice: str) -> Fault:
+    """What a rule or a person does not allow; ``advice`` is for the model."""
+    return Fault(
+        category="denied",
+        message=f"The call of {invoker.name!r} was denied.",
+        recoverable=False,
+        suggestion=advice or None,
+    )
 
 
 def record_of(

@@ -9,17 +9,16 @@ import asyncio
 import contextvars
 from collections.abc import Sequence
 
-from ripieno.calls import settle
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.controls import Finish
-from ripieno.dispatching import Dispatcher
 from ripieno.ensembles import owner as owning
 from ripieno.ensembles.offers import Offer
-from ripieno.entries import Entry, Why
 from ripieno.exceptions import InputError
-from ripieno.execution import Circumstances, Execution, Prepared
-from ripieno.execution.circumstances import Deferred
-from ripieno.limiting import Budget
+from ripieno.execution.budget import Budget
+from ripieno.execution.call import settle
+from ripieno.execution.context import Circumstances, Deferred, Prepared
+from ripieno.execution.pipeline import Execution
+from ripieno.execution.scheduling.dispatcher import Dispatcher, Entry, Why
 
 _UNANSWERED = "Nobody can say now whether it may run, and this call cannot wait for that."
 

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 
 from ripieno.ensembles import Invoker
-from ripieno.resources import EVERYTHING, Claims
+from ripieno.execution.claims import EVERYTHING, Claims
 
 #: The tickets of the calls that this code runs beneath: a tool that conducts a run of its own does not wait for itself.
 HELD: contextvars.ContextVar[tuple["Ticket", ...]] = contextvars.ContextVar("ripieno held tickets", default=())

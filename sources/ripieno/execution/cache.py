@@ -19,13 +19,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from ripieno.calls import Call
 from ripieno.canisters import Content, DocumentContent, OpaqueContent, ResultCanister, TextualContent
 from ripieno.canisters.canisters import now
 from ripieno.ensembles import Invoker
 from ripieno.exceptions import JsonInvalidity
+from ripieno.execution.call import Call
+from ripieno.execution.claims import Claims, claims_of
 from ripieno.jsonvalues import canonical
-from ripieno.resources import Claims, claims_of
 
 #: How many results are kept, and bytes of content, of all conversations together.
 ENTRIES = 512

@@ -1,4 +1,7 @@
-"""On whose behalf a call is made, a call that is ready to be made, and one that waits for somebody."""
+"""On whose behalf a call is made, a call that is ready to be made, and one that waits for somebody.
+
+What an invocable learns of its call: the same for the call itself, and for a preview of it.
+"""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +13,7 @@ from ripieno.approvals.questions import Inquire
 from ripieno.approvals.rules import Verdict
 from ripieno.canisters import Canister, InvocationCanister
 from ripieno.canisters.events import Event
-from ripieno.ensembles import Invoker
+from ripieno.ensembles import Context, Invoker, Surroundings
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,3 +81,32 @@ class Deferred:
 def complete(invoker: Invoker, arguments: dict[str, Any]) -> dict[str, Any]:
     """Arguments with the presets of their tool, which win."""
     return {**arguments, **invoker.presets} if invoker.presets else arguments
+
+
+def context_of(
+    prepared: Prepared,
+    around: Circumstances,
+    surroundings: Surroundings | None,
+    *,
+    progress: Callable[..., None],
+    **more: Any,
+) -> Context:
+    """The context of a call. ``surroundings`` are those of the application, for an ensemble that has none of its own;
+    ``more`` are fields of ``Context`` that a call has and a preview has not.
+    """
+    invoker = prepared.invoker
+    ensemble = invoker.ensemble
+    return Context(
+        invoker=invoker,
+        invocation=prepared.invocation.identifier,
+        conversation=around.conversation,
+        turn=around.turn,
+        auxdata=around.auxdata,
+        namespace=around.namespaces.setdefault(ensemble.name, {}),
+        connection=ensemble.connection,
+        configuration=invoker.configuration or ensemble.configuration,
+        surroundings=ensemble.surroundings or surroundings,
+        deadline=None,
+        progress=progress,
+        **more,
+    )

@@ -6,18 +6,16 @@ from collections.abc import Callable
 
 from ripieno.approvals import Confirmer
 from ripieno.approvals.questions import Inquirer
-from ripieno.attempting import Attempts
-from ripieno.caching import Recalled, ResultCache
-from ripieno.calls import Call
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.controls import Limits
 from ripieno.canisters.events import Alert, ExecutionBegan, ExecutionProgress
 from ripieno.ensembles import Invoker
-from ripieno.execution.circumstances import Circumstances, Prepared
-from ripieno.execution.contexts import context_of
-from ripieno.execution.refusals import NOT_RUN, UNRECORDED
-from ripieno.execution.reporting import Reporter, record_of
-from ripieno.results import Keep
+from ripieno.execution.cache import Recalled, ResultCache
+from ripieno.execution.call import Call
+from ripieno.execution.context import Circumstances, Prepared, context_of
+from ripieno.execution.records import NOT_RUN, UNRECORDED, Reporter, record_of
+from ripieno.execution.results import Keep
+from ripieno.execution.retries import Attempts
 from ripieno.storage.outputs import READER, Keeper
 
 #: Seconds; no argument of a call can ask for more.

@@ -1,0 +1,1 @@
+"""The order of calls: what runs at once, what waits, and locks between conversations."""
