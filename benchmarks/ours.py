@@ -11,14 +11,13 @@ from ripieno.conducting import conduct
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.execution import Execution
-from ripieno.models import Model, Provider
-from ripieno.processors import Protocol
-from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
-from ripieno.protocols.endpoints import Endpoint
-from ripieno.protocols.gemini import PROTOCOL as GEMINI
-from ripieno.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
-from ripieno.protocols.transport import HttpTransport
+from ripieno.models import Model, Protocol, Provider
+from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
+from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
+from ripieno.models.transport.endpoints import Endpoint
+from ripieno.models.transport.transport import HttpTransport
 from ripieno.schemas import Schema
 
 #: The wires that are measured; the floor is the first one's.

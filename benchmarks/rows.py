@@ -23,8 +23,9 @@ from ripieno.descriptors import Policy
 from ripieno.descriptors.loading import Layer, load_ensembles
 from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.jsonvalues import freeze, parse
-from ripieno.processors import Asked, Identifiers, Protocol
-from ripieno.protocols.splitting import Splitter
+from ripieno.models import Protocol
+from ripieno.models.protocol import Asked, Identifiers
+from ripieno.models.transport.sse import Splitter
 from ripieno.schemas import Schema
 from ripieno.testing import call, model_of, turn
 

@@ -24,10 +24,11 @@ from ripieno.canisters.events import (
     TurnEnded,
 )
 from ripieno.jsonvalues import freeze
-from ripieno.processors import Asked, Protocol
-from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
-from ripieno.protocols.gemini import PROTOCOL as GEMINI
-from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
+from ripieno.models import Protocol
+from ripieno.models.protocol import Asked
+from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
+from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
+from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 
 CALLS = 4
 

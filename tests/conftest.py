@@ -27,7 +27,7 @@ def pytest_configure() -> None:
 
 # Every answer of the Responses wire that is made here is checked against the public schema and its grammar.
 
-_ROOM = "ripieno.protocols.openai_responses"
+_ROOM = "ripieno.models.protocols.openai_responses"
 #: What was wrong with the answers of the test that runs.
 _faults: list[str] = []
 

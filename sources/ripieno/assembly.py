@@ -30,12 +30,12 @@ from ripieno.exceptions import (
     explain_absence,
 )
 from ripieno.execution import Execution
-from ripieno.fallback import FallbackModel
 from ripieno.gathering import Gathered, Places, gather, prefix_of, variables_of
 from ripieno.history import History
 from ripieno.models import Model
+from ripieno.models.fallback import FallbackModel
+from ripieno.models.providers import Providers
 from ripieno.protection import beneath, protected_by, sandbox_of
-from ripieno.providers import Providers
 from ripieno.sandbox import RoutedSpawner, Spawner
 from ripieno.sandbox.processes import LocalSpawner
 from ripieno.storage.outputs import Outputs

@@ -29,9 +29,9 @@ def ripieno_origins() -> Mapping[str, str]:
 def ripieno_protocols() -> Mapping[str, str]:
     """The built-in wire formats."""
     return {
-        "anthropic": "ripieno.protocols.anthropic:PROTOCOL",
-        "gemini": "ripieno.protocols.gemini:PROTOCOL",
-        "openai-chat": "ripieno.protocols.openai_chat:PROTOCOL",
-        "openai-responses": "ripieno.protocols.openai_responses:PROTOCOL",
-        "prompted": "ripieno.protocols.prompted:PROTOCOL",
+        "anthropic": "ripieno.models.protocols.anthropic:PROTOCOL",
+        "gemini": "ripieno.models.protocols.gemini:PROTOCOL",
+        "openai-chat": "ripieno.models.protocols.openai_chat:PROTOCOL",
+        "openai-responses": "ripieno.models.protocols.openai_responses:PROTOCOL",
+        "prompted": "ripieno.models.protocols.prompted:PROTOCOL",
     }

@@ -38,7 +38,7 @@ from ripieno.descriptors.providers import lay_over
 from ripieno.discovery import BUILT_IN, Registry, discover
 from ripieno.exceptions import ConfigurationInvalidity, InputError, NameAbsence, Problem, RipienoError
 from ripieno.jsonvalues import is_table
-from ripieno.protocols.clouds import CLOUDS, HOMES
+from ripieno.models.transport.clouds import CLOUDS, HOMES
 from ripieno.selecting import choose, named_profile
 from ripieno.storage.pins import PinRecord, Pins, PinStore, read_pins
 from ripieno.storage.undo import Journal

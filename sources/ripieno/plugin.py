@@ -30,7 +30,7 @@ from ripieno.exceptions import (
     ValidationFault,
 )
 from ripieno.hookspecs import PROJECT
-from ripieno.processors import ControlsProcessor, InvocationsProcessor, MessagesProcessor, Protocol
+from ripieno.models import ControlsProcessor, InvocationsProcessor, MessagesProcessor, Protocol
 from ripieno.sandbox import Confinement, Process, ProcessLimits, Spawner
 from ripieno.schemas import Schema
 

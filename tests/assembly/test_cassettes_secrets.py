@@ -21,8 +21,8 @@ from ripieno.ensembles import Ensemble
 from ripieno.exceptions import ProviderRefusal, ProviderUnreachable, WireInvalidity
 from ripieno.execution import Execution
 from ripieno.models import Model
-from ripieno.processors import Natives
-from ripieno.retrying import Patience
+from ripieno.models.protocol import Natives
+from ripieno.models.retries import Patience
 from ripieno.testing import call, turn
 from ripieno.testing.wires import rehearsed
 from tests.counts import count

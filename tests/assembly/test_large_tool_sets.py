@@ -16,11 +16,11 @@ from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ConfigurationInvalidity
 from ripieno.gathering import Places
 from ripieno.jsonvalues import encode
-from ripieno.processors import Protocol
-from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
-from ripieno.protocols.gemini import PROTOCOL as GEMINI
-from ripieno.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
+from ripieno.models import Protocol
+from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
+from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 from ripieno.rehearsal.server import base_url, create_application
 from ripieno.scores import Score
 from ripieno.serving import serve

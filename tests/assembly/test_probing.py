@@ -7,9 +7,9 @@ import pytest
 
 from ripieno.descriptors import ProviderDescriptor
 from ripieno.exceptions import ProviderRefusal, ProviderUnreachable
-from ripieno.probing import QUESTIONS, Finding, probe
-from ripieno.protocols.openai_chat import PROTOCOL
-from ripieno.providers import Providers
+from ripieno.models.probe import QUESTIONS, Finding, probe
+from ripieno.models.protocols.openai_chat import PROTOCOL
+from ripieno.models.providers import Providers
 from tests.assembly.obeying import Obedient, obeying
 
 EVERYTHING = {

@@ -10,8 +10,8 @@ import pytest
 from ripieno.descriptors import ProviderDescriptor
 from ripieno.exceptions import ConfigurationInvalidity
 from ripieno.gathering import gather
-from ripieno.protocols.openai_chat import PROTOCOL
-from ripieno.providers import Providers
+from ripieno.models.protocols.openai_chat import PROTOCOL
+from ripieno.models.providers import Providers
 from tests.assembly.conftest import Home
 from tests.guests.loopback import serving
 from tests.guests.test_transport_clouds import HI, answer_chat

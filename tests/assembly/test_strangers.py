@@ -7,8 +7,8 @@ import pytest
 from ripieno.assembly import assemble
 from ripieno.canisters.events import Alert
 from ripieno.exceptions import AssemblyFailure, ConfigurationInvalidity, Problem
-from ripieno.fallback import FallbackModel
 from ripieno.gathering import Gathered, gather
+from ripieno.models.fallback import FallbackModel
 from tests.assembly.conftest import Home
 
 HOUSE = '[providers.house]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/v1"\n'

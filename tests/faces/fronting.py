@@ -26,12 +26,13 @@ from ripieno.descriptors import GatewayDescriptor
 from ripieno.gateway import create_application
 from ripieno.gathering import Places
 from ripieno.jsonvalues import freeze
-from ripieno.processors import Asked, Protocol
-from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
-from ripieno.protocols.gemini import PROTOCOL as GEMINI
-from ripieno.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
-from ripieno.protocols.prompted.reading import in_words, recover
+from ripieno.models import Protocol
+from ripieno.models.protocol import Asked
+from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
+from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
+from ripieno.models.protocols.prompted.reader import in_words, recover
 from ripieno.rehearsal.server import base_url
 from ripieno.rehearsal.server import create_application as rehearse
 from ripieno.scores import Score, Turn

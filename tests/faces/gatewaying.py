@@ -22,8 +22,8 @@ from ripieno.gateway.conducting import Stage
 from ripieno.gathering import Places
 from ripieno.jsonvalues import canonical
 from ripieno.models import Model
-from ripieno.processors import Asked, HostedTool
-from ripieno.protocols.openai_responses import PROTOCOL
+from ripieno.models.protocol import Asked, HostedTool
+from ripieno.models.protocols.openai_responses import PROTOCOL
 from ripieno.schemas import Schema
 
 SECRET = b"a secret of the tests"

@@ -9,7 +9,7 @@ import pytest
 
 from ripieno.cli import exits
 from ripieno.gathering import Places, gather
-from ripieno.protocols.openai_chat import PROTOCOL
+from ripieno.models.protocols.openai_chat import PROTOCOL
 from ripieno.scores import Score
 from ripieno.withholding import withheld
 from tests.faces.commanding import User

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from ripieno.cli import exits
-from ripieno.protocols.openai_chat import PROTOCOL
+from ripieno.models.protocols.openai_chat import PROTOCOL
 from ripieno.scores import Score
 from tests.faces.commanding import COMMAND, PATIENCE, User
 from tests.faces.test_cli_ask import serving

@@ -30,12 +30,12 @@ from ripieno.canisters import (
 )
 from ripieno.canisters.events import Alert
 from ripieno.descriptors.timeouts import Caution, Timeouts
-from ripieno.fallback import FallbackModel
 from ripieno.gathering import Gathered, Places, gather
 from ripieno.jsonvalues import freeze
 from ripieno.models import Model
-from ripieno.protocols.gemini import PROTOCOL as GEMINI
-from ripieno.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.fallback import FallbackModel
+from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from tests.assembly.obeying import Obedient, obeying
 from tests.documenting import DOCUMENTATION, blocks, texts
 from tests.faces.commanding import BUNDLED, ROOT, User

@@ -6,7 +6,7 @@ import pathlib
 import shlex
 from collections.abc import Callable
 
-from ripieno.protocols.openai_chat import PROTOCOL
+from ripieno.models.protocols.openai_chat import PROTOCOL
 from ripieno.scores import Score
 from tests.documenting import texts
 from tests.faces.commanding import User

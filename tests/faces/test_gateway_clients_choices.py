@@ -11,7 +11,7 @@ import pytest
 from ripieno.canisters import AssistantCanister, InvocationCanister
 from ripieno.canisters.events import Event
 from ripieno.jsonvalues import freeze
-from ripieno.processors import Asked
+from ripieno.models.protocol import Asked
 from tests.faces.fronting import KINDS, Kind, before, kinds, says
 from tests.openresponses import check_stream
 

@@ -19,7 +19,7 @@ from starlette.routing import Mount
 from ripieno.canisters import AssistantCanister
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.gateway import create_application as gateway
-from ripieno.processors import Refusal
+from ripieno.models.protocol import Refusal
 from ripieno.rehearsal.server import base_url, create_application
 from ripieno.scores import Score
 from ripieno.serving import serve

@@ -25,7 +25,7 @@ from ripieno.canisters.events import (
 from ripieno.ensembles import Context
 from ripieno.exceptions import InputError, NameAbsence, ProviderRefusal, ToolExecutionFailure
 from ripieno.gateway.pairing import check
-from ripieno.protocols.openai_responses import PROTOCOL
+from ripieno.models.protocols.openai_responses import PROTOCOL
 from ripieno.testing import call, model_of, turn
 from ripieno.testing.wires import rehearsed
 from tests.faces.gatewaying import (

@@ -22,9 +22,9 @@ from ripieno.exceptions import Conflict, InputError, ProviderRefusal, RipienoErr
 from ripieno.gateway import create_application
 from ripieno.gathering import Places
 from ripieno.models import Model
+from ripieno.models.protocol import Asked
+from ripieno.models.protocols.openai_responses import PROTOCOL
 from ripieno.pausing import Paused, PausedStore
-from ripieno.processors import Asked
-from ripieno.protocols.openai_responses import PROTOCOL
 from ripieno.serving import serve
 from ripieno.serving.keys import digest_of
 from ripieno.testing import call, turn

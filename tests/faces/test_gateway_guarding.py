@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.gateway.guarding import Guard
-from ripieno.processors import Refusal
+from ripieno.models.protocol import Refusal
 from ripieno.serving import Bounds, serve
 from ripieno.serving.keys import digest_of
 from tests.counts import count

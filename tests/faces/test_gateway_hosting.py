@@ -10,8 +10,8 @@ import pytest
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import InputError, NameAbsence, RequestInvalidity
-from ripieno.processors import HostedTool
-from ripieno.protocols.declaring import hosted_word
+from ripieno.models.protocol import HostedTool
+from ripieno.models.protocols.common.tools import hosted_word
 from ripieno.testing import call, model_of, turn
 from tests.faces.gatewaying import Played, asks, calls_in, end_of, results_in, sends, staged
 from tests.guests.playing import SERVERS

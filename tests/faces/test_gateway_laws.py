@@ -16,7 +16,7 @@ from ripieno.ensembles import Context
 from ripieno.exceptions import InputError
 from ripieno.gateway.pairing import check
 from ripieno.models import Model
-from ripieno.processors import Asked
+from ripieno.models.protocol import Asked
 from tests.counts import count
 from tests.faces.gatewaying import (
     CALLER,

@@ -29,7 +29,7 @@ from ripieno.gateway.pairing import check
 from ripieno.gateway.signing import Signer, signatures_in
 from ripieno.gateway.telling import carried
 from ripieno.jsonvalues import encode
-from ripieno.protocols.openai_responses import PROTOCOL
+from ripieno.models.protocols.openai_responses import PROTOCOL
 from tests.faces.gatewaying import CALLER, PIXEL, SECRET, sends
 
 

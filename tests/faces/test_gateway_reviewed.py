@@ -20,11 +20,11 @@ from ripieno.descriptors import GatewayDescriptor
 from ripieno.exceptions import InputError
 from ripieno.gateway import create_application
 from ripieno.gathering import Places
-from ripieno.processors import Protocol
-from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
-from ripieno.protocols.gemini import PROTOCOL as GEMINI
-from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
-from ripieno.protocols.pieces import Calls
+from ripieno.models import Protocol
+from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
+from ripieno.models.protocols.common.encoding import Calls
+from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
+from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 from ripieno.serving import serve
 from ripieno.telemetry.logs import FIELDS
 from ripieno.testing import call, turn

@@ -29,11 +29,11 @@ from ripieno.descriptors import Policy
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.exceptions import InputError
 from ripieno.gathering import Places
-from ripieno.processors import Protocol
-from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
-from ripieno.protocols.gemini import PROTOCOL as GEMINI
-from ripieno.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
+from ripieno.models import Protocol
+from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
+from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 from ripieno.rehearsal import clock
 from ripieno.rehearsal.server import BODY_BYTES, base_url, create_application
 from ripieno.schemas import Schema

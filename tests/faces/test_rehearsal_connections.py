@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import httpx2
 
-from ripieno.protocols.openai_chat import PROTOCOL
+from ripieno.models.protocols.openai_chat import PROTOCOL
 from ripieno.rehearsal.server import create_application
 from ripieno.scores import Score
 from ripieno.serving import serve

@@ -27,7 +27,7 @@ from ripieno.exceptions import (
     ToolExecutionFailure,
     UsageError,
 )
-from ripieno.protocols.openai_chat import PROTOCOL
+from ripieno.models.protocols.openai_chat import PROTOCOL
 from ripieno.rehearsal.server import base_url, create_application
 from ripieno.schemas import Schema
 from ripieno.scores import Score

@@ -8,7 +8,7 @@ import pytest
 
 import ripieno
 from ripieno.gathering import Places
-from ripieno.protocols.openai_chat import PROTOCOL
+from ripieno.models.protocols.openai_chat import PROTOCOL
 from ripieno.rehearsal.server import base_url, create_application
 from ripieno.scores import Score
 from ripieno.serving import serve

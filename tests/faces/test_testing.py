@@ -21,7 +21,7 @@ from ripieno.descriptors import Policy
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import ConfigurationInvalidity, ResourceFault, UsageError
 from ripieno.gathering import Places
-from ripieno.processors import Asked
+from ripieno.models.protocol import Asked
 from ripieno.scores import Score
 from ripieno.standalone import prepare_ensembles
 from ripieno.testing import ScoredModel, call, model_of, turn

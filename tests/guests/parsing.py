@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ripieno.jsonvalues import parse
-from ripieno.protocols.texts.pieces import Call, Piece, Reasoning, Text, Tools, source_of
-from ripieno.protocols.texts.scanning import Parser
-from ripieno.protocols.texts.table import FORMS
+from ripieno.models.protocols.text_calls.grammar import Call, Piece, Reasoning, Text, Tools, source_of
+from ripieno.models.protocols.text_calls.openings import FORMS
+from ripieno.models.protocols.text_calls.scanner import Parser
 
 TOOLS: Tools = {
     "read": {

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
 from ripieno.descriptors.timeouts import Caution
-from ripieno.protocols.breaking import Breaker, Breakers
+from ripieno.models.transport.breaker import Breaker, Breakers
 from tests.counts import count
 
 COOLDOWN = 30.0

@@ -18,8 +18,8 @@ from ripieno.canisters import (
 from ripieno.ensembles.offers import Offer
 from ripieno.history import HistoryStrategy, drop_oldest, sliding_window, summarize
 from ripieno.jsonvalues import freeze, is_list, is_table
-from ripieno.processors import Request
-from ripieno.protocols.anthropic import PROTOCOL
+from ripieno.models.protocol import Request
+from ripieno.models.protocols.anthropic import PROTOCOL
 from tests.guests.wire_requesting import NO_TOOLS, OFFER, write
 from tests.mechanism.players import says, scripted
 from tests.mechanism.test_history_laws import flat, long_conversation

@@ -8,7 +8,7 @@ import pytest
 from anthropic.lib.bedrock._stream_decoder import AWSEventStreamDecoder
 
 from ripieno.exceptions import ProviderFailure, WireInvalidity
-from ripieno.protocols.framing import unframe
+from ripieno.models.transport.aws_frames import unframe
 from tests.guests.test_transport_clouds import event_frame, exception_frame, frame, frames
 
 

@@ -32,11 +32,11 @@ from ripieno.descriptors import ProviderDescriptor
 from ripieno.exceptions import ProviderFailure, ProviderRefusal, WireInvalidity
 from ripieno.jsonvalues import freeze
 from ripieno.models import Model, Provider
-from ripieno.processors import Identifiers, Native
-from ripieno.protocols.endpoints import Endpoint
-from ripieno.protocols.gemini import PROTOCOL
-from ripieno.protocols.gemini.growing import steps_of
-from ripieno.protocols.transport import HttpTransport
+from ripieno.models.protocol import Identifiers, Native
+from ripieno.models.protocols.gemini import PROTOCOL
+from ripieno.models.protocols.gemini.decoder import steps_of
+from ripieno.models.transport.endpoints import Endpoint
+from ripieno.models.transport.transport import HttpTransport
 from tests.guests.loopback import serving
 from tests.guests.test_wire_scenarios import natives_of, read, written
 from tests.guests.wire_requesting import write

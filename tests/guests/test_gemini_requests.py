@@ -20,8 +20,8 @@ from ripieno.canisters import (
 )
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import freeze
-from ripieno.protocols.gemini import PROTOCOL
-from ripieno.protocols.gemini.schemas import schema_of
+from ripieno.models.protocols.gemini import PROTOCOL
+from ripieno.models.protocols.gemini.schemas import schema_of
 from tests.guests.test_gemini import call, text
 from tests.guests.wire_requesting import asked, write
 

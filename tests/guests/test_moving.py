@@ -21,9 +21,10 @@ from ripieno.canisters import (
 from ripieno.canisters.events import collect
 from ripieno.canisters.faults import Fault
 from ripieno.exceptions import ProviderFailure
-from ripieno.mending import mend
-from ripieno.models import requirements_of
-from ripieno.processors import Identifiers, Native, Protocol
+from ripieno.models import Protocol
+from ripieno.models.model import requirements_of
+from ripieno.models.protocol import Identifiers, Native
+from ripieno.models.repair import mend
 from tests.counts import count
 from tests.ground.jsonstrategies import texts
 from tests.guests.strict_servers import CHECKERS

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ripieno.processors import Asked, Refusal
-from ripieno.protocols.openai_responses import PROTOCOL
+from ripieno.models.protocol import Asked, Refusal
+from ripieno.models.protocols.openai_responses import PROTOCOL
 from tests.guests.test_openresponses_stream import ANSWER, frames_of
 from tests.openresponses import check_body, check_stream
 

@@ -25,12 +25,11 @@ from ripieno.canisters.events import (
     TurnEnded,
 )
 from ripieno.jsonvalues import encode as encode_json
-from ripieno.processors import Asked, Identifiers, Refusal
-from ripieno.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.protocols.openai_responses import PROTOCOL
-from ripieno.protocols.openai_responses.encoding import Encoder
-from ripieno.protocols.openai_responses.seeding import SeedEncoder
-from ripieno.protocols.reading import read_invocation
+from ripieno.models.protocol import Asked, Identifiers, Refusal
+from ripieno.models.protocols.common.calls import read_invocation
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.protocols.openai_responses import PROTOCOL
+from ripieno.models.protocols.openai_responses.encoder import Encoder, SeedEncoder
 from tests.counts import count
 from tests.ground.jsonstrategies import objects, texts
 from tests.guests.wire_strategies import details, foreign, phases, reasons, searches, thinking

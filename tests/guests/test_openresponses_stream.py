@@ -23,10 +23,9 @@ from ripieno.canisters.events import (
 )
 from ripieno.canisters.faults import Fault
 from ripieno.jsonvalues import freeze
-from ripieno.processors import Asked, Refusal
-from ripieno.protocols.openai_responses import PROTOCOL
-from ripieno.protocols.openai_responses.encoding import Encoder
-from ripieno.protocols.openai_responses.seeding import SeedEncoder
+from ripieno.models.protocol import Asked, Refusal
+from ripieno.models.protocols.openai_responses import PROTOCOL
+from ripieno.models.protocols.openai_responses.encoder import Encoder, SeedEncoder
 from tests.openresponses import StreamChecker, check_stream
 
 CALL = InvocationCanister(

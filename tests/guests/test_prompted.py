@@ -36,14 +36,15 @@ from ripieno.descriptors.reader.kinds import Text
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.gathering import Places
 from ripieno.jsonvalues import freeze
-from ripieno.processors import Asked, Protocol, Request
-from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
-from ripieno.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.protocols.prompted import PROTOCOL as PROMPTED
-from ripieno.protocols.prompted import around
-from ripieno.protocols.prompted.reading import in_words, recover
-from ripieno.protocols.prompted.styles import STYLES
-from ripieno.protocols.prompted.writing import written_result
+from ripieno.models import Protocol
+from ripieno.models.protocol import Asked, Request
+from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.protocols.prompted import PROTOCOL as PROMPTED
+from ripieno.models.protocols.prompted import around
+from ripieno.models.protocols.prompted.reader import in_words, recover
+from ripieno.models.protocols.prompted.styles import STYLES
+from ripieno.models.protocols.prompted.writer import written_result
 from ripieno.rehearsal.server import base_url, create_application
 from ripieno.scores import Score
 from ripieno.serving import serve

@@ -14,9 +14,10 @@ from starlette.responses import Response
 from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, OpaqueContent, TextualContent
 from ripieno.canisters.events import play
 from ripieno.jsonvalues import parse, thaw
-from ripieno.processors import Protocol, Refusal
-from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
-from ripieno.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models import Protocol
+from ripieno.models.protocol import Refusal
+from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.rehearsal.server import base_url, create_application
 from ripieno.scores import Score
 from ripieno.serving import serve

@@ -27,9 +27,9 @@ from ripieno.canisters import (
 )
 from ripieno.canisters.events import play
 from ripieno.jsonvalues import parse, thaw
-from ripieno.processors import Asked, Refusal
-from ripieno.protocols.gemini import PROTOCOL
-from ripieno.protocols.gemini.parts import parts_of
+from ripieno.models.protocol import Asked, Refusal
+from ripieno.models.protocols.gemini import PROTOCOL
+from ripieno.models.protocols.gemini.contents import parts_of
 from ripieno.rehearsal.server import create_application
 from ripieno.scores import Score
 from ripieno.serving import serve

@@ -23,9 +23,9 @@ from ripieno.canisters import (
 )
 from ripieno.canisters.events import ContentSealed, ReasoningDelta, TextDelta, TurnBegan, TurnEnded, play
 from ripieno.jsonvalues import parse, thaw
-from ripieno.processors import Asked, Refusal
-from ripieno.protocols.openai_responses import PROTOCOL
-from ripieno.protocols.openai_responses.items import is_made
+from ripieno.models.protocol import Asked, Refusal
+from ripieno.models.protocols.openai_responses import PROTOCOL
+from ripieno.models.protocols.openai_responses.items import is_made
 from ripieno.rehearsal.server import base_url, create_application
 from ripieno.scores import Score
 from ripieno.serving import serve

@@ -7,8 +7,8 @@ import pytest
 
 from ripieno.canisters import DocumentContent, ImageContent, InvocationCanister, OpaqueContent, UserCanister
 from ripieno.exceptions import RequestInvalidity
-from ripieno.processors import Asked
-from ripieno.protocols.openai_responses import PROTOCOL
+from ripieno.models.protocol import Asked
+from ripieno.models.protocols.openai_responses import PROTOCOL
 
 DATA = base64.b64encode(b"an image").decode()
 

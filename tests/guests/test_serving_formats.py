@@ -18,11 +18,11 @@ from ripieno.descriptors.configuration import read_configuration
 from ripieno.descriptors.control_keys import make_controls
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import freeze, thaw
-from ripieno.processors import Protocol
-from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
-from ripieno.protocols.gemini import PROTOCOL as GEMINI
-from ripieno.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
+from ripieno.models import Protocol
+from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
+from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 from tests.ground.jsonstrategies import objects
 from tests.guests.sdk_types import GENERATE_CONTENT, model_problems, problems
 from tests.guests.wire_requesting import asked, both, laws, write

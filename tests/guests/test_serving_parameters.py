@@ -15,11 +15,12 @@ from ripieno.canisters import Controls
 from ripieno.canisters.controls import Format
 from ripieno.exceptions import RequestInvalidity
 from ripieno.jsonvalues import freeze, is_table
-from ripieno.processors import HostedTool, Protocol
-from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
-from ripieno.protocols.gemini import PROTOCOL as GEMINI
-from ripieno.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
+from ripieno.models import Protocol
+from ripieno.models.protocol import HostedTool
+from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
+from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 FITTING = Format(kind="json_schema", name="place", schema=freeze(SCHEMA), strict=True, description="Where.")

@@ -12,13 +12,14 @@ from ripieno.descriptors.names import EXPOSED_NAME
 from ripieno.ensembles import Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import RequestInvalidity
-from ripieno.processors import Asked, HostedTool, Protocol
-from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
-from ripieno.protocols.declaring import hosted_named, hosted_word
-from ripieno.protocols.gemini import PROTOCOL as GEMINI
-from ripieno.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
-from ripieno.protocols.openai_responses.declaring import ClientForm, client_form, declared_in
+from ripieno.models import Protocol
+from ripieno.models.protocol import Asked, HostedTool
+from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
+from ripieno.models.protocols.common.tools import hosted_named, hosted_word
+from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
+from ripieno.models.protocols.openai_responses.invocations import ClientForm, client_form, declared_in
 from tests.guests.wire_requesting import laws, write
 
 PATH = {"type": "object", "properties": {"path": {"type": "string"}}}

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from ripieno.exceptions import WireInvalidity
-from ripieno.processors import Native
-from ripieno.protocols.splitting import DONE, Splitter
+from ripieno.models.protocol import Native
+from ripieno.models.transport.sse import DONE, Splitter
 from tests.guests.test_wire_scenarios import natives_of
 
 

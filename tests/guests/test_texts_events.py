@@ -25,9 +25,9 @@ from ripieno.canisters.events import (
     TurnEnded,
     collect,
 )
-from ripieno.processors import Identifiers
-from ripieno.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.protocols.texts.interpreting import Interpreter
+from ripieno.models.protocol import Identifiers
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.protocols.text_calls.interpreter import Interpreter
 from tests.guests.parsing import TOOLS
 
 CALL = '<tool_call>\n{"name": "read", "arguments": {"path": "a.txt"}}\n</tool_call>'

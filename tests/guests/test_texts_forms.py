@@ -2,8 +2,8 @@
 
 import pytest
 
-from ripieno.protocols.texts.pieces import Call, Reasoning, Text, Wrapping
-from ripieno.protocols.texts.scanning import Parser
+from ripieno.models.protocols.text_calls.grammar import Call, Reasoning, Text, Wrapping
+from ripieno.models.protocols.text_calls.scanner import Parser
 from tests.guests.parsing import EXAMPLES, TOOLS, calls_in, everywhere, taken_apart, texts_in
 
 # ruff: noqa: RUF001  models write these signs

@@ -8,13 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ripieno.jsonvalues import encode
-from ripieno.protocols.prompted.styles import STYLES, Style
-from ripieno.protocols.texts.heads import WIDEST
-from ripieno.protocols.texts.openings import STOPS
-from ripieno.protocols.texts.pieces import Call
-from ripieno.protocols.texts.quoting import neutralize
-from ripieno.protocols.texts.scanning import Parser
-from ripieno.protocols.texts.table import FORMS, QUOTES
+from ripieno.models.protocols.prompted.styles import STYLES, Style
+from ripieno.models.protocols.text_calls.grammar import WIDEST, Call
+from ripieno.models.protocols.text_calls.openings import FORMS, QUOTES, STOPS
+from ripieno.models.protocols.text_calls.quoting import neutralize
+from ripieno.models.protocols.text_calls.scanner import Parser
 from tests.counts import count
 from tests.ground.jsonstrategies import objects
 from tests.guests.parsing import BITS, EXAMPLES, TOOLS, calls_in, taken_apart

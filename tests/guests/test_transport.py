@@ -15,11 +15,11 @@ from ripieno.canisters.events import Alert
 from ripieno.descriptors.timeouts import Timeouts
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.exceptions import NameAbsence, ProviderUnreachable, WireInvalidity
-from ripieno.processors import Protocol
-from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
-from ripieno.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.protocols.splitting import EVENT_BYTES
-from ripieno.protocols.transport import HttpTransport
+from ripieno.models import Protocol
+from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.transport.sse import EVENT_BYTES
+from ripieno.models.transport.transport import HttpTransport
 from ripieno.schemas import Schema
 from tests.guests.loopback import chunked, serving, talking, until_eof
 from tests.guests.transporting import (

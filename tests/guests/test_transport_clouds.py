@@ -29,13 +29,12 @@ from ripieno.exceptions import (
     ProviderUnreachable,
     WireInvalidity,
 )
-from ripieno.models import Model, Provider
-from ripieno.processors import Protocol
-from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
-from ripieno.protocols.clouds import reach
-from ripieno.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.providers import Providers
-from ripieno.retrying import Patience
+from ripieno.models import Model, Protocol, Provider
+from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.providers import Providers
+from ripieno.models.retries import Patience
+from ripieno.models.transport.clouds import reach
 from tests.guests.loopback import chunked, serving, talking, until_eof
 from tests.guests.transporting import KEY, endpoint, golden
 

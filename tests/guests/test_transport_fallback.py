@@ -15,10 +15,11 @@ from ripieno.assembly import Assembly, assemble
 from ripieno.canisters import Conversation
 from ripieno.canisters.events import Alert, Event, ResultReady, TurnBegan, TurnEnded
 from ripieno.exceptions import ConfigurationInvalidity, ProviderRefusal, ProviderUnreachable
-from ripieno.fallback import FallbackModel
-from ripieno.processors import Protocol, Refusal
-from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
-from ripieno.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models import Protocol
+from ripieno.models.fallback import FallbackModel
+from ripieno.models.protocol import Refusal
+from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.rehearsal.server import create_application
 from ripieno.scores import Score
 from ripieno.testing import call, turn

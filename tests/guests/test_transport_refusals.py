@@ -9,7 +9,8 @@ from starlette.responses import JSONResponse, RedirectResponse, Response, Stream
 
 from ripieno.canisters import AssistantCanister, UserCanister
 from ripieno.exceptions import ProviderRefusal
-from ripieno.processors import Protocol, Refusal
+from ripieno.models import Protocol
+from ripieno.models.protocol import Refusal
 from tests.guests.loopback import serving
 from tests.guests.transporting import (
     answering,

@@ -17,15 +17,15 @@ from ripieno.canisters.events import Alert, Event, TextDelta, TurnBegan, TurnEnd
 from ripieno.descriptors.timeouts import Caution, Timeouts
 from ripieno.exceptions import ProviderFailure, ProviderRefusal, ProviderUnreachable, WireInvalidity
 from ripieno.execution.retries import seconds_after
-from ripieno.models import Model, Provider
-from ripieno.processors import Protocol, Refusal
-from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
-from ripieno.protocols.breaking import Breaker
-from ripieno.protocols.gemini import PROTOCOL as GEMINI
-from ripieno.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
-from ripieno.protocols.transport import HttpTransport
-from ripieno.retrying import Patience
+from ripieno.models import Model, Protocol, Provider
+from ripieno.models.protocol import Refusal
+from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
+from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
+from ripieno.models.retries import Patience
+from ripieno.models.transport.breaker import Breaker
+from ripieno.models.transport.transport import HttpTransport
 from tests.guests.loopback import Talker, chunked, serving, talking, until_eof
 from tests.guests.transporting import both, either_way, endpoint, golden
 from tests.guests.wires import PROTOCOLS

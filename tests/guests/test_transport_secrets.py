@@ -16,12 +16,11 @@ from ripieno.canisters import UserCanister
 from ripieno.canisters.events import Event
 from ripieno.descriptors.timeouts import Timeouts
 from ripieno.exceptions import ProviderFailure
-from ripieno.models import Model, Provider
-from ripieno.processors import Protocol
-from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
-from ripieno.protocols.clouds import reach
-from ripieno.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.retrying import Patience
+from ripieno.models import Model, Protocol, Provider
+from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.retries import Patience
+from ripieno.models.transport.clouds import reach
 from tests.guests.loopback import chunked, serving, talking, until_eof
 from tests.guests.transporting import both, endpoint, golden
 

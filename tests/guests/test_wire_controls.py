@@ -18,11 +18,11 @@ from ripieno.ensembles import Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.jsonvalues import encode, thaw
-from ripieno.processors import Protocol
-from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
-from ripieno.protocols.gemini import PROTOCOL as GEMINI
-from ripieno.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
+from ripieno.models import Protocol
+from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
+from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 from tests.guests import wire_strategies
 from tests.guests.sdk_types import GENERATE_CONTENT, model_problems, problems
 from tests.guests.wire_requesting import ENSEMBLE, NO_TOOLS, OFFER, PATH, asked, both, laws, write

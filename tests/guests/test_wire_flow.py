@@ -22,14 +22,14 @@ from ripieno.canisters.events import (
 from ripieno.descriptors import ProviderDescriptor
 from ripieno.exceptions import InputError, ProviderFailure, ProviderRefusal
 from ripieno.jsonvalues import freeze
-from ripieno.models import Model, Provider
-from ripieno.processors import Identifiers, Protocol
-from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
-from ripieno.protocols.endpoints import Endpoint
-from ripieno.protocols.gemini import PROTOCOL as GEMINI
-from ripieno.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
-from ripieno.protocols.transport import HttpTransport
+from ripieno.models import Model, Protocol, Provider
+from ripieno.models.protocol import Identifiers
+from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
+from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
+from ripieno.models.transport.endpoints import Endpoint
+from ripieno.models.transport.transport import HttpTransport
 from ripieno.rehearsal.server import base_url, create_application
 from ripieno.scores import Score
 from ripieno.serving import serve

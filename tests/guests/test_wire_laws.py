@@ -16,8 +16,9 @@ from ripieno.canisters.conversation import Usage
 from ripieno.canisters.events import Event, InvocationBegan, InvocationSealed, TextDelta, TurnEnded, collect, play
 from ripieno.exceptions import ProviderFailure
 from ripieno.jsonvalues import encode, freeze
-from ripieno.processors import Asked, Identifiers, Protocol
-from ripieno.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models import Protocol
+from ripieno.models.protocol import Asked, Identifiers
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from tests.counts import count
 from tests.ground.jsonstrategies import objects, texts
 from tests.guests.test_wire_scenarios import natives_of, paced, read, written

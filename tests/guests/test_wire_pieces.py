@@ -24,10 +24,11 @@ from ripieno.canisters import (
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.jsonvalues import freeze
-from ripieno.processors import Protocol, Request
-from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
-from ripieno.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.protocols.pieces import KEPT
+from ripieno.models import Protocol
+from ripieno.models.protocol import Request
+from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
+from ripieno.models.protocols.common.encoding import KEPT
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.schemas import Schema
 from tests.guests import wire_strategies
 from tests.guests.wire_requesting import NO_TOOLS, PATH, asked, both, laws, write

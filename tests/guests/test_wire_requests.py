@@ -38,12 +38,12 @@ from ripieno.canisters import (
 from ripieno.canisters.faults import Fault
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import encode, freeze
-from ripieno.models import left_out
-from ripieno.processors import Protocol
-from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
-from ripieno.protocols.gemini import PROTOCOL as GEMINI
-from ripieno.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
+from ripieno.models import Protocol
+from ripieno.models.model import left_out
+from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
+from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 from tests.guests import wire_strategies
 from tests.guests.sdk_types import GENERATE_CONTENT, model_problems, problems
 from tests.guests.wire_losses import RETURNED, row_of

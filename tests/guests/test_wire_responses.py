@@ -27,8 +27,8 @@ from ripieno.ensembles import Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import freeze
-from ripieno.models import left_out
-from ripieno.protocols.openai_responses import PROTOCOL
+from ripieno.models.model import left_out
+from ripieno.models.protocols.openai_responses import PROTOCOL
 from tests.guests import wire_strategies
 from tests.guests.wire_requesting import OFFER, asked, break_somewhere, laws, write
 

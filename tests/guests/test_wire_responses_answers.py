@@ -29,10 +29,10 @@ from ripieno.canisters.events import (
 )
 from ripieno.exceptions import ProviderFailure, ProviderRefusal, WireInvalidity
 from ripieno.jsonvalues import freeze
-from ripieno.processors import Identifiers, Native
-from ripieno.protocols.decoding import AnswerDecoder
-from ripieno.protocols.openai_responses import PROTOCOL
-from ripieno.protocols.openai_responses.decoding import Decoder
+from ripieno.models.protocol import Identifiers, Native
+from ripieno.models.protocols.common.decoder import AnswerDecoder
+from ripieno.models.protocols.openai_responses import PROTOCOL
+from ripieno.models.protocols.openai_responses.decoder import Decoder
 from tests.counts import count
 from tests.guests.test_wire_scenarios import natives_of, written
 

@@ -24,8 +24,9 @@ from ripieno.canisters.events import (
 )
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ProviderFailure
-from ripieno.processors import Asked, Identifiers, Native, Protocol, Refusal, Request
-from ripieno.protocols.splitting import Splitter
+from ripieno.models import Protocol
+from ripieno.models.protocol import Asked, Identifiers, Native, Refusal, Request
+from ripieno.models.transport.sse import Splitter
 from tests.counts import ATTACK
 from tests.guests.wires import (
     ANSWERS,

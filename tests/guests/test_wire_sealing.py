@@ -18,10 +18,11 @@ from ripieno.canisters.controls import Finish
 from ripieno.canisters.conversation import Usage
 from ripieno.canisters.events import ArgumentsDelta, Event, InvocationSealed, ReasoningDelta, TurnEnded, collect
 from ripieno.exceptions import ProviderFailure, ProviderRefusal, WireInvalidity
-from ripieno.processors import Identifiers, Native, Protocol
-from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
-from ripieno.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.protocols.splitting import DONE
+from ripieno.models import Protocol
+from ripieno.models.protocol import Identifiers, Native
+from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.transport.sse import DONE
 from tests.guests.wires import PROTOCOLS
 
 both = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=lambda protocol: protocol.name)

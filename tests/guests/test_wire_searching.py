@@ -11,12 +11,12 @@ from openai.types.responses.response_create_params import ResponseCreateParamsNo
 from ripieno.assembly import assemble
 from ripieno.canisters import Controls, UserCanister
 from ripieno.ensembles.offers import Offer
-from ripieno.models import Model
-from ripieno.processors import Protocol, Request
-from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
-from ripieno.protocols.gemini import PROTOCOL as GEMINI
-from ripieno.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
+from ripieno.models import Model, Protocol
+from ripieno.models.protocol import Request
+from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
+from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 from ripieno.rehearsal.server import base_url, create_application
 from ripieno.scores import Score
 from ripieno.serving import serve

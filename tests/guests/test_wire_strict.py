@@ -15,7 +15,7 @@ from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError
 from ripieno.execution import Execution
 from ripieno.jsonvalues import encode, freeze
-from ripieno.processors import Protocol
+from ripieno.models import Protocol
 from ripieno.schemas import Schema
 from tests.guests import wires
 from tests.guests.sdk_types import problems

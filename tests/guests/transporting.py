@@ -9,12 +9,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ripieno.exceptions import ProviderFailure
-from ripieno.models import Model, Provider
-from ripieno.processors import Protocol
-from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
-from ripieno.protocols.endpoints import Endpoint
-from ripieno.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.protocols.transport import HttpTransport
+from ripieno.models import Model, Protocol, Provider
+from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.transport.endpoints import Endpoint
+from ripieno.models.transport.transport import HttpTransport
 from tests.guests.loopback import Answerer
 from tests.guests.wires import SCENARIOS
 

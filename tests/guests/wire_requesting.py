@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from ripieno.canisters import Canister, Controls
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.ensembles.offers import Offer
-from ripieno.processors import Asked, Protocol, Request
+from ripieno.models import Protocol
+from ripieno.models.protocol import Asked, Request
 from ripieno.schemas import Schema
 from tests.counts import count
 from tests.ground.jsonstrategies import objects

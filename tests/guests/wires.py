@@ -27,11 +27,12 @@ from ripieno.canisters.canisters import now
 from ripieno.canisters.conversation import Usage
 from ripieno.canisters.serialization import VERSION, deserialize_canister
 from ripieno.jsonvalues import encode
-from ripieno.processors import Native, Protocol
-from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
-from ripieno.protocols.gemini import PROTOCOL as GEMINI
-from ripieno.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
+from ripieno.models import Protocol
+from ripieno.models.protocol import Native
+from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
+from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 
 FOLDER = pathlib.Path(__file__).parents[1] / "data" / "wire"
 PROTOCOLS: Mapping[str, Protocol] = {protocol.name: protocol for protocol in (ANTHROPIC, CHAT, GEMINI, RESPONSES)}

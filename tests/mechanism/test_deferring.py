@@ -24,11 +24,11 @@ from ripieno.exceptions import NameAbsence, PermissionFault, ValidationFault
 from ripieno.execution import Circumstances, Execution
 from ripieno.execution.preparation import find_earlier
 from ripieno.jsonvalues import freeze, parse
-from ripieno.processors import Request
-from ripieno.protocols.anthropic import PROTOCOL as MESSAGES
-from ripieno.protocols.gemini import PROTOCOL as GEMINI
-from ripieno.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.protocols.openai_responses import PROTOCOL as RESPONSES
+from ripieno.models.protocol import Request
+from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
+from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 from tests.mechanism.players import Person, Recording, ensemble, invoke, invokes, says, scripted, tool
 
 CHOOSING = frozendict[str, Any]({"tool_choice": True})

@@ -10,8 +10,8 @@ from ripieno.canisters import Canister, UserCanister
 from ripieno.canisters.events import Alert, Event, TextDelta, TurnBegan, TurnEnded
 from ripieno.conducting import conduct
 from ripieno.exceptions import InputError, ProviderFailure, ProviderRefusal, ProviderUnreachable, WireInvalidity
-from ripieno.fallback import FallbackModel
 from ripieno.models import Model
+from ripieno.models.fallback import FallbackModel
 from tests.mechanism.players import Scripted, Step, invoke, invokes, says, scripted, tool
 from tests.mechanism.players import ensemble as ensemble_of
 

@@ -20,7 +20,7 @@ from ripieno.canisters.conversation import Usage
 from ripieno.canisters.serialization import deserialize_canister, serialize
 from ripieno.exceptions import InputError, ProviderFailure, ProviderUnreachable
 from ripieno.history import LEFT_OUT, chain, drop_oldest, is_marker, sliding_window, summarize
-from ripieno.tokens import EstimatingTokenizer
+from ripieno.models.tokens import EstimatingTokenizer
 from tests.mechanism.players import Scripted, says, scripted
 
 BRIEF = SupervisorCanister.of("Be brief.")

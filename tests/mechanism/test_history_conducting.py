@@ -21,11 +21,11 @@ from ripieno.canisters.events import Alert
 from ripieno.conducting import conduct
 from ripieno.descriptors import HistoryDescriptor
 from ripieno.exceptions import InputError, ProviderUnreachable
-from ripieno.fallback import FallbackModel
 from ripieno.history import History, Shown, drop_oldest, is_marker, sliding_window, summarize
 from ripieno.models import Model
-from ripieno.processors import Identifiers
-from ripieno.tokens import EstimatingTokenizer
+from ripieno.models.fallback import FallbackModel
+from ripieno.models.protocol import Identifiers
+from ripieno.models.tokens import EstimatingTokenizer
 from tests.mechanism.players import Scripted, ensemble, invoke, invokes, says, scripted, tool
 
 FAR = Limits(turns=1000, calls=1000)

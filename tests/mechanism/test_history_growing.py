@@ -33,7 +33,7 @@ from ripieno.history import (
 from ripieno.history.exchanges import Exchanges
 from ripieno.history.supersession import Supersession as Declared
 from ripieno.jsonvalues import freeze
-from ripieno.tokens import EstimatingTokenizer
+from ripieno.models.tokens import EstimatingTokenizer
 from tests.counts import count
 from tests.guests.strict_servers import CHECKERS
 from tests.guests.test_moving import TARGETS, histories
@@ -287,9 +287,9 @@ def _written(target: Any, canisters: tuple[Canister, ...], memory: dict[object, 
 
     from ripieno.canisters import Controls
     from ripieno.ensembles.offers import Offer
-    from ripieno.mending import mend
-    from ripieno.models import requirements_of
-    from ripieno.processors import Request
+    from ripieno.models.model import requirements_of
+    from ripieno.models.protocol import Request
+    from ripieno.models.repair import mend
 
     mended = mend(canisters, requirements_of(target, {}), memory)
     assert mended.repairs == ()

@@ -23,7 +23,7 @@ from ripieno.canisters import (
 )
 from ripieno.history import HistoryStrategy, Shown, chain, drop_oldest, is_marker, sliding_window, summarize
 from ripieno.jsonvalues import freeze
-from ripieno.tokens import EstimatingTokenizer
+from ripieno.models.tokens import EstimatingTokenizer
 from tests.counts import ATTACK, count
 from tests.guests.strict_servers import CHECKERS
 from tests.guests.test_moving import TARGETS, histories, sent, speaks

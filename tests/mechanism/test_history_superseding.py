@@ -22,8 +22,8 @@ from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError
 from ripieno.history import Superseding, Supersession, chain, drop_oldest, supersede
 from ripieno.jsonvalues import freeze
+from ripieno.models.tokens import EstimatingTokenizer
 from ripieno.schemas import Schema
-from ripieno.tokens import EstimatingTokenizer
 from tests.counts import count
 from tests.mechanism.histories import asks
 

@@ -18,7 +18,7 @@ from ripieno.canisters import (
     UserCanister,
 )
 from ripieno.exceptions import InputError
-from ripieno.mending import Requirements, mend
+from ripieno.models.repair import Requirements, mend
 
 LOOSE = Requirements()
 STRICT = Requirements(

@@ -12,7 +12,7 @@ from ripieno.canisters import TextualContent
 from ripieno.canisters.events import Alert, Batches, ContentSealed, Event, TextDelta, TurnBegan, TurnEnded
 from ripieno.exceptions import ProviderFailure, ProviderRefusal, ProviderUnreachable, WireInvalidity
 from ripieno.execution.retries import LONGEST_ASKED
-from ripieno.retrying import JITTER, LONGEST, Patience, persist
+from ripieno.models.retries import JITTER, LONGEST, Patience, persist
 from tests.mechanism.virtual_time import VirtualLoop
 
 ANSWER = [TurnBegan(), TextDelta("Yes."), ContentSealed(TextualContent(text="Yes.")), TurnEnded(finish="stop")]

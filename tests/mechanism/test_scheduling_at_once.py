@@ -7,9 +7,9 @@ import pytest
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.exceptions import InputError
 from ripieno.execution import Execution
-from ripieno.processors import Protocol
-from ripieno.protocols.anthropic import PROTOCOL as ANTHROPIC
-from ripieno.protocols.openai_chat import PROTOCOL as OPENAI_CHAT
+from ripieno.models import Protocol
+from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
+from ripieno.models.protocols.openai_chat import PROTOCOL as OPENAI_CHAT
 from tests.mechanism.players import Blocking, ensemble, invoke, settle_down, tool
 from tests.mechanism.test_scheduling import fate, noting
 

@@ -23,8 +23,8 @@ from ripieno.conducting import conduct
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.jsonvalues import freeze
+from ripieno.models.tokens import EstimatingTokenizer, ReportedTokenizer, TokenCount
 from ripieno.schemas import Schema
-from ripieno.tokens import EstimatingTokenizer, ReportedTokenizer, TokenCount
 from tests.mechanism.players import Scripted, ensemble, invoke, invokes, says, scripted, tool
 
 ESTIMATE = EstimatingTokenizer()

@@ -10,7 +10,7 @@ from frozendict import frozendict
 
 from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, UserCanister
 from ripieno.canisters.events import Event
-from ripieno.processors import Asked
+from ripieno.models.protocol import Asked
 from tests.faces.fronting import MODEL, Kind, before, kinds, says
 from tests.real.installing import compliance_tests
 

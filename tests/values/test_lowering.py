@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ripieno.jsonvalues import encode
-from ripieno.protocols.dialects import ANTHROPIC_STRICT, DIALECTS, GEMINI, OPENAI_STRICT
+from ripieno.models.protocols.common.dialects import ANTHROPIC_STRICT, DIALECTS, GEMINI, OPENAI_STRICT
 from ripieno.schemas import Schema
 from ripieno.schemas.lowering import PLAIN, Dialect, Loss, lower
 from tests.counts import count

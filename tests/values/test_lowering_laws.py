@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ripieno.exceptions import SchemaInvalidity
 from ripieno.jsonvalues import encode
-from ripieno.protocols.dialects import DIALECTS
+from ripieno.models.protocols.common.dialects import DIALECTS
 from ripieno.schemas import Schema
 from ripieno.schemas.lowering import Dialect, lower
 from tests.counts import count

@@ -24,12 +24,12 @@ from ripieno.exceptions import ProviderFailure, ReplayDivergence, RipienoError, 
 from ripieno.execution import Circumstances, Execution, Prepared
 from ripieno.execution.call import Call
 from ripieno.execution.records import NOT_RUN, UNRECORDED
-from ripieno.fallback import FallbackModel
-from ripieno.models import Model, Provider
-from ripieno.processors import Natives, Protocol
-from ripieno.protocols.prompted import around as prompted
-from ripieno.protocols.texts.interpreting import interpret
-from ripieno.retrying import Patience
+from ripieno.models import Model, Protocol, Provider
+from ripieno.models.fallback import FallbackModel
+from ripieno.models.protocol import Natives
+from ripieno.models.protocols.prompted import around as prompted
+from ripieno.models.protocols.text_calls.interpreter import interpret
+from ripieno.models.retries import Patience
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

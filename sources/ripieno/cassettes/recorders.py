@@ -17,7 +17,7 @@ from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ProviderFailure
 from ripieno.execution import Execution
 from ripieno.jsonvalues import thaw
-from ripieno.processors import Native
+from ripieno.models.protocol import Native
 
 
 class Desk:

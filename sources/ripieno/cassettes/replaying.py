@@ -23,8 +23,7 @@ from ripieno.ensembles import Definition, Ensemble, Surroundings
 from ripieno.exceptions import InputError, ReplayDivergence, SerializationInvalidity
 from ripieno.execution import Execution
 from ripieno.jsonvalues import is_list
-from ripieno.models import Model
-from ripieno.processors import Protocol
+from ripieno.models import Model, Protocol
 from ripieno.sandbox.processes import LocalSpawner
 from ripieno.storage.records import Recorder as Journal
 

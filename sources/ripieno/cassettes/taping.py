@@ -17,11 +17,11 @@ from ripieno.ensembles.owner import reason
 from ripieno.exceptions import ProviderFailure, UsageError
 from ripieno.execution import Circumstances, Execution, Prepared
 from ripieno.execution.call import Call
-from ripieno.fallback import FallbackModel
 from ripieno.jsonvalues import freeze, thaw
 from ripieno.models import Model
-from ripieno.processors import Natives, Transport
-from ripieno.protocols.prompted import Messages
+from ripieno.models.fallback import FallbackModel
+from ripieno.models.protocol import Natives, Transport
+from ripieno.models.protocols.prompted import Messages
 
 
 class TapedTransport:

@@ -16,7 +16,7 @@ from ripieno.cli.waiting import telling
 from ripieno.conducting import Watcher
 from ripieno.exceptions import NameAbsence, Problem
 from ripieno.gathering import Gathered, Places, gather, provision
-from ripieno.processors import Protocol
+from ripieno.models import Protocol
 from ripieno.trust import Project, TrustStore, find_project
 
 

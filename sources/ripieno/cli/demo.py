@@ -23,7 +23,7 @@ from ripieno.cli.taping import open_cassette, taping
 from ripieno.cli.touring import Tour
 from ripieno.exceptions import NameAbsence, UsageError
 from ripieno.gathering import Places, gather
-from ripieno.processors import Protocol
+from ripieno.models import Protocol
 from ripieno.rehearsal.server import base_url, create_application
 from ripieno.scores import Score
 from ripieno.serving import serve

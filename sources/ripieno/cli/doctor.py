@@ -18,7 +18,7 @@ from ripieno.cli.tables import print_json, print_table
 from ripieno.cli.trials import Trial, try_ensembles
 from ripieno.exceptions import AssemblyFailure
 from ripieno.gathering import Gathered
-from ripieno.protocols.clouds import HOMES
+from ripieno.models.transport.clouds import HOMES
 from ripieno.showing import brief, clean
 
 

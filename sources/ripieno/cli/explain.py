@@ -12,7 +12,7 @@ from ripieno.cli.tables import print_json, print_table
 from ripieno.descriptors.names import split
 from ripieno.ensembles import Invoker
 from ripieno.gathering import Gathered
-from ripieno.processors import Protocol
+from ripieno.models import Protocol
 from ripieno.schemas.lowering import Lowered
 
 

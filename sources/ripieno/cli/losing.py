@@ -7,7 +7,7 @@ from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.descriptors.reader.problems import dotted
 from ripieno.exceptions import Problem, RipienoError
 from ripieno.gathering import Gathered
-from ripieno.processors import Protocol
+from ripieno.models import Protocol
 from ripieno.schemas import Schema
 from ripieno.schemas.lowering import PLAIN, Dialect, lower
 

@@ -7,7 +7,7 @@ from ripieno.assembly import Assembly
 from ripieno.descriptors import ProviderDescriptor
 from ripieno.exceptions import InputError
 from ripieno.gathering import Gathered, Places, gather
-from ripieno.protocols.clouds import HOMES
+from ripieno.models.transport.clouds import HOMES
 from ripieno.storage.redaction import HIDDEN
 
 _NONE: Mapping[str, bool] = {}

@@ -21,8 +21,8 @@ from ripieno.descriptors.model_rows import ModelRow
 from ripieno.exceptions import AssemblyFailure, NameAbsence
 from ripieno.gathering import Gathered
 from ripieno.jsonvalues import EMPTY
-from ripieno.probing import Finding
-from ripieno.probing import probe as ask_everything
+from ripieno.models.probe import Finding
+from ripieno.models.probe import probe as ask_everything
 
 #: The columns of seed 000, section 4.1, and those that users ask for.
 _COLUMNS = {

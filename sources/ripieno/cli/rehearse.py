@@ -15,7 +15,7 @@ from ripieno.cli.scores import WantedEnsemble, find_score, wanted_ensembles
 from ripieno.cli.settings import Settings, common, pass_settings
 from ripieno.cli.tables import print_table
 from ripieno.gathering import gather
-from ripieno.processors import Protocol
+from ripieno.models import Protocol
 from ripieno.rehearsal.server import base_url, create_application
 from ripieno.scores import Score
 from ripieno.serving import serve

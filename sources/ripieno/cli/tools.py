@@ -29,7 +29,7 @@ from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import AssemblyFailure
 from ripieno.gathering import Gathered
 from ripieno.jsonvalues import encode
-from ripieno.processors import Protocol
+from ripieno.models import Protocol
 
 #: Whether a call asks first, in a word.
 ASKS = {"run": "no", "ask": "yes", "deny": "denied", "depends": "depends"}

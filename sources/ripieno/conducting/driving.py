@@ -35,7 +35,7 @@ from ripieno.execution.scheduling.turn import Turn
 from ripieno.history import History, HistoryStrategy, Showing
 from ripieno.jsonvalues import freeze
 from ripieno.models import Model
-from ripieno.tokens import EstimatingTokenizer, ReportedTokenizer, TokenCount
+from ripieno.models.tokens import EstimatingTokenizer, ReportedTokenizer, TokenCount
 
 #: Told of a run as it begins, by the identifier of its conversation and the identity of its model; what it gives is
 #: told every event of the run, whoever else listens, and must not raise.

@@ -17,7 +17,7 @@ from ripieno.execution import Execution
 from ripieno.history import History, HistoryStrategy
 from ripieno.iterating import Iteration, settled
 from ripieno.models import Model
-from ripieno.tokens import TokenCount
+from ripieno.models.tokens import TokenCount
 
 #: Drivers under way: a task that nobody refers to could vanish in the middle.
 _DRIVERS: set[asyncio.Task[None]] = set()

@@ -10,7 +10,8 @@ from starlette.types import Receive, Send
 from ripieno.canisters.events import Batches
 from ripieno.gateway.refusing import headers_of, refusal_of
 from ripieno.gateway.watching import Sight
-from ripieno.processors import Asked, Protocol, Refusal
+from ripieno.models import Protocol
+from ripieno.models.protocol import Asked, Refusal
 
 _JSON = (b"content-type", b"application/json")
 #: Proxies that would gather a stream into large pieces are told not to.

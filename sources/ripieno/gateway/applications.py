@@ -22,7 +22,8 @@ from ripieno.gateway.guarding import Guard, path_in
 from ripieno.gateway.identifying import Identifying
 from ripieno.gateway.refusing import plain
 from ripieno.gateway.watching import Watching
-from ripieno.processors import Protocol, Refusal
+from ripieno.models import Protocol
+from ripieno.models.protocol import Refusal
 
 _MODELS = "/v1/models"
 _METRICS = "/metrics"

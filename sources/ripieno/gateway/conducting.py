@@ -25,7 +25,7 @@ from ripieno.gateway.patience import Part, Patience
 from ripieno.gateway.signing import Signer, signatures_in
 from ripieno.gateway.telling import Telling
 from ripieno.models import Model
-from ripieno.processors import Asked
+from ripieno.models.protocol import Asked
 
 _UNANSWERED = Fault(
     category="denied",

@@ -26,8 +26,8 @@ from ripieno.exceptions import Conflict, InputError, PermissionFault, RipienoErr
 from ripieno.gateway import pairing
 from ripieno.gateway.pairing import described
 from ripieno.gateway.signing import Signer, claims_in
+from ripieno.models.protocol import Asked
 from ripieno.pausing import LIFETIME, Paused, PausedStore
-from ripieno.processors import Asked
 from ripieno.resuming import UNKNOWN
 
 _logger = logging.getLogger(__name__)

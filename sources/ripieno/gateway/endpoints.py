@@ -11,7 +11,8 @@ from ripieno.descriptors import GatewayDescriptor
 from ripieno.gateway.answering import Streaming, send_body, send_refusal, while_present
 from ripieno.gateway.refusing import refusal_of
 from ripieno.gateway.watching import Sight, Watching
-from ripieno.processors import Asked, Protocol, Refusal
+from ripieno.models import Protocol
+from ripieno.models.protocol import Asked, Refusal
 from ripieno.serving.receiving import Gone, Refused, read_asked, receive_body
 
 

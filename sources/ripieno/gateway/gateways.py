@@ -15,7 +15,8 @@ from ripieno.gateway.naming import Names
 from ripieno.gateway.offering import Offers
 from ripieno.gateway.translating import translate
 from ripieno.gateway.watching import UNSEEN, Sight
-from ripieno.processors import Asked, Protocol
+from ripieno.models import Protocol
+from ripieno.models.protocol import Asked
 
 _logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.gateway.answering import send_body
 from ripieno.gateway.refusing import headers_of
-from ripieno.processors import Refusal
+from ripieno.models.protocol import Refusal
 from ripieno.serving.keys import PLACES, Keys
 from ripieno.serving.listening import LOOPBACK
 

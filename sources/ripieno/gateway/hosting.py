@@ -13,8 +13,8 @@ from ripieno.descriptors import GatewayDescriptor
 from ripieno.ensembles import Ensemble, Invoker
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import NameAbsence, RequestInvalidity
-from ripieno.processors import Asked, HostedTool
-from ripieno.protocols.declaring import hosted_named
+from ripieno.models.protocol import Asked, HostedTool
+from ripieno.models.protocols.common.tools import hosted_named
 
 #: The kind of tools whose label names an ensemble.
 _SERVER = "mcp"

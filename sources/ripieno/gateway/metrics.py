@@ -17,7 +17,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from ripieno.canisters.conversation import NO_USAGE, Usage
 from ripieno.canisters.events import ResultReady
-from ripieno.processors import Refusal
+from ripieno.models.protocol import Refusal
 from ripieno.telemetry import conventions as names
 
 #: The folder of all workers. The library reads it when it is imported, and never again.

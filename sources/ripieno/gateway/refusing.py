@@ -21,7 +21,7 @@ from ripieno.exceptions import (
 from ripieno.gateway.pairing import Unpaired
 from ripieno.gateway.signing import Unsigned
 from ripieno.jsonvalues import is_table
-from ripieno.processors import Refusal
+from ripieno.models.protocol import Refusal
 
 _logger = logging.getLogger(__name__)
 

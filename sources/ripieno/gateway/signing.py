@@ -25,7 +25,7 @@ from ripieno.descriptors.gateway import SECRET_BYTES
 from ripieno.exceptions import InputError
 from ripieno.gateway.pairing import described
 from ripieno.jsonvalues import canonical, is_list, is_table
-from ripieno.processors import Native
+from ripieno.models.protocol import Native
 
 #: What a signature begins with, as an identifier does.
 _PREFIX = "fco_"

@@ -27,7 +27,7 @@ from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ProviderRefusal
 from ripieno.gateway.reporting import reported
 from ripieno.models import Model
-from ripieno.processors import Asked
+from ripieno.models.protocol import Asked
 
 _logger = logging.getLogger(__name__)
 _Called = TypeVar("_Called", InvocationBegan, ArgumentsDelta, InvocationSealed)

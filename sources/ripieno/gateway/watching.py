@@ -16,7 +16,7 @@ from ripieno.canisters.events import Alert, Event, InvocationBegan, InvocationSe
 from ripieno.descriptors.names import spelled
 from ripieno.jsonvalues import canonical
 from ripieno.models import Model
-from ripieno.processors import Asked, Refusal
+from ripieno.models.protocol import Asked, Refusal
 
 _logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ripieno.canisters import Canister
-from ripieno.tokens import ConversationTokenizer
+from ripieno.models.tokens import ConversationTokenizer
 
 #: Where a run's memory has the tokens of each canister, by its address; the canister is kept with it.
 _COUNTED = "tokens of canisters"

@@ -10,7 +10,7 @@ from ripieno.history.shown import KEEP, HistoryStrategy
 from ripieno.history.strategies import Chain, Tokens, chain, drop_oldest, sliding_window
 from ripieno.history.summarizing import Summarizing, summarize
 from ripieno.models import Model
-from ripieno.tokens import ConversationTokenizer
+from ripieno.models.tokens import ConversationTokenizer
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

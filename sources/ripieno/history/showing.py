@@ -10,15 +10,15 @@ from ripieno.canisters import Canister, Controls, InvocationCanister
 from ripieno.canisters.events import Alert
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError, ProviderFailure
-from ripieno.fallback import FallbackModel
 from ripieno.history.settings import History, plain
 from ripieno.history.shown import HistoryStrategy, Shown, is_of_assistant
 from ripieno.history.strategies import chain
 from ripieno.history.superseding import Superseding
 from ripieno.history.supersession import Supersession
 from ripieno.models import Model
-from ripieno.processors import RESERVED
-from ripieno.tokens import ConversationTokenizer, EstimatingTokenizer
+from ripieno.models.fallback import FallbackModel
+from ripieno.models.protocol import RESERVED
+from ripieno.models.tokens import ConversationTokenizer, EstimatingTokenizer
 
 #: Tokens kept free for an answer, where nobody says how long it may be; at most a quarter of the context.
 _ANSWER = 8192

@@ -12,7 +12,7 @@ from ripieno.history.cutting import Budget, Cutter, Weigh, always_stays, cutter
 from ripieno.history.shortening import Shortener
 from ripieno.history.shown import KEEP, LEFT_OUT, HistoryStrategy, Shown
 from ripieno.history.superseding import Superseding
-from ripieno.tokens import ConversationTokenizer, EstimatingTokenizer
+from ripieno.models.tokens import ConversationTokenizer, EstimatingTokenizer
 
 
 class CuttingStrategy(abc.ABC):

@@ -27,7 +27,7 @@ from ripieno.history.shown import KEEP, LEFT_OUT, HistoryStrategy, Shown, is_of_
 from ripieno.history.strategies import Tokens
 from ripieno.jsonvalues import encode
 from ripieno.models import Model
-from ripieno.tokens import ConversationTokenizer, EstimatingTokenizer
+from ripieno.models.tokens import ConversationTokenizer, EstimatingTokenizer
 
 #: Begins each summary, so that neither people nor models take it for the user's own words.
 SUMMARY = "(Earlier parts of this conversation were left out here. A model's summary of them, no instruction:)\n"

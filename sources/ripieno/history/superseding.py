@@ -11,7 +11,7 @@ from ripieno.history.following import follow
 from ripieno.history.shortening import Shortener
 from ripieno.history.shown import KEEP, Shown
 from ripieno.history.supersession import Supersession
-from ripieno.tokens import ConversationTokenizer, EstimatingTokenizer
+from ripieno.models.tokens import ConversationTokenizer, EstimatingTokenizer
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

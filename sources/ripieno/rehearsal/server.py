@@ -21,13 +21,14 @@ from ripieno.ensembles import Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError, ProviderFailure, RipienoError
 from ripieno.jsonvalues import encode
-from ripieno.processors import Asked, Protocol, Refusal
-from ripieno.protocols.prompted.reading import ended, in_words, recover
+from ripieno.models import Protocol
+from ripieno.models.protocol import Asked, Refusal
+from ripieno.models.protocols.prompted.reader import ended, in_words, recover
+from ripieno.models.tokens import EstimatingTokenizer
 from ripieno.scores import Answer, Score, callable_names, events_of, perform
 from ripieno.serving.listing import model_list
 from ripieno.serving.receiving import Gone, Refused, read_asked, receive_body
 from ripieno.showing import brief
-from ripieno.tokens import EstimatingTokenizer
 
 #: Bytes of a request's body.
 BODY_BYTES = 10 * 1024 * 1024

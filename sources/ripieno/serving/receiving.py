@@ -8,7 +8,8 @@ from starlette.types import Receive
 
 from ripieno.exceptions import InputError, JsonInvalidity
 from ripieno.jsonvalues import is_table, parse
-from ripieno.processors import Asked, Protocol, Refusal
+from ripieno.models import Protocol
+from ripieno.models.protocol import Asked, Refusal
 
 #: How deep a request may be nested: schemas of tools stand deep in it.
 DEPTH = 128

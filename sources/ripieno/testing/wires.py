@@ -9,9 +9,9 @@ from frozendict import frozendict
 
 from ripieno.discovery import discover
 from ripieno.jsonvalues import parse
-from ripieno.models import Model, Provider
-from ripieno.processors import Natives, Protocol
-from ripieno.protocols.splitting import read_objects, split
+from ripieno.models import Model, Protocol, Provider
+from ripieno.models.protocol import Natives
+from ripieno.models.transport.sse import read_objects, split
 from ripieno.scores import CHUNK, Score, Turn, callable_names, events_of
 
 _BYTES = 64 * 1024 * 1024

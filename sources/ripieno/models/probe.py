@@ -1,0 +1,265 @@
+"""What a model can do, found out by asking it: ten tiny questions, each for one or two capabilities."""
+
+import dataclasses
+import re
+import struct
+import zlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from frozendict import frozendict
+
+from ripieno.canisters import (
+    Canister,
+    Controls,
+    ImageContent,
+    InvocationCanister,
+    ResultCanister,
+    TextualContent,
+    UserCanister,
+)
+from ripieno.canisters.conversation import NO_USAGE
+from ripieno.canisters.events import Event, InvocationSealed, TextDelta, TurnEnded
+from ripieno.ensembles import Definition, Ensemble
+from ripieno.exceptions import InputError, ProviderRefusal, WireInvalidity
+from ripieno.models.model import Model
+from ripieno.models.protocol import Capabilities
+from ripieno.schemas import Schema
+
+#: Statuses that say no to this question, and not to all of them.
+_REFUSING = frozenset({400, 404, 405, 413, 415, 422, 500, 501})
+#: What every question may cost.
+_TOKENS = 300
+_ADD = Definition(
+    name="add",
+    description="Adds two whole numbers.",
+    schema=Schema.of(
+        {
+            "type": "object",
+            "properties": {"first": {"type": "integer"}, "second": {"type": "integer"}},
+            "required": ["first", "second"],
+            "additionalProperties": False,
+        }
+    ),
+)
+_SAY = Definition(
+    name="say",
+    description="Says a word aloud.",
+    schema=Schema.of(
+        {
+            "type": "object",
+            "properties": {"word": {"type": "string"}},
+            "required": ["word"],
+            "additionalProperties": False,
+        }
+    ),
+)
+_ONE_CALL = "Use the tool add to add 2 and 3. Do not calculate yourself."
+_TWO_CALLS = (
+    "Use the tool add twice, in one and the same answer: for 1 and 2, and for 3 and 4. Do not calculate yourself."
+)
+#: What a probe assumes, so that nothing is refused before the model was asked.
+_ASSUMED = frozendict(
+    function_calling=True,
+    parallel_calls=True,
+    streaming=True,
+    stream_calls=True,
+    tool_choice=True,
+    strict=True,
+    images_in_results=True,
+    sampling=True,
+    stream_usage=True,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What one question has shown. ``capabilities`` are those it settles; ``note`` is why, where one does not hold."""
+
+    question: str
+    holds: bool
+    capabilities: frozendict[str, Any]
+    note: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Asked:
+    """What came back."""
+
+    events: Sequence[Event]
+
+    @property
+    def calls(self) -> list[InvocationCanister]:
+        return [one.invocation for one in self.events if isinstance(one, InvocationSealed)]
+
+    @property
+    def deltas(self) -> int:
+        return sum(isinstance(one, TextDelta) for one in self.events)
+
+    @property
+    def counted(self) -> bool:
+        return any(isinstance(one, TurnEnded) and one.usage != NO_USAGE for one in self.events)
+
+    def adds(self, *pairs: tuple[int, int]) -> bool:
+        """Whether these sums were asked for, and nothing else."""
+        wanted = sorted({"first": one, "second": other}.items() for one, other in pairs)
+        return sorted(dict(call.arguments).items() for call in self.calls if call.name == "add") == wanted
+
+
+_Question = Callable[["Prober"], Awaitable[tuple[bool, dict[str, Any], str]]]
+
+
+class Prober:
+    """Asks one model. ``capabilities`` grow with what is found."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.capabilities: dict[str, Any] = {**model.provider.capabilities(model.name), **_ASSUMED}
+
+    async def ask(
+        self, what: str | Sequence[Canister], *tools: Definition, controls: Controls | None = None, **assumed: Any
+    ) -> _Asked:
+        """One question. Errors: ``ProviderFailure``."""
+        capabilities: frozendict[str, Any] = frozendict({**self.capabilities, **assumed})
+
+        def give(_: str) -> Capabilities:
+            return capabilities
+
+        provider = dataclasses.replace(self._model.provider, capabilities=give)
+        canisters = (UserCanister.of(what),) if isinstance(what, str) else what
+        wanted = dataclasses.replace(controls or Controls(stream=False), output_tokens=_TOKENS)
+        ensembles = [Ensemble.of_request(tools)] if tools else []
+        stream = Model(provider=provider, name=self._model.name).stream(canisters, ensembles=ensembles, controls=wanted)
+        return _Asked([event async for event in stream])
+
+
+async def _answers(prober: Prober) -> tuple[bool, dict[str, Any], str]:
+    """It answers at all. One wire has two words for the length of an answer: the one that is taken is found here."""
+    try:
+        await prober.ask("Say the word ready.")
+    except ProviderRefusal as refusal:
+        if refusal.status not in _REFUSING or "output_tokens_parameter" not in prober.capabilities:
+            raise
+        other = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+        word = other[prober.capabilities["output_tokens_parameter"]]
+        try:
+            await prober.ask("Say the word ready.", output_tokens_parameter=word)
+        except ProviderRefusal:
+            raise refusal from None
+        return True, {"output_tokens_parameter": word}, ""
+    return True, {}, ""
+
+
+async def _streams(prober: Prober) -> tuple[bool, dict[str, Any], str]:
+    asked = await prober.ask("Count from one to twelve, in words.", controls=Controls())
+    streams = asked.deltas > 1
+    note = "" if streams else "the answer came in one piece"
+    return streams, {"streaming": streams, "stream_usage": asked.counted}, note
+
+
+async def _calls(prober: Prober) -> tuple[bool, dict[str, Any], str]:
+    asked = await prober.ask(_ONE_CALL, _ADD)
+    return _verdict("function_calling", asked.adds((2, 3)), asked)
+
+
+async def _stream_calls(prober: Prober) -> tuple[bool, dict[str, Any], str]:
+    asked = await prober.ask(_ONE_CALL, _ADD, controls=Controls())
+    return _verdict("stream_calls", asked.adds((2, 3)), asked)
+
+
+async def _parallel(prober: Prober) -> tuple[bool, dict[str, Any], str]:
+    asked = await prober.ask(_TWO_CALLS, _ADD, controls=Controls(stream=False, parallel=True))
+    return _verdict("parallel_calls", asked.adds((1, 2), (3, 4)), asked)
+
+
+async def _required(prober: Prober) -> tuple[bool, dict[str, Any], str]:
+    asked = await prober.ask("Good morning!", _ADD, _SAY, controls=Controls(stream=False, tool_choice="required"))
+    return _verdict("tool_choice", bool(asked.calls), asked)
+
+
+async def _forced(prober: Prober) -> tuple[bool, dict[str, Any], str]:
+    if not prober.capabilities["tool_choice"]:
+        return False, {"tool_choice": False}, "not asked, since it does not call when it must"
+    asked = await prober.ask(_ONE_CALL, _ADD, _SAY, controls=Controls(stream=False, tool_choice="say"))
+    forced = [call.name for call in asked.calls] == ["say"]
+    return _verdict("tool_choice", forced, asked)
+
+
+async def _strict(prober: Prober) -> tuple[bool, dict[str, Any], str]:
+    asked = await prober.ask(_ONE_CALL, _ADD, controls=Controls(stream=False, strict=True))
+    return _verdict("strict", asked.adds((2, 3)), asked)
+
+
+async def _images(prober: Prober) -> tuple[bool, dict[str, Any], str]:
+    call = InvocationCanister(identifier="call_probe", name="look", arguments=frozendict())
+    content = (TextualContent(text="The picture:"), ImageContent(data=_red(), mime_type="image/png"))
+    look = Definition(name="look", description="Looks at the picture.", schema=Schema.of({"type": "object"}))
+    said = (UserCanister.of("Which colour has the picture? One word."), call)
+    asked = await prober.ask((*said, ResultCanister(invocation_id="call_probe", content=content)), look)
+    text = "".join(one.text for one in asked.events if isinstance(one, TextDelta))
+    # Many a word ends so: ordered, shared, covered.
+    seen = re.search(r"\bred\b", text, re.IGNORECASE) is not None
+    return seen, {"images_in_results": seen}, "" if seen else f"it did not say what it shows: {text[:60]!r}"
+
+
+async def _sampling(prober: Prober) -> tuple[bool, dict[str, Any], str]:
+    await prober.ask("Say the word ready.", controls=Controls(stream=False, temperature=0.0))
+    return True, {"sampling": True}, ""
+
+
+def _verdict(capability: str, holds: bool, asked: _Asked) -> tuple[bool, dict[str, Any], str]:
+    if holds:
+        return True, {capability: True}, ""
+    made = ", ".join(
+        f"{call.name}({', '.join(f'{name}={value!r}' for name, value in call.arguments.items())})"
+        for call in asked.calls
+    )
+    return False, {capability: False}, f"it called {made}" if made else "it made no call"
+
+
+#: The questions, with what they settle where the endpoint refuses them.
+QUESTIONS: tuple[tuple[str, tuple[str, ...], _Question], ...] = (
+    ("It answers", (), _answers),
+    ("It streams", ("streaming", "stream_usage"), _streams),
+    ("It calls a tool", ("function_calling",), _calls),
+    ("It calls a tool in a stream", ("stream_calls",), _stream_calls),
+    ("It makes two calls at once", ("parallel_calls",), _parallel),
+    ("It calls some tool when it must", ("tool_choice",), _required),
+    ("It calls the tool that it must", ("tool_choice",), _forced),
+    ("It is held to a schema", ("strict",), _strict),
+    ("It sees images in results", ("images_in_results",), _images),
+    ("It takes a temperature", ("sampling",), _sampling),
+)
+
+
+async def probe(model: Model, found: Callable[[Finding], None]) -> dict[str, Any]:
+    """Asks the questions, one after the other; gives the capabilities that were settled.
+
+    ``found`` is told each finding as it comes. Errors: ``ProviderFailure`` where no question can be answered: a key
+    that is wrong, a model that is not there, a quota that is used up.
+    """
+    prober = Prober(model)
+    settled: dict[str, Any] = {}
+    for question, capabilities, run in QUESTIONS:
+        try:
+            holds, results, note = await run(prober)
+        except ProviderRefusal as refusal:
+            if not capabilities or refusal.status not in _REFUSING:
+                raise
+            holds, results, note = False, dict.fromkeys(capabilities, False), refusal.reason
+        except (InputError, WireInvalidity) as error:
+            holds, results, note = False, dict.fromkeys(capabilities, False), str(error)
+        prober.capabilities.update(results)
+        settled.update(results)
+        found(Finding(question=question, holds=holds, capabilities=frozendict(results), note=note))
+    return settled
+
+
+def _red() -> bytes:
+    """A red picture of 16 by 16 pixels."""
+    rows = (b"\0" + b"\xff\x00\x00" * 16) * 16
+    chunks = ((b"IHDR", struct.pack(">IIBBBBB", 16, 16, 8, 2, 0, 0, 0)), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    parts = (
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)

@@ -1,0 +1,178 @@
+"""Our events as answers of the Messages wire: streamed, whole, and errors."""
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ripieno.canisters import InvocationCanister, OpaqueContent, TextualContent
+from ripieno.canisters.conversation import NO_USAGE, Usage
+from ripieno.canisters.events import (
+    ArgumentsDelta,
+    ContentSealed,
+    Event,
+    InvocationBegan,
+    InvocationSealed,
+    TextDelta,
+    TurnBegan,
+    TurnEnded,
+)
+from ripieno.jsonvalues import encode as encode_json
+from ripieno.models.protocol import Asked, Refusal
+from ripieno.models.protocols.anthropic.contents import block_of
+from ripieno.models.protocols.anthropic.finish import REASONS, usage_object
+from ripieno.models.protocols.anthropic.invocations import begun_block, invocation_block
+
+_ERRORS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    529: "overloaded_error",
+}
+
+
+class Encoder:
+    """Streams an answer. Deltas open blocks; sealed events close them, or send them whole."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._model = asked.model
+        self._index = 0
+        self._text: int | None = None
+        #: The block of each call, by the call's own index; free-form calls, and those whose arguments were streamed.
+        self._calls: dict[int, int] = {}
+        self._freeform: set[int] = set()
+        self._argued: set[int] = set()
+        self._writers: Mapping[type, Callable[[Any], bytes]] = {
+            TextDelta: self._say,
+            ArgumentsDelta: self._argue,
+            ContentSealed: self._content,
+            InvocationBegan: self._begin_call,
+            InvocationSealed: self._seal_call,
+            TurnBegan: self._begin,
+            TurnEnded: self._end,
+        }
+
+    def feed(self, event: Event) -> bytes:
+        write = self._writers.get(type(event))
+        return b"" if write is None else write(event)
+
+    def wait(self) -> bytes:
+        return _event("ping")
+
+    def fail(self, refusal: Refusal) -> bytes:
+        return b"event: error\ndata: %s\n\n" % refuse(refusal)
+
+    def _begin(self, event: TurnBegan) -> bytes:
+        return _event("message_start", message=_message(event.model or self._model, [], None, NO_USAGE))
+
+    def _say(self, event: TextDelta) -> bytes:
+        opened = b""
+        if self._text is None:
+            self._text = self._index
+            opened = self._start({"type": "text", "text": ""})
+        return opened + _delta(self._text, {"type": "text_delta", "text": event.text})
+
+    def _close_text(self) -> bytes:
+        if self._text is None:
+            return b""
+        index, self._text = self._text, None
+        return _event("content_block_stop", index=index)
+
+    def _start(self, block: Mapping[str, Any]) -> bytes:
+        index, self._index = self._index, self._index + 1
+        return _event("content_block_start", index=index, content_block=block)
+
+    def _content(self, event: ContentSealed) -> bytes:
+        content = event.content
+        if isinstance(content, TextualContent):
+            said = b"" if self._text is not None or not content.text else self._say(TextDelta(content.text))
+            return said + self._close_text()
+        block = block_of(content)
+        if block is None:
+            return b""
+        closed = self._close_text()
+        index = self._index
+        deltas: list[bytes] = []
+        if isinstance(content, OpaqueContent) and content.kind == "thinking":
+            for name in ("thinking", "signature"):
+                if block.get(name):
+                    deltas.append(_delta(index, {"type": f"{name}_delta", name: block[name]}))
+                    block = {**block, name: ""}
+        return b"".join((closed, self._start(block), *deltas, _event("content_block_stop", index=index)))
+
+    def _begin_call(self, event: InvocationBegan) -> bytes:
+        if event.kind == "freeform":
+            self._freeform.add(event.index)
+        return self._start_call(event.index, event)
+
+    def _start_call(self, number: int, call: InvocationBegan | InvocationCanister) -> bytes:
+        closed = self._close_text()
+        self._calls[number] = self._index
+        return closed + self._start(begun_block(call))
+
+    def _argue(self, event: ArgumentsDelta) -> bytes:
+        if event.index not in self._calls or event.index in self._freeform:
+            return b""  # The wire has no text for free-form input: it comes as an argument, whole.
+        self._argued.add(event.index)
+        return _delta(self._calls[event.index], {"type": "input_json_delta", "partial_json": event.text})
+
+    def _seal_call(self, event: InvocationSealed) -> bytes:
+        invocation = event.invocation
+        data = b"" if event.index in self._calls else self._start_call(event.index, invocation)
+        index = self._calls[event.index]
+        if event.index not in self._argued:
+            raw = invocation.raw if invocation.kind == "function" else None
+            text = encode_json(invocation.arguments).decode() if raw is None else raw
+            data += _delta(index, {"type": "input_json_delta", "partial_json": text})
+        return data + _event("content_block_stop", index=index)
+
+    def _end(self, event: TurnEnded) -> bytes:
+        delta = {"stop_reason": REASONS.get(event.finish, "end_turn"), "stop_sequence": None}
+        ended = _event("message_delta", delta=delta, usage=usage_object(event.usage))
+        return self._close_text() + ended + _event("message_stop")
+
+
+def encode(events: Iterable[Event], asked: Asked) -> bytes:
+    """A whole answer."""
+    content: list[Mapping[str, Any]] = []
+    reason, usage = "end_turn", NO_USAGE
+    for event in events:
+        if isinstance(event, ContentSealed):
+            block = block_of(event.content)
+            if block is not None:
+                content.append(block)
+        elif isinstance(event, InvocationSealed):
+            content.append(invocation_block(event.invocation))
+        elif isinstance(event, TurnEnded):
+            reason, usage = REASONS.get(event.finish, "end_turn"), event.usage
+    return encode_json(_message(asked.model, content, reason, usage))
+
+
+def refuse(refusal: Refusal) -> bytes:
+    """The wire's own form of an error."""
+    status, message = refusal.status, refusal.message
+    kind = _ERRORS.get(status, "api_error" if status >= 500 else "invalid_request_error")
+    return encode_json({"type": "error", "error": {"type": kind, "message": message}})
+
+
+def _message(model: str, content: Sequence[Mapping[str, Any]], reason: str | None, usage: Usage) -> dict[str, Any]:
+    return {
+        "id": f"msg_{uuid.uuid4().hex}",
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": content,
+        "stop_reason": reason,
+        "stop_sequence": None,
+        "usage": usage_object(usage),
+    }
+
+
+def _delta(index: int, delta: Mapping[str, Any]) -> bytes:
+    return _event("content_block_delta", index=index, delta=delta)
+
+
+def _event(kind: str, **members: Any) -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (kind.encode(), encode_json({"type": kind, **members}))

@@ -1,0 +1,194 @@
+"""Tools, calls and results of the Messages wire."""
+
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ripieno.canisters import Content, InvocationCanister, OpaqueContent, ResultCanister, TextualContent
+from ripieno.canisters.contents import text_of
+from ripieno.canisters.events import InvocationBegan
+from ripieno.canisters.faults import Fault
+from ripieno.ensembles import Definition, Invoker
+from ripieno.exceptions import InputError, RequestInvalidity
+from ripieno.jsonvalues import EMPTY
+from ripieno.models.protocol import HostedTool, Identifiers, InvocationsProcessor, Native
+from ripieno.models.protocols.anthropic.contents import NAME, block_of, contents_of, is_blank
+from ripieno.models.protocols.common.calls import extras_of, read_invocation
+from ripieno.models.protocols.common.dialects import ANTHROPIC_STRICT
+from ripieno.models.protocols.common.requests import table_in, tables_in, texts_in
+from ripieno.models.protocols.common.tools import Declared, one_by_one
+from ripieno.schemas import Schema
+
+_CALL_KEYS = frozenset({"type", "id", "name", "input"})
+
+
+class Invocations(InvocationsProcessor):
+    """Flat definitions; calls and results are blocks of messages."""
+
+    strict_dialect = ANTHROPIC_STRICT
+
+    def definition_of(self, invoker: Invoker, *, strict: bool = False) -> Native:
+        definition: dict[str, Any] = {"name": invoker.exposed}
+        if invoker.description:
+            definition["description"] = invoker.description
+        lowered = self.lowered(invoker, strict=strict)
+        definition["input_schema"] = lowered.schema
+        if lowered.strict:
+            definition["strict"] = True
+        return definition
+
+    def normalize_invocations(self, native: Native) -> Sequence[InvocationCanister]:
+        identifiers = Identifiers()
+        calls = [block for block in native.get("content") or () if block.get("type") == "tool_use"]
+        return [invocation_of(block, identifiers.settle(block.get("id"))) for block in calls]
+
+    def nativize_results(self, results: Sequence[ResultCanister]) -> Sequence[Native]:
+        return [{"role": "user", "content": [result_block(result) for result in results]}] if results else []
+
+
+INVOCATIONS = Invocations()
+
+
+def invocation_of(block: Native, identifier: str | None = None) -> InvocationCanister:
+    """The call in a whole block; what a provider wants back on it stays beside it."""
+    return read_invocation(
+        identifier=str(block.get("id") or "") if identifier is None else identifier,
+        name=str(block.get("name") or ""),
+        sent=block.get("input"),
+        protocol=NAME,
+        extras=extras_in(block),
+        keep_text=False,
+    )
+
+
+def extras_in(block: Native) -> Mapping[str, Any]:
+    """The keys of a call that are nobody's business but the provider's, such as ``caller``."""
+    if block.keys() <= _CALL_KEYS:
+        return EMPTY
+    return {key: value for key, value in block.items() if key not in _CALL_KEYS and value is not None}
+
+
+def invocation_block(invocation: InvocationCanister) -> dict[str, Any]:
+    """The block of a call."""
+    return {**begun_block(invocation), "input": invocation.arguments}
+
+
+def begun_block(call: InvocationCanister | InvocationBegan) -> dict[str, Any]:
+    """The block of a call as it begins, before its arguments."""
+    return {"type": "tool_use", "id": call.identifier, "name": call.name, "input": EMPTY, **extras_of(call, NAME)}
+
+
+def result_block(result: ResultCanister) -> dict[str, Any]:
+    """The block of a result. Text alone is a string, which every server understands; what failed stands first."""
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.invocation_id}
+    natives = [native for content in result.content if (native := _result_block(content)) is not None]
+    others = [native for native in natives if native["type"] != "text"]
+    text = "".join(_texts(result.content))
+    if result.error is not None:
+        text = f"{result.error.text()}\n{text}" if text else result.error.text()
+        natives = [{"type": "text", "text": text}, *others]
+        block["is_error"] = True
+    block["content"] = natives if others else text
+    return block
+
+
+def _result_block(content: Content) -> Mapping[str, Any] | None:
+    block = None if is_blank(content) else block_of(content)
+    if block is None and not isinstance(content, TextualContent | OpaqueContent):
+        return {"type": "text", "text": _left_out(content)}
+    return block
+
+
+def _texts(contents: Iterable[Content]) -> Iterator[str]:
+    """What is text of a result. A blank text is refused as a block, and part of a string."""
+    for content in contents:
+        if isinstance(content, TextualContent):
+            yield content.text
+        elif not isinstance(content, OpaqueContent) and block_of(content) is None:
+            yield _left_out(content)
+
+
+def _left_out(content: Content) -> str:
+    return f"[{type(content).__name__} left out]"
+
+
+def result_of(block: Native) -> ResultCanister:
+    """The result in a block of a request. Errors: ``InputError``."""
+    identifier = block.get("tool_use_id")
+    if not isinstance(identifier, str):
+        raise InputError("A tool_result has no tool_use_id.")
+    contents = contents_of(block.get("content"))
+    if not block.get("is_error"):
+        return ResultCanister(invocation_id=identifier, content=contents)
+    message = text_of(contents).removeprefix("Error: ")
+    rest = tuple(content for content in contents if not isinstance(content, TextualContent))
+    return ResultCanister(invocation_id=identifier, content=rest, error=Fault(category="execution", message=message))
+
+
+_DATE = re.compile(r"_\d{8}\Z")
+
+
+def definition_from(tool: Native) -> Definition | HostedTool | None:
+    """A tool that a client declares: its own, or one that its server would run, of a kind without its date.
+
+    None for a search of tools: whoever is sent their definitions knows them all. Errors: ``InputError``.
+    """
+    kind = tool.get("type")
+    if kind in (None, "custom"):
+        return _definition(tool)
+    if not isinstance(kind, str) or not kind:
+        raise InputError("The type of a tool is a text.")
+    if kind == "mcp_toolset":
+        return _toolset(tool)
+    kind = _DATE.sub("", kind)
+    return None if kind.startswith("tool_search_tool") else HostedTool(kind=kind, label=str(tool.get("name") or ""))
+
+
+def _definition(tool: Native) -> Definition:
+    name = tool.get("name")
+    if not isinstance(name, str) or not name:
+        raise InputError("A tool has no name.")
+    return Definition(
+        name=name,
+        exposed=name,
+        description=str(tool.get("description") or ""),
+        schema=Schema.of(tool.get("input_schema") or {"type": "object"}),
+        hosted="caller",
+    )
+
+
+def _toolset(tool: Native) -> HostedTool:
+    """The tools of a server, all of them or those that are switched on one by one."""
+    label, default = tool.get("mcp_server_name"), table_in(tool, "default_config").get("enabled", True)
+    if not isinstance(label, str) or not label:
+        raise InputError("An mcp_toolset has no mcp_server_name.")
+    switched = {str(name): one.get("enabled", default) for name, one in table_in(tool, "configs").items()}
+    if default and not all(switched.values()):
+        raise InputError("An mcp_toolset switches tools off one by one: switch on those that it shall have instead.")
+    names = None if default else tuple(name for name, enabled in switched.items() if enabled)
+    return HostedTool(kind="mcp", label=label, names=names)
+
+
+_declared = one_by_one(definition_from)
+
+
+def declared_in(native: Native) -> Declared:
+    """The tools of a request, those of servers that it names beside them too. Errors: ``InputError``."""
+    declared = _declared(native)
+    servers = tables_in(native, "mcp_servers")
+    if not servers:
+        return declared
+    known = {one.label for one in declared.hosted if one.kind == "mcp"}
+    beside = [server for server in servers if server.get("name") not in known]
+    return dataclasses.replace(declared, hosted=(*declared.hosted, *filter(None, map(_server, beside))))
+
+
+def _server(server: Native) -> HostedTool | None:
+    """A server whose tools are meant without being declared; None where they are switched off."""
+    label, config = server.get("name"), table_in(server, "tool_configuration")
+    if not isinstance(label, str) or not label:
+        raise RequestInvalidity("A server has no name.", parameter="mcp_servers")
+    if not config.get("enabled", True):
+        return None
+    return HostedTool(kind="mcp", label=label, names=texts_in(config, "allowed_tools"))

@@ -1,0 +1,202 @@
+"""Canisters to messages of the Messages wire, and back."""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ripieno.canisters import (
+    AssistantCanister,
+    Canister,
+    Content,
+    DocumentCanister,
+    DocumentContent,
+    InvocationCanister,
+    OpaqueContent,
+    ResultCanister,
+    SupervisorCanister,
+    TextualContent,
+    UserCanister,
+)
+from ripieno.exceptions import InputError
+from ripieno.jsonvalues import encode, is_table
+from ripieno.models.protocol import Capabilities, MessagesProcessor, Native
+from ripieno.models.protocols.anthropic.contents import (
+    NAME,
+    block_of,
+    blocks_of,
+    content_of,
+    contents_of,
+    is_blank,
+    text_source,
+)
+from ripieno.models.protocols.anthropic.invocations import invocation_block, invocation_of, result_block, result_of
+from ripieno.models.protocols.common.encoding import Breakpoints, Groups, by_turns, gather, piece
+from ripieno.models.protocols.common.requests import leading, parts_in, tables_in
+
+#: What makes a provider keep everything up to the end of this block. A request has at most four: after the tools, after
+#: the system prompt, and after each of the last two things that it is told: to the first of these it was asked before.
+MARK = b',"cache_control":{"type":"ephemeral"}'
+BREAKPOINTS = Breakpoints(begins=b'{"role":"user"', mark=MARK, closing=b"}]}", most=2)
+
+
+class Messages(MessagesProcessor):
+    """Interleaves: each canister is some blocks, and adjacent blocks of one role are one message."""
+
+    def nativize(
+        self, canisters: Sequence[Canister], capabilities: Capabilities, memory: dict[object, Any] | None = None
+    ) -> bytes:
+        breakpoints = BREAKPOINTS if marks(capabilities) else None
+        return gather(canisters, groups=_GROUPS, said=_piece, key=NAME, memory=memory, breakpoints=breakpoints)
+
+    def normalize(self, native: Native) -> tuple[Canister, ...]:
+        canisters: list[Canister] = []
+        system = contents_of(native.get("system"))
+        if system:
+            canisters.append(SupervisorCanister(content=system))
+        for message in tables_in(native, "messages"):
+            canisters.extend(_canisters(message))
+        return tuple(canisters)
+
+
+MESSAGES = Messages()
+
+
+class _Message:
+    """One message, while it is gathered: results stand first in it, whatever else the user says."""
+
+    __slots__ = ("_blocks", "_results", "_role")
+
+    def __init__(self, role: bytes) -> None:
+        self._role = role
+        self._results: list[bytes] = []
+        self._blocks: list[bytes] = []
+
+    def add(self, canister: Canister, data: bytes) -> None:
+        (self._results if isinstance(canister, ResultCanister) else self._blocks).append(data)
+
+    def close(self, messages: list[bytes]) -> None:
+        messages.append(b'{"role":"%s","content":[%s]}' % (self._role, b",".join(self._results + self._blocks)))
+
+
+_USER, _ASSISTANT, _SYSTEM = (functools.partial(_Message, role) for role in (b"user", b"assistant", b"system"))
+_GROUPS: Groups = {**by_turns(_USER, _ASSISTANT), SupervisorCanister: _SYSTEM}
+
+
+def _said(canister: UserCanister) -> bytes:
+    return encode(blocks_of(canister.content))[1:-1]
+
+
+def _answered(canister: AssistantCanister) -> bytes:
+    # An image that another model made is refused there.
+    kept = [content for content in canister.content if isinstance(content, TextualContent | OpaqueContent)]
+    return encode(blocks_of(kept))[1:-1]
+
+
+def _supervisor(canister: SupervisorCanister) -> bytes:
+    return encode(supervisor_blocks(canister))[1:-1]
+
+
+def supervisor_blocks(canister: SupervisorCanister) -> list[Mapping[str, Any]]:
+    """What a supervisor says: text alone, anything else is refused there."""
+    return blocks_of([content for content in canister.content if isinstance(content, TextualContent)])
+
+
+def _document(canister: DocumentCanister) -> bytes:
+    about = {"context": canister.identifier} | ({} if canister.title is None else {"title": canister.title})
+    blocks: list[Mapping[str, Any]] = []
+    for content in canister.content:
+        if is_blank(content):
+            continue
+        if isinstance(content, TextualContent):
+            blocks.append({"type": "document", "source": text_source(content.text), **about})
+        elif (block := block_of(content)) is not None:
+            blocks.append({**block, **about} if block["type"] == "document" else block)
+    return encode(blocks)[1:-1]
+
+
+def _invocation(canister: InvocationCanister) -> bytes:
+    return encode(invocation_block(canister))
+
+
+def _result(canister: ResultCanister) -> bytes:
+    return encode(result_block(canister))
+
+
+_PIECES: Mapping[type, Callable[[Any], bytes]] = {
+    UserCanister: _said,
+    AssistantCanister: _answered,
+    SupervisorCanister: _supervisor,
+    DocumentCanister: _document,
+    InvocationCanister: _invocation,
+    ResultCanister: _result,
+}
+
+
+def _piece(canister: Canister, _: int) -> bytes:
+    return piece(canister, NAME, _PIECES[type(canister)])
+
+
+def _canisters(message: Mapping[str, Any]) -> Sequence[Canister]:
+    role, content = message.get("role"), message.get("content")
+    if role == "system":
+        return [SupervisorCanister(content=contents_of(content))]
+    if role not in ("user", "assistant"):
+        raise InputError(f"A message has the role {role!r}; known are user, assistant and system.")
+    canisters: list[Canister] = []
+    contents: list[Content] = []
+    make = UserCanister if role == "user" else AssistantCanister
+    for block in parts_in(content, "blocks"):
+        special = _special(block, role)
+        if special is None:
+            contents.append(content_of(block))
+            continue
+        if contents or (role == "assistant" and not canisters):
+            # Calls stand after an assistant's canister, as in answers: an empty one when it only invokes.
+            canisters.append(make(content=tuple(contents)))
+            contents.clear()
+        canisters.append(special)
+    if contents or not canisters:
+        canisters.append(make(content=tuple(contents)))
+    return canisters
+
+
+def _special(block: object, role: object) -> Canister | None:
+    """The canister of a block that is one by itself."""
+    if not is_table(block):
+        return None
+    kind = block.get("type")
+    if kind == "tool_use" and role == "assistant":
+        return invocation_of(block)
+    if kind == "tool_result" and role == "user":
+        return result_of(block)
+    if kind == "document" and role == "user" and block.get("context"):
+        return _document_of(block)
+    return None
+
+
+def _document_of(block: Mapping[str, Any]) -> DocumentCanister:
+    content = content_of({"type": "document", "source": block.get("source")})
+    if isinstance(content, DocumentContent) and content.data is not None and content.mime_type == "text/plain":
+        content = TextualContent(text=content.data.decode())
+    title = block.get("title")
+    return DocumentCanister(
+        content=(content,), identifier=str(block["context"]), title=None if title is None else str(title)
+    )
+
+
+def marks(capabilities: Capabilities) -> bool:
+    """Whether breakpoints are sent. A server that has another idea of them says ``cache_breakpoints = false``."""
+    return bool(capabilities.get("cache_breakpoints", True))
+
+
+def marked(array: bytes) -> bytes:
+    """A JSON array of objects with a breakpoint at its end. One that is sent later, or never, takes none."""
+    if b'"defer_loading":true' in array:
+        return array
+    return b"%s%s}]" % (array[:-2], MARK)
+
+
+def system_of(canisters: Sequence[Canister]) -> tuple[list[Mapping[str, Any]], int]:
+    """The blocks of the leading supervisor canisters, and how many canisters those are."""
+    supervisors = leading(canisters)
+    return [block for one in supervisors for block in supervisor_blocks(one)], len(supervisors)

@@ -1,0 +1,79 @@
+"""A whole request of the Messages wire: written by the client half, read by the server half."""
+
+import dataclasses
+
+from ripieno.canisters import Controls
+from ripieno.exceptions import RequestInvalidity
+from ripieno.jsonvalues import encode, is_table
+from ripieno.models.protocol import Asked, Native, Request
+from ripieno.models.protocols.anthropic.contents import NAME
+from ripieno.models.protocols.anthropic.controls import CONTROLS, tool_choice
+from ripieno.models.protocols.anthropic.invocations import INVOCATIONS, declared_in
+from ripieno.models.protocols.anthropic.messages import MESSAGES, marked, marks, system_of
+from ripieno.models.protocols.common.encoding import join
+from ripieno.models.protocols.common.parsing import read_request
+from ripieno.models.protocols.common.requests import Checks, refused, tables_in, unless
+from ripieno.models.protocols.common.tools import Declared, declare, hosted_word
+
+_SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
+
+
+def request(asked: Request) -> bytes:
+    """The body of a request. Errors: ``InputError`` for a control that the wire refuses."""
+    system, leading = system_of(asked.canisters)
+    canisters = asked.canisters[leading:] if leading else asked.canisters
+    rest = {"model": asked.model, **CONTROLS.nativize(asked.controls, asked.capabilities)}
+    members = [("messages", MESSAGES.nativize(canisters, asked.capabilities, asked.memory))]
+    mark = marked if marks(asked.capabilities) else bytes
+    if system:
+        members.append(("system", mark(encode(system))))
+    tools = declare(asked, NAME, INVOCATIONS.definition_of, _SEARCH)
+    if tools is not None:
+        members.append(("tools", mark(tools)))
+        choice = tool_choice(asked.controls, asked.offer, asked.capabilities)
+        if choice is not None:
+            rest["tool_choice"] = choice
+    return join(members, rest)
+
+
+def parse(native: Native) -> Asked:
+    """What a client asks for. Errors: ``InputError``, which says what is wrong with its request."""
+    return read_request(
+        native,
+        checks=_CHECKS,
+        declared=declared_in,
+        canisters=lambda said, _: MESSAGES.normalize(said),
+        controls=_controls_in,
+    )
+
+
+def _controls_in(native: Native, declared: Declared) -> Controls:
+    """The controls; a choice of what its server would run is the word for that."""
+    controls = CONTROLS.normalize(native)
+    choice = controls.tool_choice
+    if choice is not None and ("", choice) not in declared.names:
+        hosted = next((one for one in declared.hosted if choice in (one.label, one.kind)), None)
+        if hosted is not None:
+            return dataclasses.replace(controls, tool_choice=hosted_word(hosted))
+    return controls
+
+
+def _edits(key: str, value: object) -> None:
+    """What may be cleared of a conversation on the way need not be; but nobody shortens it here."""
+    edits = tables_in(value, "edits") if is_table(value) else ()
+    if not is_table(value) or not all(str(edit.get("type")).startswith("clear_") for edit in edits):
+        raise RequestInvalidity(
+            f"{key} would shorten the conversation on the way: shorten it before, or leave {key} out.", parameter=key
+        )
+
+
+_STORED = refused("Nothing is stored here, so that {key} = {value} points nowhere: leave {key} out.")
+_CHECKS: Checks = {
+    "top_k": refused("{key} = {value} cannot be passed on to every model: leave {key} out."),
+    "container": _STORED,
+    "thread": _STORED,
+    "context_management": _edits,
+    "compaction": refused("{key} would shorten the conversation on the way: shorten it before, or leave {key} out."),
+    "fallbacks": unless([], why="{key} are chosen by whoever runs this server: leave {key} out."),
+    "inference_geo": unless("global", why="{key} = {value} cannot be promised here: leave {key} out."),
+}

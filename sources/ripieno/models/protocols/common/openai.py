@@ -1,0 +1,228 @@
+"""What the wires of OpenAI's making say alike: errors, URLs, texts of calls, usage, and when reasoning returns.
+
+The choice among tools as the wires of OpenAI's making say it, both directions.
+
+They differ in how one tool is named, and in whether the allowed ones stand in an object of their own (``nested``).
+
+Parameters that both wires of OpenAI's making have: what of them is refused, formats of answers, free-form calls.
+"""
+
+import base64
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ripieno.canisters import (
+    Canister,
+    Content,
+    Controls,
+    DocumentContent,
+    ImageContent,
+    InvocationCanister,
+    UserCanister,
+)
+from ripieno.canisters.controls import Format
+from ripieno.canisters.conversation import Usage
+from ripieno.ensembles.offers import Offer
+from ripieno.exceptions import RequestInvalidity
+from ripieno.jsonvalues import EMPTY, encode, is_table
+from ripieno.models.protocol import Capabilities, Native, Refusal
+from ripieno.models.protocols.common.parsing import unknown
+from ripieno.models.protocols.common.requests import Check, choice_of, decoded, refused, table_in, tables_in, unless
+from ripieno.models.protocols.common.tools import Declared, hosted_word
+
+_CHOICES = ("auto", "none", "required")
+#: What a client runs.
+_OURS = ("function", "custom")
+_ALLOWED = "allowed_tools"
+
+
+def choice_in(native: Native, declared: Declared) -> tuple[str | None, tuple[str, ...] | None]:
+    """The choice among the tools that a client declares, and those that may be called. Errors: ``InputError``.
+
+    Each is taken in the words of either wire.
+    """
+    choice = native.get("tool_choice")
+    if choice is None or choice in _CHOICES:
+        return choice, None
+    if isinstance(choice, str):
+        raise RequestInvalidity(
+            f"tool_choice is {choice!r}; known are {', '.join(_CHOICES)}, and objects.", parameter="tool_choice"
+        )
+    choice = table_in(native, "tool_choice")
+    if choice.get("type") != _ALLOWED:
+        names = _named(choice, declared)
+        return (names[0], None) if len(names) == 1 else ("required", tuple(names))
+    allowed = table_in(choice, _ALLOWED) if choice.get(_ALLOWED) is not None else choice
+    mode = allowed.get("mode") or "auto"
+    if mode not in _CHOICES:
+        raise RequestInvalidity(
+            f"The mode of allowed_tools is {mode!r}; known are auto and required.", parameter="tool_choice"
+        )
+    return mode, tuple(name for tool in tables_in(allowed, "tools") for name in _named(tool, declared))
+
+
+def _named(tool: Native, declared: Declared) -> Sequence[str]:
+    """The names of what a choice names: one of a function; all of a namespace; a word for what is hosted."""
+    kind = tool.get("type")
+    inner = tool.get(kind) if isinstance(kind, str) else None
+    said = inner if is_table(inner) else tool
+    name, namespace = said.get("name"), said.get("namespace") or tool.get("namespace") or ""
+    if kind in _OURS:
+        if not isinstance(name, str) or not isinstance(namespace, str):
+            raise RequestInvalidity(f"tool_choice has a {kind} without a name.", parameter="tool_choice")
+        exposed = declared.exposed(name, namespace)
+        if exposed is None:
+            raise unknown(name, declared)
+        return (exposed,)
+    if kind == "namespace":
+        found = [exposed for (space, _), exposed in declared.names.items() if space == name]
+    else:
+        label = said.get("server_label") or ""
+        fits = [one for one in declared.hosted if one.kind == kind and (not label or one.label == label)]
+        found = [hosted_word(one, str(said.get("name") or "")) for one in fits]
+    if not found:
+        raise unknown(name if kind == "namespace" else kind, declared)
+    return found
+
+
+def choice_keys(
+    controls: Controls,
+    offer: Offer,
+    capabilities: Capabilities,
+    naming: Callable[[str], Mapping[str, Any]],
+    *,
+    nested: bool,
+) -> dict[str, Any]:
+    """The keys of a request about the choice among its tools; ``naming`` writes one. Errors: ``InputError``."""
+    native: dict[str, Any] = {}
+    if controls.parallel is not None and capabilities.get("parallel_calls", True):
+        native["parallel_tool_calls"] = controls.parallel
+    choice = choice_of(controls, offer, capabilities)
+    if controls.allowed_tools and choice in (None, "auto", "required") and capabilities.get(_ALLOWED, False):
+        sent = [naming(name) for name in offer.sent(controls.allowed_tools)]
+        allowed = {"mode": choice or "auto", "tools": sent}
+        native["tool_choice"] = {"type": _ALLOWED, **({_ALLOWED: allowed} if nested else allowed)}
+    elif choice is not None:
+        native["tool_choice"] = choice if choice in _CHOICES else naming(choice)
+    return native
+
+
+_ERRORS = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
+
+
+def error_object(refusal: Refusal) -> dict[str, Any]:
+    """An error as the body of an answer has it."""
+    kind = _ERRORS.get(refusal.status, "server_error" if refusal.status >= 500 else "invalid_request_error")
+    return {"message": refusal.message, "type": kind, "param": refusal.parameter, "code": refusal.code}
+
+
+def refuse(refusal: Refusal) -> bytes:
+    """The body of an answer that is an error."""
+    return encode({"error": error_object(refusal)})
+
+
+def data_url(data: bytes, mime_type: str) -> str:
+    """Bytes as a URL."""
+    return f"data:{mime_type};base64,{base64.b64encode(data).decode()}"
+
+
+def read_data_url(url: str) -> tuple[str, bytes]:
+    """The kind and the bytes of such a URL. Errors: ``InputError``."""
+    head, _, data = url.removeprefix("data:").partition(",")
+    return head.partition(";")[0] or "text/plain", decoded(data)
+
+
+def image_at(url: str) -> Content:
+    """An image; one that stands elsewhere is a document that its provider fetches. Errors: ``InputError``."""
+    if not url.startswith("data:"):
+        return DocumentContent(url=url, mime_type="image/*")
+    mime_type, data = read_data_url(url)
+    return ImageContent(data=data, mime_type=mime_type)
+
+
+def text_of_call(invocation: InvocationCanister, *, verbatim: bool = True) -> str:
+    """The arguments of a call as text, or its free-form input. ``verbatim``: also where they cannot be read."""
+    arguments: Any = invocation.arguments
+    if invocation.kind == "freeform":
+        return str(arguments.get("input") or "") if invocation.raw is None else invocation.raw
+    if invocation.raw is None:
+        return encode(arguments).decode()
+    unreadable = invocation.fault is not None and not arguments
+    return invocation.raw if invocation.raw.strip() and (verbatim or not unreadable) else "{}"
+
+
+def replay_from(canisters: Sequence[Canister], capabilities: Capabilities, *, otherwise: str = "never") -> int:
+    """The place of the first canister whose reasoning returns: it does never, always, or until the user speaks.
+
+    ``otherwise`` is what holds where the provider's data does not say.
+    """
+    rule = capabilities.get("reasoning_replay", otherwise)
+    if rule == "always":
+        return 0
+    if rule == "turn":
+        for place in range(len(canisters) - 1, -1, -1):
+            if type(canisters[place]) is UserCanister:
+                return place
+        return 0
+    return len(canisters)
+
+
+def usage_in(native: Mapping[str, Any], *, sent: str, made: str) -> Usage:
+    """Usage in our words; ``sent`` and ``made`` are what the wire calls the tokens that go in and come out."""
+    before, after = native.get(f"{sent}_details") or EMPTY, native.get(f"{made}_details") or EMPTY
+    return Usage(
+        input_tokens=native.get(sent) or 0,
+        output_tokens=native.get(made) or 0,
+        cache_read_tokens=before.get("cached_tokens") or 0,
+        cache_write_tokens=before.get("cache_write_tokens") or 0,
+        reasoning_tokens=after.get("reasoning_tokens") or 0,
+    )
+
+
+def usage_as(usage: Usage, *, sent: str, made: str) -> dict[str, Any]:
+    """Usage as the wire counts it."""
+    return {
+        sent: usage.input_tokens,
+        f"{sent}_details": {
+            "cached_tokens": usage.cache_read_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
+        },
+        made: usage.output_tokens,
+        f"{made}_details": {"reasoning_tokens": usage.reasoning_tokens},
+        "total_tokens": usage.total_tokens,
+    }
+
+
+#: What asks for something that no other wire can say.
+UNSAYABLE = "{key} = {value} cannot be passed on to every model: leave {key} out."
+_LOGARITHMS = "{key} = {value} asks for probabilities of tokens, which are not passed on: leave {key} out."
+CHECKS: dict[str, Check] = {
+    "frequency_penalty": unless(0, why=UNSAYABLE),
+    "presence_penalty": unless(0, why=UNSAYABLE),
+    "top_logprobs": unless(0, why=_LOGARITHMS),
+    "logprobs": unless(False, why=_LOGARITHMS),
+    "logit_bias": unless({}, why=UNSAYABLE),
+    "seed": refused(UNSAYABLE),
+    "moderation": refused("Nothing is moderated here: leave {key} out."),
+}
+
+
+def format_object(form: Format, inner: str | None = None) -> dict[str, Any]:
+    """A format as these wires say it; ``inner`` is the key of the object in which one of them has its schema."""
+    if form.kind == "json_object":
+        return {"type": form.kind}
+    said: dict[str, Any] = {"name": form.name or "answer", "schema": form.schema}
+    if form.description:
+        said["description"] = form.description
+    if form.strict is not None:
+        said["strict"] = form.strict
+    return {"type": form.kind, **(said if inner is None else {inner: said})}
+
+
+def as_function(call: InvocationCanister) -> InvocationCanister:
+    """A free-form call as one of a function with one text, for whoever knows only these; any other as it is."""
+    if call.kind != "freeform":
+        return call
+    text = str(call.arguments.get("input") or "") if call.raw is None else call.raw
+    return dataclasses.replace(call, kind="function", raw=encode({"input": text}).decode(), opaque=EMPTY)

@@ -1,0 +1,150 @@
+"""Controls of the generateContent wire."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ripieno.canisters import Controls
+from ripieno.canisters.controls import Format, Reasoning
+from ripieno.ensembles.offers import Offer
+from ripieno.exceptions import RequestInvalidity
+from ripieno.jsonvalues import is_table
+from ripieno.models.protocol import Capabilities, ControlsProcessor, Native
+from ripieno.models.protocols.common.requests import (
+    choice_of,
+    count_in,
+    format_of,
+    number_in,
+    sampling_of,
+    schema_format,
+    strict_of,
+    table_in,
+    texts_in,
+)
+from ripieno.models.protocols.gemini.schemas import schema_of
+
+#: What a client appends to the model's name, and whether it streams.
+METHODS: Mapping[str, bool] = {"generateContent": False, "streamGenerateContent": True}
+_JSON = "application/json"
+_WORDS = {"temperature": "temperature", "top_p": "topP"}
+_MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
+#: Tokens that models of before the levels may think for, as the provider's own table of efforts has them.
+_BUDGETS: Mapping[Reasoning, int] = {"none": 0, "low": 1024, "medium": 8192, "high": 24576}
+_LEVELS: Mapping[Reasoning, str] = {"none": "MINIMAL", "low": "LOW", "medium": "MEDIUM", "high": "HIGH"}
+_EFFORTS: Mapping[str, Reasoning] = {**{level: effort for effort, level in _LEVELS.items()}, "XHIGH": "high"}
+
+
+class GeminiControls(ControlsProcessor):
+    """Numbers stand in one object; whether an answer is streamed, the path says."""
+
+    def nativize(self, controls: Controls, capabilities: Capabilities) -> Mapping[str, Any]:
+        native: dict[str, Any] = {}
+        if controls.output_tokens is not None:
+            native["maxOutputTokens"] = controls.output_tokens
+        native |= {_WORDS[name]: value for name, value in sampling_of(controls, capabilities).items()}
+        if controls.stop:
+            native["stopSequences"] = list(controls.stop)
+        if controls.reasoning is not None:
+            native["thinkingConfig"] = _thinking(controls.reasoning, capabilities)
+        form = format_of(controls, capabilities)
+        if form is not None:
+            native["responseMimeType"] = _JSON
+            if form.schema is not None:
+                native["responseJsonSchema"] = form.schema
+        return {"generationConfig": native} if native else {}
+
+    def normalize(self, native: Native) -> Controls:
+        config = table_in(native, "generationConfig")
+        choice, allowed = _chosen(table_in(table_in(native, "toolConfig"), "functionCallingConfig"))
+        return Controls(
+            temperature=number_in(config, "temperature"),
+            output_tokens=count_in(config, "maxOutputTokens"),
+            top_p=number_in(config, "topP"),
+            stop=texts_in(config, "stopSequences"),
+            reasoning=_reasoning(table_in(config, "thinkingConfig")),
+            stream=METHODS.get(str(native.get("method")), False),
+            tool_choice=choice,
+            allowed_tools=allowed,
+            format=_format(config),
+        )
+
+
+CONTROLS = GeminiControls()
+
+
+def _format(config: Native) -> Format | None:
+    """What the text of an answer is held to. Errors: ``InputError`` for a kind that is not JSON."""
+    kind = config.get("responseMimeType")
+    schema = config.get("responseJsonSchema")
+    if schema is None and is_table(own := config.get("responseSchema")):
+        schema = schema_of(own)
+    if kind in (None, "text/plain") and schema is None:
+        return None
+    if kind not in (None, _JSON):
+        raise RequestInvalidity(
+            f"responseMimeType is {kind!r}; known are text/plain and {_JSON}.",
+            parameter="generationConfig.responseMimeType",
+        )
+    key = "generationConfig.responseJsonSchema"
+    return Format(kind="json_object") if schema is None else schema_format(schema, key)
+
+
+def _thinking(reasoning: Reasoning, capabilities: Capabilities) -> dict[str, Any]:
+    """How much to think. What is thought is asked for, unless there shall be none of it."""
+    shown: dict[str, Any] = {} if reasoning == "none" else {"includeThoughts": True}
+    if capabilities.get("thinking_budgets", False):
+        return {"thinkingBudget": _BUDGETS[reasoning], **shown}
+    return {"thinkingLevel": _LEVELS[reasoning], **shown}
+
+
+def _reasoning(thinking: Mapping[str, Any]) -> Reasoning | None:
+    """The nearest of our words. Errors: ``InputError`` for an unknown level."""
+    level = thinking.get("thinkingLevel")
+    if level is not None and level != "THINKING_LEVEL_UNSPECIFIED":
+        if not isinstance(level, str) or level.upper() not in _EFFORTS:
+            raise RequestInvalidity(
+                f"thinkingLevel is one of {', '.join(_EFFORTS)}; not {level!r}.",
+                parameter="generationConfig.thinkingConfig.thinkingLevel",
+            )
+        return _EFFORTS[level.upper()]
+    budget = number_in(thinking, "thinkingBudget")
+    if budget is None or budget < 0:
+        return None  # As much as the model wants.
+    efforts: list[Reasoning] = [effort for effort, tokens in _BUDGETS.items() if budget <= tokens]
+    return efforts[0] if efforts else "high"
+
+
+def _chosen(config: Mapping[str, Any]) -> tuple[str | None, tuple[str, ...] | None]:
+    """The choice among tools, and those that may be called. Errors: ``InputError`` for an unknown mode."""
+    mode = config.get("mode")
+    names = texts_in(config, "allowedFunctionNames")
+    if mode in (None, "MODE_UNSPECIFIED"):
+        return None, names
+    if mode == "NONE":
+        return "none", None
+    if mode in ("AUTO", "VALIDATED"):
+        return "auto", names
+    if mode != "ANY":
+        raise RequestInvalidity(
+            f"The mode of functionCallingConfig is {mode!r}; known are AUTO, ANY, NONE and VALIDATED.",
+            parameter="toolConfig.functionCallingConfig.mode",
+        )
+    return (names[0], None) if names and len(names) == 1 else ("required", names)
+
+
+def tool_choice(controls: Controls, offer: Offer, capabilities: Capabilities) -> dict[str, Any] | None:
+    """The choice among tools as the wire says it; None leaves it to the provider. Errors: ``InputError``."""
+    choice = choice_of(controls, offer, capabilities)
+    if controls.allowed_tools and choice in (None, "auto", "required") and capabilities.get("allowed_tools", False):
+        # Where it may also say something, names go with the one mode that takes them.
+        mode = "ANY" if choice == "required" else "VALIDATED"
+        return _config(mode, *offer.sent(controls.allowed_tools))
+    if strict_of(controls, capabilities) and choice in (None, "auto"):
+        return _config("VALIDATED")  # The other modes that call hold arguments to their schemas anyway.
+    if choice is None:
+        return None
+    return _config(_MODES[choice]) if choice in _MODES else _config("ANY", choice)
+
+
+def _config(mode: str, *names: str) -> dict[str, Any]:
+    allowed = {"allowedFunctionNames": list(names)} if names else {}
+    return {"functionCallingConfig": {"mode": mode, **allowed}}

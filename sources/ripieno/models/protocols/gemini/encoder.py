@@ -1,0 +1,159 @@
+"""Our events as answers of the generateContent wire: streamed, whole, and errors."""
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ripieno.canisters import Content, OpaqueContent, TextualContent
+from ripieno.canisters.conversation import NO_USAGE, Usage
+from ripieno.canisters.events import (
+    ContentSealed,
+    Event,
+    InvocationSealed,
+    ReasoningDelta,
+    TextDelta,
+    TurnBegan,
+    TurnEnded,
+)
+from ripieno.jsonvalues import encode as encode_json
+from ripieno.models.protocol import Asked, Refusal
+from ripieno.models.protocols.gemini.contents import CONTINUATION, is_own, parts_of
+from ripieno.models.protocols.gemini.finish import REASONS, usage_object
+from ripieno.models.protocols.gemini.invocations import served_part
+
+_ERRORS = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    408: "DEADLINE_EXCEEDED",
+    429: "RESOURCE_EXHAUSTED",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+#: The official client takes an answer, or a chunk, without parts for a broken one, and forgets the whole turn.
+_NOTHING: Mapping[str, Any] = {"text": ""}
+
+
+class Encoder:
+    """Streams an answer: a chunk for each delta, and for whatever is sealed without any."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._model = asked.model
+        self._identifier = uuid.uuid4().hex
+        #: Whether the text, or how much of the thought, that is sealed next has been sent in pieces.
+        self._said = False
+        self._thought = ""
+        self._ending: dict[str, Any] = {}
+        self._writers: Mapping[type, Callable[[Any], bytes]] = {
+            TextDelta: self._say,
+            ReasoningDelta: self._think,
+            ContentSealed: self._content,
+            InvocationSealed: self._call,
+            TurnBegan: self._begin,
+            TurnEnded: self._end,
+        }
+
+    def feed(self, event: Event) -> bytes:
+        write = self._writers.get(type(event))
+        return b"" if write is None else write(event)
+
+    def wait(self) -> bytes:
+        return b""
+
+    def fail(self, refusal: Refusal) -> bytes:
+        return b"data: %s\n\n" % refuse(refusal)
+
+    def _begin(self, event: TurnBegan) -> bytes:
+        self._model = event.model or self._model
+        return b""
+
+    def _say(self, event: TextDelta) -> bytes:
+        self._said = True
+        return self._chunk([{"text": event.text}])
+
+    def _think(self, event: ReasoningDelta) -> bytes:
+        self._thought += event.text
+        return self._chunk([{"text": event.text, "thought": True}])
+
+    def _content(self, event: ContentSealed) -> bytes:
+        content, (sent, self._thought) = event.content, (self._thought, "")
+        if isinstance(content, TextualContent):
+            said, self._said = self._said, False
+            return b"" if said or not content.text else self._chunk([{"text": content.text}])
+        if is_own(content, CONTINUATION):
+            self._ending = continuation_of(content)
+            return b""
+        parts = parts_of((content,))
+        if parts and parts[0].get("thought"):
+            parts = _rest_of(parts[0], sent)
+        return self._chunk(parts) if parts else b""
+
+    def _call(self, event: InvocationSealed) -> bytes:
+        return self._chunk([served_part(event.invocation)])
+
+    def _end(self, event: TurnEnded) -> bytes:
+        ending = {"finishReason": _reason(event, self._ending), **self._ending}
+        return self._chunk([_NOTHING], ending, usageMetadata=usage_object(event.usage))
+
+    def _chunk(self, parts: Sequence[Mapping[str, Any]], ending: Mapping[str, Any] | None = None, **more: Any) -> bytes:
+        answer = _answer(self._model, self._identifier, parts, ending or {})
+        return b"data: %s\n\n" % encode_json({**answer, **more})
+
+
+def _rest_of(part: Mapping[str, Any], sent: str) -> list[Mapping[str, Any]]:
+    """What has not been sent of a thought: all of it, or what stands beside its text."""
+    text = str(part.get("text") or "")
+    if not sent or not text.startswith(sent):
+        return [part]
+    rest = {**part, "text": text[len(sent) :]}
+    return [rest] if rest["text"] or rest.keys() > {"text", "thought"} else []
+
+
+def encode(events: Iterable[Event], asked: Asked) -> bytes:
+    """A whole answer."""
+    parts: list[Mapping[str, Any]] = []
+    contents: list[Content] = []
+    ending: dict[str, Any] = {}
+    ended: TurnEnded | None = None
+    usage: Usage = NO_USAGE
+    for event in events:
+        if isinstance(event, ContentSealed):
+            if is_own(event.content, CONTINUATION):
+                ending = continuation_of(event.content)
+            contents.append(event.content)
+        elif isinstance(event, InvocationSealed):
+            parts += parts_of(contents)
+            contents.clear()
+            parts.append(served_part(event.invocation))
+        elif isinstance(event, TurnEnded):
+            ended, usage = event, event.usage
+    parts += parts_of(contents)
+    ending = {"finishReason": _reason(ended, ending), **ending}
+    answer = _answer(asked.model, uuid.uuid4().hex, parts or [_NOTHING], ending)
+    return encode_json({**answer, "usageMetadata": usage_object(usage)})
+
+
+def continuation_of(content: Content) -> dict[str, Any]:
+    """What a candidate says of how it goes on."""
+    return dict(content.data) if isinstance(content, OpaqueContent) else {}
+
+
+def _reason(ended: TurnEnded | None, ending: Mapping[str, Any]) -> str:
+    if ended is None:
+        return "STOP"
+    return "CONTINUATION" if ending else REASONS.get(ended.finish, "STOP")
+
+
+def _answer(
+    model: str, identifier: str, parts: Sequence[Mapping[str, Any]], ending: Mapping[str, Any]
+) -> dict[str, Any]:
+    candidate = {"content": {"parts": parts, "role": "model"}, **ending, "index": 0}
+    return {"candidates": [candidate], "modelVersion": model, "responseId": identifier}
+
+
+def refuse(refusal: Refusal) -> bytes:
+    """The wire's own form of an error."""
+    status, message = refusal.status, refusal.message
+    word = _ERRORS.get(status, "INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
+    return encode_json({"error": {"code": status, "message": message, "status": word}})

@@ -1,0 +1,201 @@
+"""Tools, calls and results of the generateContent wire."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ripieno.canisters import Content, InvocationCanister, ResultCanister, TextualContent
+from ripieno.canisters.contents import text_of
+from ripieno.canisters.faults import Fault
+from ripieno.ensembles import Definition, Ensemble, Invoker
+from ripieno.ensembles.offers import Offer
+from ripieno.exceptions import InputError
+from ripieno.jsonvalues import EMPTY, encode, is_table
+from ripieno.models.protocol import HostedTool, Identifiers, InvocationsProcessor, Native
+from ripieno.models.protocols.common.calls import extras_of, read_invocation
+from ripieno.models.protocols.common.dialects import GEMINI
+from ripieno.models.protocols.common.requests import table_in, tables_in
+from ripieno.models.protocols.common.tools import Declared, placed, remembered
+from ripieno.models.protocols.gemini.contents import NAME, contents_of, parts_of
+from ripieno.models.protocols.gemini.schemas import schema_of
+from ripieno.schemas import Schema
+
+_CALL = "functionCall"
+_CALL_KEYS = frozenset({"id", "name", "args"})
+#: Keys of a call while its arguments are streamed.
+STREAMED = frozenset({"partialArgs", "willContinue"})
+
+
+class Invocations(InvocationsProcessor):
+    """Declarations stand together in one tool; calls and results are parts."""
+
+    dialect = GEMINI
+
+    def prepare_tools(self, ensembles: Sequence[Ensemble] | Offer, *, strict: bool = False) -> Sequence[Native]:
+        declarations = super().prepare_tools(ensembles, strict=strict)
+        return [{"functionDeclarations": declarations}] if declarations else []
+
+    def definition_of(self, invoker: Invoker, *, strict: bool = False) -> Native:
+        del strict  # It is a mode of the whole request.
+        definition: dict[str, Any] = {"name": invoker.exposed}
+        if invoker.description:
+            definition["description"] = invoker.description
+        definition["parametersJsonSchema"] = self.lowered(invoker).schema
+        return definition
+
+    def normalize_invocations(self, native: Native) -> Sequence[InvocationCanister]:
+        identifiers = Identifiers()
+        candidates = [one for one in tables_in(native, "candidates") if not one.get("index")]
+        parts = [part for one in candidates for part in (one.get("content") or EMPTY).get("parts") or ()]
+        calls = [part for part in parts if part.get(_CALL) is not None]
+        return [invocation_of(part, identifiers.settle(part[_CALL].get("id"))) for part in calls]
+
+    def nativize_results(self, results: Sequence[ResultCanister]) -> Sequence[Native]:
+        # Whoever has no conversation has no name for them: their calls' identifiers tell them apart.
+        parts = [response_part(result, result.invocation_id) for result in results]
+        return [{"role": "user", "parts": parts}] if parts else []
+
+
+INVOCATIONS = Invocations()
+
+
+def invocation_of(part: Native, identifier: str) -> InvocationCanister:
+    """The call in a part; what a provider wants back on it stays beside it."""
+    call = part[_CALL]
+    return read_invocation(
+        identifier=identifier,
+        name=str(call.get("name") or ""),
+        sent=call.get("args"),
+        protocol=NAME,
+        extras=extras_in(part),
+        keep_text=False,
+    )
+
+
+def extras_in(part: Native) -> Mapping[str, Any]:
+    """What stands beside a call in its part, and in the call beside its name and arguments: signatures mostly.
+
+    A call that came without an identifier is sent back without one: that is what a null for it says.
+    """
+    call = part[_CALL]
+    extras = {key: value for key, value in part.items() if key != _CALL and value is not None}
+    inner = {
+        key: value for key, value in call.items() if key not in _CALL_KEYS and key not in STREAMED and value is not None
+    }
+    if not is_identifier(call.get("id")):
+        inner["id"] = None
+    return {**extras, _CALL: inner} if inner else extras
+
+
+def is_identifier(value: object) -> bool:
+    """Whether a provider has given a call an identifier."""
+    return isinstance(value, str) and bool(value.strip())
+
+
+def call_part(invocation: InvocationCanister) -> dict[str, Any]:
+    """The part of a call in a history."""
+    return _call_part(invocation, {"args": invocation.arguments})
+
+
+def served_part(invocation: InvocationCanister) -> dict[str, Any]:
+    """The part of a call in an answer: one that must not run is one that never ends."""
+    return _call_part(
+        invocation, {"args": invocation.arguments} if invocation.fault is None else {"willContinue": True}
+    )
+
+
+def _call_part(invocation: InvocationCanister, said: Mapping[str, Any]) -> dict[str, Any]:
+    extras = dict(extras_of(invocation, NAME))
+    inner = extras.pop(_CALL, EMPTY)
+    call = {"id": invocation.identifier, "name": invocation.name, **said, **(inner if is_table(inner) else EMPTY)}
+    if call["id"] is None:
+        del call["id"]
+    return {_CALL: call, **extras}
+
+
+def has_identifier(invocation: InvocationCanister) -> bool:
+    """Whether the wire knows a call by an identifier, and not by its name and its place alone."""
+    inner = extras_of(invocation, NAME).get(_CALL)
+    return not (is_table(inner) and "id" in inner and inner["id"] is None)
+
+
+def response_part(result: ResultCanister, name: str, *, identified: bool = True, media: bool = True) -> dict[str, Any]:
+    """The part of a result: an object with its texts as ``output``, what failed as ``error``, all else as parts."""
+    text = text_of(result.content)
+    response: dict[str, Any] = {}
+    if result.error is not None:
+        response["error"] = result.error.text()
+    if text or result.error is None:
+        response["output"] = text
+    said: dict[str, Any] = {"id": result.invocation_id} if identified else {}
+    said |= {"name": name, "response": response}
+    parts = media_parts(result) if media else []
+    if parts:
+        said["parts"] = parts
+    return {"functionResponse": said}
+
+
+def media_parts(result: ResultCanister) -> list[Mapping[str, Any]]:
+    """The parts of whatever in a result is no text."""
+    return parts_of(content for content in result.content if not isinstance(content, TextualContent))
+
+
+def result_of(response: Native, identifier: str) -> ResultCanister:
+    """The result in a ``functionResponse`` of a request. Errors: ``InputError``."""
+    said = table_in(response, "response")
+    error, contents = _said(said)
+    media = [content for part in tables_in(response, "parts") for content in contents_of(part)]
+    fault = None
+    if error is not None:
+        fault = Fault(category="execution", message=_text(error).removeprefix("Error: "))
+    return ResultCanister(invocation_id=identifier, content=(*contents, *media), error=fault)
+
+
+def _said(said: Mapping[str, Any]) -> tuple[object, tuple[Content, ...]]:
+    """What failed, and what came of it. An object without the usual keys is all of it what came."""
+    if not said.keys() <= {"output", "error"} and not said.keys() <= {"result"}:
+        return None, (TextualContent(text=_text(said)),)
+    output = said.get("result") if "result" in said else said.get("output")
+    text = _text(output)
+    return said.get("error"), (TextualContent(text=text),) if text else ()
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else encode(value).decode()
+
+
+def definition_from(declaration: Native) -> Definition:
+    """A function that a client declares. Errors: ``InputError``."""
+    name = declaration.get("name")
+    if not isinstance(name, str) or not name:
+        raise InputError("A function has no name.")
+    schema = declaration.get("parametersJsonSchema")
+    if schema is None:
+        schema = schema_of(declaration.get("parameters") or EMPTY)
+    return Definition(
+        name=name,
+        exposed=name,
+        description=str(declaration.get("description") or ""),
+        schema=Schema.of(schema or {"type": "object"}),
+        hosted="caller",
+    )
+
+
+def _read(tools: Sequence[Native]) -> Declared:
+    """The functions of all tools, and what else they want their server to run."""
+    functions: list[Definition] = []
+    hosted: list[HostedTool] = []
+    for place, tool in enumerate(tools):
+        functions += [placed(place, definition_from, one) for one in tables_in(tool, "functionDeclarations")]
+        for kind, said in tool.items():
+            if kind == "mcpServers":
+                names = [server.get("name") for server in tables_in(tool, kind)]
+                hosted += [HostedTool(kind="mcp", label=str(name or "")) for name in names]
+            elif kind != "functionDeclarations" and said is not None:
+                hosted.append(HostedTool(kind=kind))
+    return Declared.of(functions, hosted)
+
+
+#: The tools of a request. Errors: ``InputError``.
+declared_in = remembered(_read)

@@ -1,0 +1,283 @@
+"""Canisters to contents of the generateContent wire, and back.
+
+What a client says was said, read: calls get identifiers where they have none, and results find their calls.
+"""
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ripieno.canisters import (
+    AssistantCanister,
+    Canister,
+    Content,
+    DocumentCanister,
+    InvocationCanister,
+    ResultCanister,
+    SupervisorCanister,
+    TextualContent,
+    UserCanister,
+)
+from ripieno.exceptions import InputError
+from ripieno.jsonvalues import encode
+from ripieno.models.protocol import Capabilities, MessagesProcessor, Native
+from ripieno.models.protocols.common.calls import extras_of
+from ripieno.models.protocols.common.encoding import Calls, by_turns, gather, piece
+from ripieno.models.protocols.common.requests import heading_of, leading, table_in, tables_in
+from ripieno.models.protocols.gemini.contents import NAME, contents_of, parts_of
+from ripieno.models.protocols.gemini.invocations import (
+    call_part,
+    has_identifier,
+    invocation_of,
+    is_identifier,
+    media_parts,
+    response_part,
+    result_of,
+)
+
+
+class Reading:
+    """The canisters so far, and the calls that have no result yet."""
+
+    def __init__(self) -> None:
+        self.canisters: list[Canister] = []
+        #: Identifiers of all calls; and those without a result, with their names, in the model's order.
+        self._taken: set[str] = set()
+        self._waiting: dict[str, str] = {}
+
+    def hear_user(self, parts: Sequence[Mapping[str, Any]]) -> None:
+        """The user's parts, results among them. Errors: ``InputError``."""
+        contents: list[Content] = []
+        results: list[Canister] = []
+        for part in parts:
+            if part.get("functionResponse") is None:
+                contents.extend(contents_of(part))
+                continue
+            response = table_in(part, "functionResponse")
+            if contents:
+                results.append(UserCanister(content=tuple(contents)))
+                contents.clear()
+            results.append(result_of(response, self._answered(response)))
+        if contents or not results:
+            results.append(UserCanister(content=tuple(contents)))
+        self.canisters += results
+
+    def hear_model(self, parts: Sequence[Mapping[str, Any]]) -> None:
+        """The model's parts, calls among them. Errors: ``InputError``."""
+        contents: list[Content] = []
+        spoken: list[Canister] = []
+        calls = 0
+        for part in parts:
+            if part.get("functionCall") is None:
+                contents.extend(contents_of(part))
+                continue
+            call = table_in(part, "functionCall")
+            identifier = self._settled(call.get("id"), calls)
+            calls += 1
+            if contents or not spoken:
+                # Calls stand after an assistant's canister, as in answers: an empty one when it only invokes.
+                spoken.append(AssistantCanister(content=tuple(contents)))
+                contents.clear()
+            invocation = invocation_of(part, identifier)
+            self._waiting[identifier] = invocation.name
+            spoken.append(invocation)
+        if contents or not spoken:
+            spoken.append(AssistantCanister(content=tuple(contents)))
+        self.canisters += spoken
+
+    def _settled(self, given: object, number: int) -> str:
+        """The identifier of a call: its own, or one that depends on its place alone."""
+        settled = str(given) if is_identifier(given) else f"call_{len(self.canisters)}_{number}"
+        while settled in self._taken and not is_identifier(given):
+            settled += "_"
+        self._taken.add(settled)
+        return settled
+
+    def _answered(self, response: Mapping[str, Any]) -> str:
+        """The identifier of the call that a result belongs to: its own, or the next call of its name."""
+        given = response.get("id")
+        if is_identifier(given):
+            self._waiting.pop(str(given), None)
+            return str(given)
+        name = response.get("name")
+        found = next((one for one, called in self._waiting.items() if called == name), None)
+        if found is None:
+            raise InputError(f"A functionResponse of {name!r} has no id, and no call of that name waits for it.")
+        del self._waiting[found]
+        return found
+
+
+#: Where a part keeps its signature.
+_SIGNATURE = "thoughtSignature"
+
+
+class Messages(MessagesProcessor):
+    """Each canister is some parts, and adjacent parts of one role are one content."""
+
+    def nativize(
+        self, canisters: Sequence[Canister], capabilities: Capabilities, memory: dict[object, Any] | None = None
+    ) -> bytes:
+        media = bool(capabilities.get("images_in_results", True))
+        placeholder = capabilities.get("signature_placeholder")
+        said = _Said(canisters, media=media)
+        return gather(
+            canisters,
+            groups=by_turns(functools.partial(_Heard, said), functools.partial(_Spoken, placeholder)),
+            said=said.piece,
+            key=(NAME, media, placeholder),
+            memory=memory,
+        )
+
+    def normalize(self, native: Native) -> tuple[Canister, ...]:
+        reading = Reading()
+        system = tuple(
+            content
+            for part in tables_in(table_in(native, "systemInstruction"), "parts")
+            for content in contents_of(part)
+        )
+        if system:
+            reading.canisters.append(SupervisorCanister(content=system))
+        for role, parts in _turns(tables_in(native, "contents")):
+            (reading.hear_user if role == "user" else reading.hear_model)(parts)
+        return tuple(reading.canisters)
+
+
+MESSAGES = Messages()
+
+
+class _Said:
+    """The pieces of one conversation. A result needs its call: the wire wants its name, and goes by its place."""
+
+    __slots__ = ("_calls", "media", "places")
+
+    def __init__(self, canisters: Sequence[Canister], *, media: bool) -> None:
+        self._calls = Calls(canisters)
+        self.media = media
+        #: Where the call of each result stands.
+        self.places: dict[str, int] = {}
+
+    def piece(self, canister: Canister, place: int) -> bytes:
+        if not isinstance(canister, ResultCanister):
+            return piece(canister, NAME, _PIECES[type(canister)])
+        at, call = self._calls.find(canister.invocation_id, place) or (place, None)
+        self.places[canister.invocation_id] = at
+        # Orphans have no name: what tells them apart stands for it.
+        name = canister.invocation_id if call is None else call.name
+        identified = call is None or has_identifier(call)
+        make = functools.partial(_result, name=name, identified=identified, media=self.media)
+        return piece(canister, (NAME, name, identified, self.media), make)
+
+
+class _Heard:
+    """One content of the user, while it is gathered: results stand first in it, in the order of their calls."""
+
+    __slots__ = ("_media", "_parts", "_places", "_results")
+
+    def __init__(self, said: _Said) -> None:
+        self._places = said.places
+        self._media = said.media
+        self._results: list[tuple[int, ResultCanister, bytes]] = []
+        self._parts: list[bytes] = []
+
+    def add(self, canister: Canister, data: bytes) -> None:
+        if isinstance(canister, ResultCanister):
+            self._results.append((self._places[canister.invocation_id], canister, data))
+        else:
+            self._parts.append(data)
+
+    def close(self, messages: list[bytes]) -> None:
+        ordered = sorted(self._results, key=lambda one: one[0])
+        parts = [data for _, _, data in ordered]
+        if not self._media:
+            media = [part for _, result, _ in ordered for part in media_parts(result)]
+            parts += [encode(media)[1:-1]] if media else []
+        messages.append(b'{"role":"user","parts":[%s]}' % b",".join(parts + self._parts))
+
+
+class _Spoken:
+    """One content of the model, while it is gathered."""
+
+    __slots__ = ("_call", "_parts", "_placeholder", "_signed")
+
+    def __init__(self, placeholder: str | None) -> None:
+        self._placeholder = placeholder
+        self._parts: list[bytes] = []
+        #: Where the first call stands, and whether any has a signature.
+        self._call: int | None = None
+        self._signed = False
+
+    def add(self, canister: Canister, data: bytes) -> None:
+        if isinstance(canister, InvocationCanister):
+            self._signed = self._signed or _SIGNATURE in extras_of(canister, NAME)
+            if self._call is None:
+                self._call = len(self._parts)
+        self._parts.append(data)
+
+    def close(self, messages: list[bytes]) -> None:
+        if self._placeholder and self._call is not None and not self._signed:
+            # Calls that another model made: the first of each step needs a signature, or all of it is refused.
+            self._parts[self._call] = self._parts[self._call][:-1] + b',"%s":%s}' % (
+                _SIGNATURE.encode(),
+                encode(self._placeholder),
+            )
+        messages.append(b'{"role":"model","parts":[%s]}' % b",".join(self._parts))
+
+
+def _contents(canister: UserCanister | AssistantCanister) -> bytes:
+    return encode(parts_of(canister.content))[1:-1]
+
+
+def _headed(heading: str, contents: Iterable[Content]) -> bytes:
+    """Contents under a heading, which is one text with the first of them."""
+    parts = parts_of(contents)
+    if parts and parts[0].keys() <= {"text"}:
+        heading += str(parts.pop(0)["text"])
+    return encode([{"text": heading}, *parts])[1:-1]
+
+
+def _supervisor(canister: SupervisorCanister) -> bytes:
+    texts = [content for content in canister.content if isinstance(content, TextualContent) and content.text]
+    return _headed("[instructions]\n", texts) if texts else b""
+
+
+def _document(canister: DocumentCanister) -> bytes:
+    return _headed(heading_of(canister), canister.content)
+
+
+def _call(canister: InvocationCanister) -> bytes:
+    return encode(call_part(canister))
+
+
+def _result(canister: ResultCanister, *, name: str, identified: bool, media: bool) -> bytes:
+    return encode(response_part(canister, name, identified=identified, media=media))
+
+
+_PIECES: Mapping[type, Callable[[Any], bytes]] = {
+    UserCanister: _contents,
+    AssistantCanister: _contents,
+    SupervisorCanister: _supervisor,
+    DocumentCanister: _document,
+    InvocationCanister: _call,
+}
+
+
+def _turns(contents: Sequence[Mapping[str, Any]]) -> Sequence[tuple[str, list[Mapping[str, Any]]]]:
+    """Roles and parts. Clients that stream send a content back for each chunk: those of one role are one."""
+    turns: list[tuple[str, list[Mapping[str, Any]]]] = []
+    for content in contents:
+        role = content.get("role") or "user"
+        if role == "function":
+            role = "user"  # As results were sent before they were the user's.
+        if role not in ("user", "model"):
+            raise InputError(f"A content has the role {role!r}; known are user and model.")
+        if not turns or turns[-1][0] != role:
+            turns.append((role, []))
+        turns[-1][1].extend(tables_in(content, "parts"))
+    return turns
+
+
+def system_of(canisters: Sequence[Canister]) -> tuple[list[Mapping[str, Any]], int]:
+    """The parts of the leading supervisor canisters, and how many canisters those are."""
+    supervisors = leading(canisters)
+    said = [content for one in supervisors for content in one.content if isinstance(content, TextualContent)]
+    return parts_of(said), len(supervisors)

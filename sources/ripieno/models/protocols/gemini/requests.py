@@ -1,0 +1,117 @@
+"""A whole request of the generateContent wire: written by the client half, read by the server half."""
+
+from collections.abc import Sequence
+
+from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, OpaqueContent
+from ripieno.exceptions import InputError, RequestInvalidity
+from ripieno.jsonvalues import encode, is_list, is_table
+from ripieno.models.protocol import Asked, Native, Request
+from ripieno.models.protocols.common.encoding import definitions, join
+from ripieno.models.protocols.common.parsing import read_request
+from ripieno.models.protocols.common.requests import Checks, check, refused, strict_of, unless
+from ripieno.models.protocols.gemini.contents import CONTINUATION, NAME
+from ripieno.models.protocols.gemini.controls import CONTROLS, METHODS, tool_choice
+from ripieno.models.protocols.gemini.invocations import INVOCATIONS, declared_in
+from ripieno.models.protocols.gemini.messages import MESSAGES, system_of
+from ripieno.models.protocols.gemini.schemas import respell
+
+
+def request(asked: Request) -> bytes:
+    """The body of a request; the model's name is in its path. Errors: ``InputError`` for a control that it refuses."""
+    system, leading = system_of(asked.canisters)
+    canisters = asked.canisters[leading:] if leading else asked.canisters
+    rest = dict(CONTROLS.nativize(asked.controls, asked.capabilities))
+    canisters, token = _continued(canisters)
+    if token is not None:
+        rest["continuationToken"] = token
+    members = [("contents", MESSAGES.nativize(canisters, asked.capabilities, asked.memory))]
+    if system:
+        members.append(("systemInstruction", encode({"parts": system})))
+    declarations = definitions(
+        asked.offer, NAME, INVOCATIONS.definition_of, strict=strict_of(asked.controls, asked.capabilities)
+    )
+    if declarations is not None:
+        members.append(("tools", b'[{"functionDeclarations":%s}]' % declarations))
+        choice = tool_choice(asked.controls, asked.offer, asked.capabilities)
+        if choice is not None:
+            rest["toolConfig"] = choice
+    return join(members, rest)
+
+
+def _continued(canisters: Sequence[Canister]) -> tuple[Sequence[Canister], object]:
+    """What is asked, and the token with which an answer goes on: what was said of that answer is not sent then."""
+    last = canisters[-1] if canisters else None
+    if not isinstance(last, AssistantCanister) or not last.content:
+        return canisters, None
+    content = last.content[-1]
+    if not isinstance(content, OpaqueContent) or (content.protocol, content.kind) != (NAME, CONTINUATION):
+        return canisters, None
+    end = len(canisters)
+    while end and isinstance(canisters[end - 1], AssistantCanister | InvocationCanister):
+        end -= 1
+    return canisters[:end], content.data["continuationToken"]
+
+
+def parse(native: Native) -> Asked:
+    """What a client asks for. Errors: ``InputError``, which says what is wrong with its request.
+
+    ``model`` and ``method`` are what its path says.
+    """
+    if native.get("method", "generateContent") not in METHODS:
+        raise InputError(f"There is no method {native['method']!r} here; known are {' and '.join(METHODS)}.")
+    return read_request(
+        respell(native),
+        checks=_CHECKS,
+        declared=declared_in,
+        canisters=lambda said, _: MESSAGES.normalize(said),
+        controls=lambda said, _: CONTROLS.normalize(said),
+        said="contents",
+        choice="toolConfig",
+    )
+
+
+def _generation(key: str, value: object) -> None:
+    if is_table(value):
+        check(value, _GENERATION, f"{key}.")
+
+
+def _safety(key: str, value: object) -> None:
+    """Only what withholds nothing can be promised of other models' filters."""
+    for setting in value if is_list(value) else ():
+        if is_table(setting) and setting.get("threshold") not in _OPEN:
+            raise RequestInvalidity(
+                f"{key} sets {setting.get('threshold')!r}, which cannot be passed on to every model: leave {key} out.",
+                parameter=key,
+            )
+
+
+_UNSAYABLE = "{key} = {value} cannot be passed on to every model: leave {key} out."
+_TEXT = "{key} = {value} asks for more than text, which is all that is answered here: leave {key} out."
+_OPEN = (None, "HARM_BLOCK_THRESHOLD_UNSPECIFIED", "BLOCK_NONE", "OFF")
+_GENERATION: Checks = {
+    "candidateCount": unless(1, why="{key} = {value} asks for several answers: ask once for each."),
+    "topK": refused(_UNSAYABLE),
+    "seed": refused(_UNSAYABLE),
+    "presencePenalty": unless(0, why=_UNSAYABLE),
+    "frequencyPenalty": unless(0, why=_UNSAYABLE),
+    "responseLogprobs": unless(False, why=_UNSAYABLE),
+    "logprobs": unless(0, why=_UNSAYABLE),
+    "responseModalities": unless(["TEXT"], ["text"], [], why=_TEXT),
+    "speechConfig": refused(_TEXT),
+    "imageConfig": refused(_TEXT),
+    "responseFormat": refused("{key} is not known here: give a responseMimeType and a responseJsonSchema."),
+    "mediaResolution": unless("MEDIA_RESOLUTION_UNSPECIFIED", why=_UNSAYABLE),
+    "audioTimestamp": unless(False, why=_UNSAYABLE),
+    "audioTranscriptionConfig": refused(_UNSAYABLE),
+    "translationConfig": refused(_UNSAYABLE),
+    "enableAffectiveDialog": unless(False, why=_UNSAYABLE),
+    "enableEnhancedCivicAnswers": unless(False, why=_UNSAYABLE),
+    "routingConfig": refused("{key} would choose another model: name one."),
+    "modelSelectionConfig": refused("{key} would choose another model: name one."),
+}
+_CHECKS: Checks = {
+    "generationConfig": _generation,
+    "safetySettings": _safety,
+    "cachedContent": refused("Nothing is stored here, so that {key} = {value} points nowhere: send all of it."),
+    "modelArmorConfig": refused("{key} cannot be promised here: leave {key} out."),
+}

@@ -1,0 +1,78 @@
+"""Controls of the chat completions wire."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ripieno.canisters import Controls
+from ripieno.ensembles.offers import Offer
+from ripieno.models.protocol import Capabilities, ControlsProcessor, Native
+from ripieno.models.protocols.common.openai import choice_in, choice_keys, format_object
+from ripieno.models.protocols.common.requests import (
+    count_in,
+    effort_in,
+    flag_in,
+    format_in,
+    format_of,
+    number_in,
+    sampling_of,
+    table_in,
+    texts_in,
+)
+from ripieno.models.protocols.common.tools import Declared
+from ripieno.models.protocols.openai_chat.invocations import declared_in
+
+
+class OpenaiChatControls(ControlsProcessor):
+    """Every control has a word; which word for the tokens, the provider's data says."""
+
+    def nativize(self, controls: Controls, capabilities: Capabilities) -> Mapping[str, Any]:
+        native: dict[str, Any] = {}
+        if controls.output_tokens is not None:
+            native[str(capabilities.get("output_tokens_parameter", "max_completion_tokens"))] = controls.output_tokens
+        native.update(sampling_of(controls, capabilities))
+        if controls.stop:
+            native["stop"] = list(controls.stop)
+        if controls.reasoning is not None:
+            native["reasoning_effort"] = controls.reasoning
+        form = format_of(controls, capabilities)
+        if form is not None:
+            native["response_format"] = format_object(form, "json_schema")
+        if controls.stream:
+            native["stream"] = True
+            if capabilities.get("stream_usage", True):
+                native["stream_options"] = {"include_usage": True}
+        return native
+
+    def normalize(self, native: Native) -> Controls:
+        return controls_in(native, declared_in(native))
+
+
+CONTROLS = OpenaiChatControls()
+
+
+def controls_in(native: Native, declared: Declared) -> Controls:
+    """The controls of a request with these tools. Errors: ``InputError``."""
+    choice, allowed = choice_in(native, declared)
+    tokens = count_in(native, "max_completion_tokens")
+    form = table_in(native, "response_format")
+    return Controls(
+        temperature=number_in(native, "temperature"),
+        output_tokens=count_in(native, "max_tokens") if tokens is None else tokens,
+        top_p=number_in(native, "top_p"),
+        stop=texts_in(native, "stop"),
+        reasoning=effort_in(native, "reasoning_effort"),
+        stream=flag_in(native, "stream") or False,
+        tool_choice=choice,
+        allowed_tools=allowed,
+        parallel=flag_in(native, "parallel_tool_calls"),
+        format=format_in(form, table_in(form, "json_schema"), "response_format") if form else None,
+    )
+
+
+def tool_choice(controls: Controls, offer: Offer, capabilities: Capabilities) -> dict[str, Any]:
+    """The keys of a request about the choice among its tools. Errors: ``InputError``."""
+    return choice_keys(controls, offer, capabilities, _naming, nested=True)
+
+
+def _naming(name: str) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name}}

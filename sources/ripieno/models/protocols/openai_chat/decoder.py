@@ -1,0 +1,255 @@
+"""Answers of the chat completions wire, chunk by chunk or whole, into our events."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ripieno.canisters import InvocationCanister, TextualContent
+from ripieno.canisters.conversation import NO_USAGE
+from ripieno.canisters.events import (
+    ArgumentsDelta,
+    ContentSealed,
+    Event,
+    InvocationBegan,
+    InvocationSealed,
+    ReasoningDelta,
+    TextDelta,
+    TurnBegan,
+    TurnEnded,
+)
+from ripieno.descriptors.names import spelled
+from ripieno.exceptions import ProviderRefusal, WireInvalidity
+from ripieno.models.protocol import Identifiers, Native
+from ripieno.models.protocols.common.calls import cut_off, opaque_of
+from ripieno.models.protocols.common.decoder import AnswerDecoder
+from ripieno.models.protocols.openai_chat.call_slots import Slot, Slots
+from ripieno.models.protocols.openai_chat.finish import FINISHES, usage_of
+from ripieno.models.protocols.openai_chat.invocations import NAME, function_in
+from ripieno.models.protocols.openai_chat.reasoning import ORDINARY, Collected, additions_in
+from ripieno.models.transport.sse import DONE
+
+_logger = logging.getLogger(__name__)
+
+
+class Decoder(AnswerDecoder):
+    """Assembles the one choice of an answer. The end is told by ``finish``: usage may come after the reason."""
+
+    def __init__(self, provider: str, identifiers: Identifiers) -> None:
+        super().__init__(provider, identifiers)
+        self._slots = Slots()
+        #: The call that was heard of last, where its arguments come as text and are shown as they come.
+        self._filled: Slot | None = None
+        self._next = 0
+        self._text: list[str] = []
+        self._additions = Collected()
+        self._usage = NO_USAGE
+        self._refused = False
+        self._began = False
+        self._done = False
+
+    def feed(self, native: Native) -> Iterable[Event]:
+        events = self._continue(native)
+        return super().feed(native) if events is None else events
+
+    def _continue(self, native: Native) -> Iterable[Event] | None:
+        """What most events are, read without detours: more of a text that has begun, or of one call's arguments."""
+        try:
+            (choice,) = native["choices"]
+            ((kind, value),) = choice["delta"].items()
+            if choice.get("finish_reason") or choice.get("index") or native.get("usage") or native.get("error"):
+                return None
+            if kind == "tool_calls":
+                return self._continue_call(*value)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return None  # It says something else, or nothing that can be read: no shape is refused here.
+        if kind != "content" or not self._text or type(value) is not str or not value:
+            return None
+        self._text.append(value)
+        return (TextDelta(value),) if self.deltas else ()
+
+    def _continue_call(self, fragment: Mapping[str, Any]) -> Iterable[Event] | None:
+        slot, function = self._filled, fragment["function"]
+        text = function["arguments"]
+        if slot is None or slot.number != fragment["index"] or len(fragment) != 2 or len(function) != 1:
+            return None
+        if type(text) is not str or not text or (not slot.texts and text.strip() == "{}"):
+            return None  # It may be what some servers send first.
+        slot.texts.append(text)
+        return (ArgumentsDelta(index=slot.index, text=text),) if self.deltas else ()
+
+    def _read(self, native: Native) -> list[Event]:
+        events = self._events = []
+        if native is DONE:
+            self._done = True
+            return events
+        if native.get("error"):
+            raise self.refused(native)
+        if not self._began:
+            self._began = True
+            events.append(TurnBegan(model=str(native.get("model") or "")))
+        for choice in native.get("choices") or ():
+            if choice.get("index") in (0, None):
+                self._choose(choice)
+        usage = native.get("usage")
+        if usage:
+            self._usage = usage_of(usage)
+        return events
+
+    def _choose(self, choice: Mapping[str, Any]) -> None:
+        delta = choice.get("delta")
+        if delta:
+            self._delta(delta)
+        elif message := choice.get("message"):
+            # A whole answer; some servers send one where a stream was asked for.
+            self._done = True
+            self._delta(_numbered(message))
+        reason = choice.get("finish_reason")
+        if reason:
+            self._reason = reason
+
+    def _delta(self, delta: Mapping[str, Any]) -> None:
+        for name, value in () if delta.keys() <= ORDINARY else additions_in(delta):
+            self._additions.add(name, value)
+            if isinstance(value, str) and not (name == "reasoning" and "reasoning_content" in self._additions):
+                self._events.append(ReasoningDelta(value))
+        text = delta.get("content")
+        if text:
+            self._say(text if isinstance(text, str) else "".join(part.get("text") or "" for part in text))
+        refusal = delta.get("refusal")
+        if refusal:
+            self._refused = True
+            self._say(refusal)
+        for fragment in delta.get("tool_calls") or ():
+            self._call(fragment)
+
+    def _say(self, text: str) -> None:
+        if not self._text:
+            # Calls that are complete before a text begins: they are sealed, and stand before it.
+            self._seal_calls(len(self._slots.all))
+        self._text.append(text)
+        self._events.append(TextDelta(text))
+
+    def _call(self, fragment: Mapping[str, Any]) -> None:
+        self._filled = None
+        found = self._slots.feed(fragment)
+        if found is None:
+            return
+        slot, new = found
+        if slot.sealed:
+            raise WireInvalidity(self._provider, f"It went on with a call ({slot.name!r}) that was complete.")
+        if new:
+            self._seal_contents()
+            self._seal_calls(slot.index)
+        if slot.name is None:
+            _log_waiting(slot, fragment)
+            return  # Arguments that come before the name wait for it.
+        if slot.settled is None:
+            _log_replayed(slot, fragment)
+            slot.settled = self._identifiers.settle(slot.identifier)
+            self._events.append(
+                InvocationBegan(
+                    index=slot.index,
+                    identifier=slot.settled,
+                    name=slot.name,
+                    kind=slot.kind,
+                    opaque=opaque_of(slot.extras, NAME),
+                )
+            )
+        if slot.table is None and not slot.provisional:
+            self._filled = slot if self._slots.continues(slot) else None
+            self._events += [ArgumentsDelta(index=slot.index, text=text) for text in slot.unshown]
+            slot.unshown.clear()
+
+    def _seal_contents(self) -> None:
+        if self._additions:
+            self._events.append(ContentSealed(self._additions.content()))
+        if self._text:
+            text = "".join(self._text)
+            self._text.clear()
+            self._events.append(ContentSealed(TextualContent(text=text)))
+
+    def _seal_calls(self, before: int) -> None:
+        """Seals, in order, what is complete before another block begins. Interleaved calls are not yet."""
+        for slot in self._slots.all[self._next : before]:
+            if slot.settled is None or slot.provisional or not slot.closed:
+                return
+            invocation = slot.read()
+            if invocation.fault is not None:
+                return
+            self._seal(slot, invocation)
+
+    def _seal(self, slot: Slot, invocation: InvocationCanister) -> None:
+        slot.sealed = True
+        self._next = slot.index + 1
+        if slot is self._filled:
+            self._filled = None
+        self._events.append(InvocationSealed(index=slot.index, invocation=invocation))
+
+    def _end(self, _: Native) -> list[Event]:
+        events = self._events = []
+        reason, slots = self._reason, self._slots.all
+        if reason is None and not self._done:
+            raise WireInvalidity(self._provider, "The answer ended without its terminal event.", retryable=True)
+        if reason == "error":
+            raise ProviderRefusal(self._provider, "It broke its answer off, and did not say why.")
+        finish = FINISHES.get(reason or "stop", "stop")
+        why = self._why_cut(finish)
+        # Whatever was said after the last call began stands after it.
+        for slot in slots[self._next :]:
+            slot.settled = slot.settled or self._identifiers.settle(slot.identifier)
+            invocation = slot.read()
+            if why is not None and (invocation.fault is not None or not slot.closed):
+                invocation = cut_off(invocation, why)
+            self._seal(slot, invocation)
+        self._seal_contents()
+        if finish == "stop" and slots and reason in ("stop", None):
+            # Local servers, and a choice that was forced, end with this word and call all the same.
+            finish = "invocations"
+        if finish == "invocations" and not slots:
+            raise WireInvalidity(
+                self._provider,
+                f"It ended with {reason!r}, and sent no call.",
+                hint="If its calls get lost in streams, set stream_calls = false in its capabilities.",
+            )
+        if self._refused and finish == "stop":
+            finish = "filter"
+        events.append(TurnEnded(finish=finish, usage=self._usage, reason=reason))
+        return events
+
+
+def decode(native: Native, provider: str, identifiers: Identifiers) -> Iterable[Event]:
+    """A whole answer, played through the decoder as one chunk. Errors: as in streams."""
+    decoder = Decoder(provider, identifiers)
+    if not native.get("choices"):
+        raise decoder.refused(native, "It sent no choice.")
+    return decoder.play(native)
+
+
+def _numbered(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A whole message as one delta: its calls are told apart by their place, whatever the server says."""
+    calls = message.get("tool_calls")
+    if not calls:
+        return message
+    return {**message, "tool_calls": [{**call, "index": number} for number, call in enumerate(calls)]}
+
+
+def _log_waiting(slot: Slot, fragment: Mapping[str, Any]) -> None:
+    """Arguments came for a call whose name is not known yet."""
+    if _logger.isEnabledFor(logging.DEBUG) and (size := _size(fragment)):
+        fields = {"index": slot.index, "bytes": size}
+        _logger.debug("Arguments wait for the name of their call (index %d, %d bytes).", *fields.values(), extra=fields)
+
+
+def _log_replayed(slot: Slot, fragment: Mapping[str, Any]) -> None:
+    """The name of a call has come, after arguments of it."""
+    if _logger.isEnabledFor(logging.DEBUG) and len(slot.unshown) > bool(_size(fragment)):
+        size = sum(len(text.encode("utf-8", "replace")) for text in slot.unshown) - _size(fragment)
+        fields = {"tool": spelled(slot.name or ""), "bytes": size}
+        _logger.debug("Arguments that waited for the name %s are told (%d bytes).", *fields.values(), extra=fields)
+
+
+def _size(fragment: Mapping[str, Any]) -> int:
+    """Bytes of the arguments in a fragment, where they are text."""
+    function, freeform = function_in(fragment)
+    sent = function.get("input" if freeform else "arguments")
+    return len(sent.encode("utf-8", "replace")) if isinstance(sent, str) else 0

@@ -1,0 +1,27 @@
+"""How an answer of the chat completions wire ends: why, and what it used; both directions."""
+
+import functools
+from collections.abc import Mapping
+
+from ripieno.canisters.controls import Finish
+from ripieno.models.protocols.common.openai import usage_as, usage_in
+
+FINISHES: Mapping[str, Finish] = {
+    "stop": "stop",
+    "tool_calls": "invocations",
+    "function_call": "invocations",
+    "length": "length",
+    "content_filter": "filter",
+}
+REASONS: Mapping[Finish, str] = {
+    "stop": "stop",
+    "invocations": "tool_calls",
+    "length": "length",
+    "filter": "content_filter",
+    "terminal": "stop",
+    "limit": "stop",
+    "open": "tool_calls",
+}
+#: Usage in our words, and as the wire counts it.
+usage_of = functools.partial(usage_in, sent="prompt_tokens", made="completion_tokens")
+usage_object = functools.partial(usage_as, sent="prompt_tokens", made="completion_tokens")

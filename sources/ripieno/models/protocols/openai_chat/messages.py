@@ -1,0 +1,213 @@
+"""Canisters to messages of the chat completions wire, and back."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from ripieno.canisters import (
+    AssistantCanister,
+    Canister,
+    Content,
+    DocumentCanister,
+    ImageContent,
+    InvocationCanister,
+    ResultCanister,
+    SupervisorCanister,
+    TextualContent,
+    UserCanister,
+)
+from ripieno.canisters.contents import text_of
+from ripieno.exceptions import InputError
+from ripieno.jsonvalues import encode
+from ripieno.models.protocol import Capabilities, MessagesProcessor, Native
+from ripieno.models.protocols.common.encoding import by_turns, gather, piece
+from ripieno.models.protocols.common.openai import as_function, replay_from
+from ripieno.models.protocols.common.requests import headed, tables_in
+from ripieno.models.protocols.openai_chat.contents import contents_of, parts_of
+from ripieno.models.protocols.openai_chat.invocations import (
+    NAME,
+    call_object,
+    images_message,
+    images_of,
+    invocation_of,
+    result_message,
+    result_of,
+)
+from ripieno.models.protocols.openai_chat.reasoning import additions_in, additions_of, merge, opaque
+
+#: The key of pieces with all reasoning in them.
+_REPLAYED = f"{NAME} with reasoning"
+#: The key of pieces of free-form calls that are said as functions.
+_FUNCTION = f"{NAME} function"
+
+
+class Messages(MessagesProcessor):
+    """Assistant and invocation canisters become one message; each result is one of its own."""
+
+    def nativize(
+        self, canisters: Sequence[Canister], capabilities: Capabilities, memory: dict[object, Any] | None = None
+    ) -> bytes:
+        since = replay_from(canisters, capabilities)
+        # What was said stays said, unless the reasoning in it returns no more.
+        freeform = bool(capabilities.get("custom_tools", False))
+        key = (NAME, capabilities.get("reasoning_replay"), since if since < len(canisters) else None, freeform)
+
+        def said(canister: Canister, place: int) -> bytes:
+            kind = type(canister)
+            if not freeform and isinstance(canister, InvocationCanister) and canister.kind == "freeform":
+                # Most servers know functions alone, and every tool is declared as one.
+                return piece(canister, _FUNCTION, _call_of_function)
+            if kind is AssistantCanister and place >= since:
+                return piece(canister, _REPLAYED, _assistant_replaying)
+            return piece(canister, NAME, _PIECES[kind])
+
+        return gather(canisters, groups=_GROUPS, said=said, key=key, memory=memory)
+
+    def normalize(self, native: Native) -> tuple[Canister, ...]:
+        return tuple(canister for message in tables_in(native, "messages") for canister in _canisters(message))
+
+
+MESSAGES = Messages()
+
+# A piece of an assistant canister is the inside of a JSON text, then a NUL, then its other members: a NUL never
+# stands in JSON, so that texts can be joined without being decoded.
+
+
+def _assistant(canister: AssistantCanister) -> bytes:
+    return _assistant_piece(canister, replay=False)
+
+
+def _assistant_replaying(canister: AssistantCanister) -> bytes:
+    return _assistant_piece(canister, replay=True)
+
+
+def _assistant_piece(canister: AssistantCanister, *, replay: bool) -> bytes:
+    text, additions = text_of(canister.content), additions_of(canister.content, replay=replay)
+    return encode(text)[1:-1] + b"\0" + encode(additions)[1:-1] if text or additions else b""
+
+
+class _Assisted:
+    """One message of the assistant, while it is gathered."""
+
+    __slots__ = ("_calls", "_said")
+
+    def __init__(self) -> None:
+        self._said: list[bytes] = []
+        self._calls: list[bytes] = []
+
+    def add(self, canister: Canister, data: bytes) -> None:
+        (self._calls if isinstance(canister, InvocationCanister) else self._said).append(data)
+
+    def close(self, messages: list[bytes]) -> None:
+        text = b""
+        additions: list[bytes] = []
+        for data in self._said:
+            more, _, members = data.partition(b"\0")
+            text += more
+            if members:
+                additions.append(members)
+        # Null stands beside calls alone: beside reasoning, Ollama refuses it (as its users report).
+        parts = [b'"role":"assistant","content":' + (b'"%s"' % text if text or additions else b"null")]
+        if additions:
+            parts.append(additions[0] if len(additions) == 1 else _merged(additions))
+        if self._calls:
+            parts.append(b'"tool_calls":[%s]' % b",".join(self._calls))
+        messages.append(b"{%s}" % b",".join(parts))
+
+
+class _Answered:
+    """What stands between two messages of the assistant: results at once, then their images, then all else."""
+
+    __slots__ = ("_images", "_others", "_results")
+
+    def __init__(self) -> None:
+        self._results: list[bytes] = []
+        self._images: list[ImageContent] = []
+        self._others: list[bytes] = []
+
+    def add(self, canister: Canister, data: bytes) -> None:
+        if isinstance(canister, ResultCanister):
+            self._results.append(data)
+            self._images.extend(images_of(canister))
+        else:
+            self._others.append(data)
+
+    def close(self, messages: list[bytes]) -> None:
+        messages.extend(self._results)
+        if self._images:
+            messages.append(encode(images_message(self._images)))
+        messages.extend(self._others)
+
+
+_GROUPS = by_turns(_Answered, _Assisted)
+
+
+def _merged(additions: Sequence[bytes]) -> bytes:
+    """The members of several pieces of one message as one set: a doubled key would lose one of them."""
+    values: dict[str, list[Any]] = {}
+    for members in additions:
+        for name, value in orjson.loads(b"{%s}" % members).items():
+            values.setdefault(name, []).append(value)
+    return encode({name: merge(found) for name, found in values.items()})[1:-1]
+
+
+def _call(canister: InvocationCanister) -> bytes:
+    return encode(call_object(canister, verbatim=False))
+
+
+def _call_of_function(canister: InvocationCanister) -> bytes:
+    return _call(as_function(canister))
+
+
+def _spoken(role: str, contents: Sequence[Content]) -> bytes:
+    """A message; nothing where nothing of it can be said here."""
+    content = parts_of(contents)
+    return encode({"role": role, "content": content}) if content else b""
+
+
+def _document(canister: DocumentCanister) -> bytes:
+    return _spoken("user", headed(canister))
+
+
+def _user(canister: UserCanister) -> bytes:
+    return _spoken("user", canister.content)
+
+
+def _supervisor(canister: SupervisorCanister) -> bytes:
+    # Anything but text is refused there.
+    return _spoken("system", [content for content in canister.content if isinstance(content, TextualContent)])
+
+
+def _result(canister: ResultCanister) -> bytes:
+    return encode(result_message(canister))
+
+
+_PIECES: Mapping[type, Callable[[Any], bytes]] = {
+    UserCanister: _user,
+    SupervisorCanister: _supervisor,
+    DocumentCanister: _document,
+    ResultCanister: _result,
+    AssistantCanister: _assistant,
+    InvocationCanister: _call,
+}
+
+
+def _canisters(message: Mapping[str, Any]) -> Sequence[Canister]:
+    role, content = message.get("role"), message.get("content")
+    if role in ("system", "developer"):
+        return [SupervisorCanister(content=contents_of(content))]
+    if role == "user":
+        return [UserCanister(content=contents_of(content))]
+    if role == "tool":
+        return [result_of(message)]
+    if role != "assistant":
+        raise InputError(f"A message has the role {role!r}; known are system, developer, user, assistant and tool.")
+    said = contents_of(content)
+    if not said and message.get("refusal"):
+        said = contents_of(message["refusal"])
+    additions = dict(additions_in(message))
+    if additions:
+        said = (opaque(additions), *said)
+    calls = [invocation_of(call) for call in tables_in(message, "tool_calls")]
+    return [AssistantCanister(content=said), *calls]

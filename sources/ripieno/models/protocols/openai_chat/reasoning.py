@@ -1,0 +1,108 @@
+"""What providers add to an assistant's message about its reasoning, and when they want it back."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ripieno.canisters import Content, OpaqueContent
+from ripieno.jsonvalues import freeze, is_list, is_table
+from ripieno.models.protocols.openai_chat.invocations import NAME
+
+#: The keys, and whether the capability ``reasoning_replay`` decides on their return; the others always return.
+KEYS: Mapping[str, bool] = {
+    "reasoning_details": False,
+    "reasoning_content": True,
+    "reasoning": True,
+    "extra_content": False,
+}
+#: What a fragment of ``reasoning_details`` goes on with, by its type.
+_GROWING: Mapping[object, str] = {"reasoning.text": "text", "reasoning.summary": "summary"}
+#: The keys of a message, or of a piece of one, that has no additions.
+ORDINARY = frozenset({"role", "content", "tool_calls", "refusal"})
+
+
+class Collected:
+    """The additions to one message, while they come in pieces."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self) -> None:
+        self._values: dict[str, list[Any]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._values)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def add(self, name: str, value: object) -> None:
+        """More of one addition."""
+        self._values.setdefault(name, []).append(value)
+
+    def content(self) -> OpaqueContent:
+        """All of it as one content; afterwards it is empty."""
+        values, self._values = self._values, {}
+        return opaque({name: _whole(pieces) for name, pieces in values.items()})
+
+
+def opaque(additions: Mapping[str, Any]) -> OpaqueContent:
+    """The content that keeps additions as they are."""
+    return OpaqueContent(protocol=NAME, kind="reasoning", data=freeze(additions))
+
+
+def merge(pieces: Sequence[Any]) -> Any:
+    """Several values of one addition as one: texts are joined, lists go on, of objects later keys win."""
+    if len(pieces) == 1:
+        return pieces[0]
+    if all(isinstance(piece, str) for piece in pieces):
+        return "".join(pieces)
+    if all(is_list(piece) for piece in pieces):
+        return [item for piece in pieces for item in piece]
+    if all(is_table(piece) for piece in pieces):
+        return {key: value for piece in pieces for key, value in piece.items()}
+    return pieces[-1]
+
+
+def _whole(pieces: Sequence[Any]) -> Any:
+    """The pieces of a streamed addition as one. Details come word by word, and return as whole ones."""
+    merged = merge(pieces)
+    if len(pieces) == 1 or not is_list(merged):
+        return merged
+    runs: list[list[Any]] = []
+    for detail in merged:
+        if runs and _goes_on(runs[-1][-1], detail):
+            runs[-1].append(detail)
+        else:
+            runs.append([detail])
+    return [run[0] if len(run) == 1 else _grown(run) for run in runs]
+
+
+def _goes_on(last: Any, detail: Any) -> bool:
+    """Whether a detail is more of the one before it: same type and index, and that one was not signed yet."""
+    if not is_table(last) or not is_table(detail) or last.get("type") not in _GROWING:
+        return False
+    same = last.get("type") == detail.get("type") and last.get("index") == detail.get("index")
+    return same and not last.get("signature")
+
+
+def _grown(run: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    key = _GROWING[run[0]["type"]]
+    members: dict[str, Any] = {}
+    for detail in run:
+        members.update({name: value for name, value in detail.items() if value is not None or name not in members})
+    return {**members, key: "".join(detail.get(key) or "" for detail in run)}
+
+
+def additions_in(message: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    """The additions in a message, or in a piece of one."""
+    return [(name, value) for name in KEYS if (value := message.get(name))]
+
+
+def additions_of(contents: Sequence[Content], *, replay: bool) -> dict[str, Any]:
+    """What of these contents returns with the message. ``replay``: all of it."""
+    found: dict[str, list[Any]] = {}
+    for content in contents:
+        if isinstance(content, OpaqueContent) and content.protocol == NAME:
+            for name, value in content.data.items():
+                if replay or not KEYS.get(name, False):
+                    found.setdefault(name, []).append(value)
+    return {name: merge(values) for name, values in found.items()}

@@ -1,0 +1,89 @@
+"""Controls of the Responses wire."""
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from ripieno.canisters import Controls
+from ripieno.ensembles.offers import Offer
+from ripieno.exceptions import InputError
+from ripieno.models.protocol import Capabilities, ControlsProcessor, Native
+from ripieno.models.protocols.common.openai import choice_in, choice_keys, format_object
+from ripieno.models.protocols.common.requests import (
+    check,
+    count_in,
+    effort_in,
+    flag_in,
+    format_in,
+    format_of,
+    number_in,
+    sampling_of,
+    table_in,
+    unless,
+)
+from ripieno.models.protocols.common.tools import Declared
+from ripieno.models.protocols.openai_responses.invocations import all_declared_in, declared_by, knows_freeform
+
+_REASONING = {"mode": unless("standard", why="{key} = {value} has no word on other wires: leave {key} out.")}
+
+
+class OpenaiResponsesControls(ControlsProcessor):
+    """Every control has a word, but for stop sequences."""
+
+    def nativize(self, controls: Controls, capabilities: Capabilities) -> Mapping[str, Any]:
+        if controls.stop:
+            raise InputError(
+                "The Responses wire has no word for stop: leave it out, or ask this model over chat completions."
+            )
+        native: dict[str, Any] = {}
+        if controls.output_tokens is not None:
+            native["max_output_tokens"] = controls.output_tokens
+        native.update(sampling_of(controls, capabilities))
+        form = format_of(controls, capabilities)
+        if form is not None:
+            native["text"] = {"format": format_object(form)}
+        if controls.tool_calls is not None:
+            native["max_tool_calls"] = controls.tool_calls
+        if controls.reasoning is not None:
+            native["reasoning"] = {"effort": controls.reasoning}
+        if controls.stream:
+            native["stream"] = True
+        return native
+
+    def normalize(self, native: Native) -> Controls:
+        return controls_in(native, all_declared_in(native))
+
+
+CONTROLS = OpenaiResponsesControls()
+
+
+def controls_in(native: Native, declared: Declared) -> Controls:
+    """The controls of a request with these tools. Errors: ``InputError``."""
+    choice, allowed = choice_in(native, declared)
+    reasoning, text = table_in(native, "reasoning"), table_in(native, "text")
+    check(reasoning, _REASONING, "reasoning.")
+    form = table_in(text, "format")
+    return Controls(
+        temperature=number_in(native, "temperature"),
+        output_tokens=count_in(native, "max_output_tokens"),
+        top_p=number_in(native, "top_p"),
+        reasoning=effort_in(reasoning, "effort"),
+        stream=flag_in(native, "stream") or False,
+        tool_choice=choice,
+        allowed_tools=allowed,
+        parallel=flag_in(native, "parallel_tool_calls"),
+        format=format_in(form, form, "text.format") if form else None,
+        tool_calls=count_in(native, "max_tool_calls"),
+    )
+
+
+def tool_choice(controls: Controls, offer: Offer, capabilities: Capabilities) -> dict[str, Any]:
+    """The keys of a request about the choice among its tools. Errors: ``InputError``."""
+    return choice_keys(controls, offer, capabilities, functools.partial(_naming, offer, capabilities), nested=False)
+
+
+def _naming(offer: Offer, capabilities: Capabilities, name: str) -> dict[str, str]:
+    """The word for one tool, which says what kind it has."""
+    invoker = offer.named(name)
+    freeform = invoker is not None and knows_freeform(capabilities) and declared_by(invoker) is not None
+    return {"type": "custom" if freeform else "function", "name": name}

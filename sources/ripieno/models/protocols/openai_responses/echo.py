@@ -1,0 +1,158 @@
+"""What a response of the Responses wire repeats of its request, as the public schema of such responses wants it.
+
+What a request leaves out has the documented default, and what it says in another shape than the schema's is left out.
+"""
+
+import secrets
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ripieno.jsonvalues import is_list, is_table
+from ripieno.models.protocol import Asked, Native
+
+#: Efforts that requests may name and answers may not: the nearest one.
+_EFFORTS: Mapping[object, str] = {"minimal": "low", "max": "xhigh"}
+_KNOWN_EFFORTS = ("none", "low", "medium", "high", "xhigh")
+_SUMMARIES = ("concise", "detailed", "auto")
+_VERBOSITIES = ("low", "medium", "high")
+_CHOICES = ("none", "auto", "required")
+#: What a tool may have that is nobody's to read again.
+_SECRETS = frozenset({"authorization", "headers"})
+#: Half as many bytes tell responses apart; in hexadecimal they stand in each identifier.
+_TOKEN_BYTES = 10
+
+
+def new_token() -> str:
+    """What a response and its items have in common in their identifiers."""
+    return secrets.token_hex(_TOKEN_BYTES)
+
+
+def head_of(asked: Asked, token: str) -> dict[str, Any]:
+    """The members of a response that stay the same while it is made, but for its tools."""
+    native = asked.native
+    head = {
+        "id": f"resp_{token}",
+        "object": "response",
+        "created_at": int(time.time()),
+        "model": asked.model,
+        "background": False,
+        "frequency_penalty": _number(native, "frequency_penalty", 0.0),
+        "instructions": _text(native, "instructions"),
+        "max_output_tokens": _count(native, "max_output_tokens"),
+        "max_tool_calls": _count(native, "max_tool_calls"),
+        "metadata": _table(native, "metadata"),
+        "parallel_tool_calls": _flag(native, "parallel_tool_calls", default=True),
+        "presence_penalty": _number(native, "presence_penalty", 0.0),
+        "previous_response_id": _text(native, "previous_response_id"),
+        "prompt_cache_key": _text(native, "prompt_cache_key"),
+        "reasoning": _reasoning(_table(native, "reasoning")),
+        "safety_identifier": _text(native, "safety_identifier"),
+        "service_tier": _text(native, "service_tier") or "default",
+        "store": False,
+        "temperature": _number(native, "temperature", 1.0),
+        "text": _format(_table(native, "text")),
+        "tool_choice": _choice(native.get("tool_choice")),
+        "top_logprobs": _count(native, "top_logprobs") or 0,
+        "top_p": _number(native, "top_p", 1.0),
+        "truncation": "auto" if native.get("truncation") == "auto" else "disabled",
+    }
+    user = _text(native, "user")
+    return head if user is None else {**head, "user": user}
+
+
+def _number(native: Native, key: str, default: float) -> float:
+    value = native.get(key)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else default
+
+
+def _count(native: Native, key: str) -> int | None:
+    value = native.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _text(native: Native, key: str) -> str | None:
+    value = native.get(key)
+    return value if isinstance(value, str) else None
+
+
+def _flag(native: Native, key: str, *, default: bool) -> bool:
+    value = native.get(key)
+    return value if isinstance(value, bool) else default
+
+
+def _table(native: Native, key: str) -> Mapping[str, Any]:
+    value = native.get(key)
+    return value if is_table(value) else {}
+
+
+def _reasoning(native: Native) -> dict[str, Any]:
+    effort, summary = native.get("effort"), native.get("summary")
+    effort = _EFFORTS.get(effort, effort) if isinstance(effort, str) else None
+    return {
+        "effort": effort if effort in _KNOWN_EFFORTS else None,
+        "summary": summary if summary in _SUMMARIES else None,
+    }
+
+
+def _format(native: Native) -> dict[str, Any]:
+    verbosity = native.get("verbosity")
+    said = {"format": _format_of(_table(native, "format"))}
+    return {**said, "verbosity": verbosity} if verbosity in _VERBOSITIES else said
+
+
+def _format_of(native: Native) -> dict[str, Any]:
+    kind = native.get("type")
+    if kind == "json_schema":
+        # The public schema of answers has no other value for the schema than null.
+        return {
+            "type": kind,
+            "name": _text(native, "name") or "",
+            "description": _text(native, "description"),
+            "schema": None,
+            "strict": _flag(native, "strict", default=False),
+        }
+    return {"type": kind if kind == "json_object" else "text"}
+
+
+# Tools.
+
+
+def tools_of(native: Native) -> list[Mapping[str, Any]]:
+    """The tools of a request, as a response has them: flat. Nothing of theirs that is secret returns."""
+    tools = native.get("tools")
+    return [_tool(tool, tool.get("type", "function")) for tool in tools if is_table(tool)] if is_list(tools) else []
+
+
+def _tool(tool: Native, kind: object) -> Mapping[str, Any]:
+    if kind != "function":
+        return {key: value for key, value in tool.items() if key not in _SECRETS}
+    inner = _flat(tool)
+    parameters = inner.get("parameters")
+    return {
+        "type": kind,
+        "name": _text(inner, "name") or "",
+        "description": _text(inner, "description"),
+        "parameters": parameters if is_table(parameters) else None,
+        "strict": _flag(inner, "strict", default=False),
+    }
+
+
+def _flat(native: Native) -> Native:
+    """A definition or a choice, of which chat completions nest the most."""
+    inner = native.get("function")
+    return inner if is_table(inner) else native
+
+
+def _choice(choice: object) -> object:
+    if not is_table(choice):
+        return choice if choice in _CHOICES else "auto"
+    kind = choice.get("type")
+    if kind == "function":
+        return {"type": kind, "name": _text(_flat(choice), "name") or ""}
+    if kind == "allowed_tools":
+        inner = _table(choice, kind) or choice
+        tools, mode = inner.get("tools"), inner.get("mode")
+        allowed = [_choice(tool) for tool in tools if is_table(tool)] if is_list(tools) else []
+        return {"type": kind, "mode": mode if mode in _CHOICES else "auto", "tools": allowed}
+    return dict(choice) if isinstance(kind, str) else "auto"

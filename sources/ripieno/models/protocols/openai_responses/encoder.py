@@ -1,0 +1,335 @@
+"""Our events as a streamed answer of the Responses wire.
+
+A streamed answer of the Responses wire that has the events of seed 001, too, beside the official ones.
+
+Our events as a whole answer of the Responses wire.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ripieno.canisters import InvocationCanister, OpaqueContent, TextualContent
+from ripieno.canisters.events import (
+    ArgumentsDelta,
+    ContentSealed,
+    Event,
+    InvocationBegan,
+    InvocationSealed,
+    ReasoningDelta,
+    ResultReady,
+    TextDelta,
+    TurnBegan,
+    TurnEnded,
+)
+from ripieno.jsonvalues import EMPTY
+from ripieno.models.protocol import Asked, Refusal
+from ripieno.models.protocols.common.calls import extras_of
+from ripieno.models.protocols.common.openai import error_object
+from ripieno.models.protocols.openai_responses.contents import NAME
+from ripieno.models.protocols.openai_responses.finish import OPEN, ending_of, failure_of
+from ripieno.models.protocols.openai_responses.invocations import Returning
+from ripieno.models.protocols.openai_responses.items import MESSAGE, WORDS, begun_item, output_item
+from ripieno.models.protocols.openai_responses.writer import (
+    ARGUMENTS,
+    EVENTS,
+    PREFIXES,
+    TEXT,
+    Open,
+    Writer,
+    call_of,
+    message_of,
+    part_of_text,
+    settled_text,
+)
+
+
+class Encoder(Writer):
+    """Streams an answer. Deltas open items; sealed events close them, or send them whole.
+
+    The turns of one run may follow each other; the one ``TurnEnded`` that is fed ends the answer.
+    """
+
+    def __init__(self, asked: Asked) -> None:
+        super().__init__(asked)
+        self._began = False
+        self._returning = Returning.of(asked)
+        #: What stands beside the next text; the open message as it began; reasoning that is not sealed; open calls.
+        self._beside: Mapping[str, Any] = EMPTY
+        self._message: Open | None = None
+        self._begun_message: Mapping[str, Any] = EMPTY
+        self._thoughts: list[str] = []
+        self._calls: dict[int, Open] = {}
+        #: The index of the next call to begin, and those that began before it, with their arguments.
+        self._next = 0
+        self._held: dict[int, tuple[InvocationBegan, list[str]]] = {}
+        self._writers: Mapping[type, Callable[[Any], bytes]] = {
+            TextDelta: self._say,
+            ArgumentsDelta: self._argue,
+            ReasoningDelta: self._think,
+            ContentSealed: self._content,
+            InvocationBegan: self._begin_call,
+            InvocationSealed: self._seal_call,
+            ResultReady: self._result,
+            TurnBegan: self._turn,
+            TurnEnded: self._end,
+        }
+
+    def feed(self, event: Event) -> bytes:
+        write = self._writers.get(type(event))
+        if write is None:
+            return b""
+        if self._returning is not None:
+            given = self._returning.give(event)
+            if given is None:
+                return b""
+            event = given
+        return write(event) if self._began else self._start() + write(event)
+
+    def wait(self) -> bytes:
+        # Clients that wait for events do not count comments (measured: a coding agent gives up after a while).
+        if not self._began:
+            return self._start()
+        return self._about("in_progress", self._response("in_progress", OPEN))
+
+    def fail(self, refusal: Refusal) -> bytes:
+        begun = b"" if self._began else self._start()
+        error = error_object(refusal)
+        # Some clients look for the error inside, others for its words beside the type, others for the response.
+        flat = {"code": refusal.code or error["type"], "message": refusal.message, "param": refusal.parameter}
+        return begun + self._event("error", **flat, error=error) + self._finish("failed", failure_of(refusal))
+
+    # The beginning and the end.
+
+    def _start(self) -> bytes:
+        self._began = True
+        response = self._response("in_progress", OPEN)
+        return self._about("created", response) + self._about("in_progress", response)
+
+    def _turn(self, _: TurnBegan) -> bytes:
+        data = self._release_all() + self._show() + self._close_message()
+        self._calls.clear()
+        self._next = 0
+        return data
+
+    def _end(self, event: TurnEnded) -> bytes:
+        status, members = ending_of(event)
+        data = self._release_all() + self._show() + self._close_message(status)
+        return data + self._finish(status, members) + b"data: [DONE]\n\n"
+
+    def _finish(self, status: str, members: Mapping[str, Any]) -> bytes:
+        return self._about(status, self._response(status, members))
+
+    def _content(self, event: ContentSealed) -> bytes:
+        content = event.content
+        if isinstance(content, TextualContent):
+            return self._seal_text(content.text)
+        if isinstance(content, OpaqueContent):
+            return self._kept(content) if content.protocol == NAME else self._show()
+        return b""
+
+    def _kept(self, content: OpaqueContent) -> bytes:
+        if content.kind == MESSAGE:
+            if self._message is None:
+                self._beside = content.data
+            else:
+                # It has begun: what its provider said of it late is told at its end.
+                self._begun_message = {**content.data, **self._begun_message}
+            return b""
+        if content.kind == "reasoning":
+            # Its own words are in it.
+            self._thoughts.clear()
+            return self._reasoning(content.data)
+        shown = self._show()
+        item = content.data if content.data.get("id") else {**content.data, "id": self._made("item")}
+        opened, begun = self._open(item)
+        return shown + begun + self._close(opened, item)
+
+    # Messages.
+
+    def _say(self, event: TextDelta) -> bytes:
+        opened, begun = self._message, b""
+        if opened is None:
+            begun = self._show()
+            beside, self._beside = self._beside, EMPTY
+            self._begun_message = {**message_of([], "in_progress"), "id": self._made("msg"), **beside}
+            opened, added = self._open(self._begun_message, TEXT)
+            part = part_of_text("")
+            begun += added + self._event("response.content_part.added", **opened.where, content_index=0, part=part)
+            self._message = opened
+        opened.texts.append(event.text)
+        return begun + self._delta(opened, event.text)
+
+    def _seal_text(self, text: str) -> bytes:
+        said = "" if self._message is None else "".join(self._message.texts)
+        # What was shown cannot be taken back; what was not is shown now.
+        more = text[len(said) :] if text.startswith(said) else ""
+        shown = self._say(TextDelta(more)) if more else b""
+        return shown + self._close_message()
+
+    def _close_message(self, status: str = "completed") -> bytes:
+        opened, self._message = self._message, None
+        if opened is None:
+            return b""
+        text = "".join(opened.texts)
+        part = part_of_text(text)
+        where = {**opened.where, "content_index": 0}
+        return (
+            self._event("response.output_text.done", **where, text=text, logprobs=[])
+            + self._event("response.content_part.done", **where, part=part)
+            + self._close(opened, {**self._begun_message, **message_of([part], status)})
+        )
+
+    # Reasoning.
+
+    def _think(self, event: ReasoningDelta) -> bytes:
+        # It waits for its item, whose identifier must be the same from its beginning to its end.
+        self._thoughts.append(event.text)
+        return b""
+
+    def _show(self) -> bytes:
+        """Reasoning that has no item of this wire: its text is shown, and nobody wants it back."""
+        if not self._thoughts:
+            return b""
+        text = "".join(self._thoughts)
+        self._thoughts.clear()
+        return self._reasoning({"type": "reasoning", "summary": [{"type": "summary_text", "text": text}]})
+
+    # Calls and results.
+
+    def _begin_call(self, event: InvocationBegan) -> bytes:
+        if event.index > self._next:
+            # The name of a call before it is not known yet: items stand in the model's order, however they came.
+            self._held[event.index] = event, []
+            return b""
+        return self._start_call(event.index, event) + self._release()
+
+    def _release(self) -> bytes:
+        """What was held back of the calls whose turn it is now."""
+        written: list[bytes] = []
+        while (held := self._held.pop(self._next, None)) is not None:
+            began, texts = held
+            written.append(self._start_call(began.index, began))
+            written += [self._argue(ArgumentsDelta(index=began.index, text=text)) for text in texts]
+        return b"".join(written)
+
+    def _release_all(self) -> bytes:
+        """What was held back of all calls, whatever they wait for."""
+        written: list[bytes] = []
+        while self._held:
+            self._next = min(self._held)
+            written.append(self._release())
+        return b"".join(written)
+
+    def _start_call(self, number: int, call: InvocationBegan | InvocationCanister) -> bytes:
+        self._next = number + 1
+        shown = self._show()
+        identifier = extras_of(call, NAME).get("id") or self._made(PREFIXES[call.kind])
+        item = {**begun_item(call), "id": identifier, "status": "in_progress"}
+        opened, begun = self._open(item, ARGUMENTS[call.kind])
+        self._calls[number] = opened
+        return shown + begun
+
+    def _argue(self, event: ArgumentsDelta) -> bytes:
+        opened = self._calls.get(event.index)
+        if opened is None:
+            if event.index in self._held:
+                self._held[event.index][1].append(event.text)
+            return b""
+        opened.texts.append(event.text)
+        return self._delta(opened, event.text)
+
+    def _seal_call(self, event: InvocationSealed) -> bytes:
+        invocation = event.invocation
+        begun = self._release_all() if event.index in self._held else b""
+        if event.index not in self._calls:
+            begun += self._start_call(event.index, invocation) + self._release()
+        opened = self._calls[event.index]
+        said = "".join(opened.texts)
+        text = settled_text(invocation, said)
+        if len(text) > len(said) and text.startswith(said):
+            begun += self._argue(ArgumentsDelta(index=event.index, text=text[len(said) :]))
+        del self._calls[event.index]
+        item = call_of(invocation, text, opened.identifier)
+        return begun + self._argued(opened, invocation, text) + self._close(opened, item)
+
+    def _argued(self, opened: Open, invocation: InvocationCanister, text: str) -> bytes:
+        """What is told of a call when its arguments are whole."""
+        key = WORDS[invocation.kind][1]
+        return self._event(f"response.{EVENTS[invocation.kind]}.done", **opened.where, **{key: text})
+
+    def _result(self, event: ResultReady) -> bytes:
+        if event.discarded:
+            return b""
+        shown = self._show()
+        identifier = event.seal or self._made("fco")
+        item = {**output_item(event.result, event.invocation), "id": identifier, "status": "completed"}
+        opened, begun = self._open({**item, "output": "", "status": "in_progress"})
+        return shown + begun + self._close(opened, item)
+
+
+class SeedEncoder(Encoder):
+    """Adds ``response.output_tool_call.begin``, ``.delta`` and ``.end`` to calls, and ``response.done`` at the end.
+
+    Each stands before the official event that says the same, but for the beginning: the item is added first.
+    Free-form calls have no such events.
+    """
+
+    def _start_call(self, number: int, call: InvocationBegan | InvocationCanister) -> bytes:
+        added = super()._start_call(number, call)
+        if call.kind != "function":
+            return added
+        where = self._calls[number].where
+        return added + self._event("response.output_tool_call.begin", **where, call_id=call.identifier, name=call.name)
+
+    def _argue(self, event: ArgumentsDelta) -> bytes:
+        opened = self._calls.get(event.index)
+        if opened is None or not opened.is_function:
+            return super()._argue(event)
+        told = self._event("response.output_tool_call.delta", **opened.where, delta=event.text)
+        return told + super()._argue(event)
+
+    def _argued(self, opened: Open, invocation: InvocationCanister, text: str) -> bytes:
+        official = super()._argued
+        if invocation.kind != "function":
+            return official(opened, invocation, text)
+        told = self._event("response.output_tool_call.end", **opened.where, name=invocation.name, arguments=text)
+        return told + official(opened, invocation, text)
+
+    def _finish(self, status: str, members: Mapping[str, Any]) -> bytes:
+        response = self._response(status, members)
+        return self._about(status, response) + self._about("done", response)
+
+
+def encode(events: Iterable[Event], asked: Asked) -> bytes:
+    """A whole answer: what a stream of the same events would have said at its end."""
+    whole = _Whole(asked)
+    for event in events:
+        whole.feed(event)
+    if not whole.body:
+        whole.feed(TurnEnded(finish="stop"))
+    return whole.body
+
+
+class _Whole(Encoder):
+    """Gathers the items of a response, and writes nothing before the end."""
+
+    #: The response, once it has ended.
+    body = b""
+
+    def _start(self) -> bytes:
+        self._began = True
+        return b""
+
+    def _event(self, kind: str, **members: Any) -> bytes:  # noqa: ARG002
+        return b""
+
+    def _delta(self, opened: Open, text: str) -> bytes:  # noqa: ARG002
+        return b""
+
+    def _end(self, event: TurnEnded) -> bytes:
+        super()._end(event)
+        return b""
+
+    def _finish(self, status: str, members: Mapping[str, Any]) -> bytes:
+        self.body = self._response(status, members)
+        return b""

@@ -1,0 +1,1 @@
+"""The forms in which models write calls as text, one file each."""

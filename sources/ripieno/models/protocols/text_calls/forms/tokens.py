@@ -1,0 +1,124 @@
+"""Forms of special tokens: ``<|python_tag|>`` (Llama 3), DeepSeek's and Kimi's sections."""
+
+# ruff: noqa: RUF001  models write these signs
+
+import re
+from collections.abc import Sequence
+
+from ripieno.models.protocols.text_calls.forms.brackets import python_call
+from ripieno.models.protocols.text_calls.forms.form import Form, Variant
+from ripieno.models.protocols.text_calls.grammar import NAME, SPACE, Balanced, Closed, Empty, Tools, sequence
+from ripieno.models.protocols.text_calls.values import Found, objects_in
+
+_PYTHON_TAG = "<|python_tag|>"
+_DEEPSEEK = re.compile(
+    r"<｜tool▁call▁begin｜>\s*(?:function<｜tool▁sep｜>)?([^<\s]+)\s*(?:<｜tool▁sep｜>|```json)\s*(\{.*?)\s*(?:```\s*)?"
+    r"<｜tool▁call▁end｜>",
+    re.DOTALL,
+)
+_KIMI = re.compile(
+    r"<\|tool_call_begin\|>\s*(?:functions\.)?(\S+?)(?::\d+)?\s*<\|tool_call_argument_begin\|>\s*(.*?)\s*"
+    r"<\|tool_call_end\|>",
+    re.DOTALL,
+)
+
+
+def _python_tag(raw: str, _: Tools) -> Sequence[Found] | None:
+    """An object with ``name`` and ``parameters``, or ``tool.call(a=1)`` as the built-in tools are called."""
+    text = raw.removeprefix(_PYTHON_TAG)
+    if text.lstrip().startswith("{"):
+        return objects_in(text)
+    found = python_call(text)
+    return None if found is None else [(found[0].removesuffix(".call"), found[1])]
+
+
+def _parted(raw: str, _: Tools) -> Sequence[Found] | None:
+    """``; {…}``: one more of the same turn."""
+    return objects_in(raw.lstrip().removeprefix(";"))
+
+
+def _deepseek(raw: str, _: Tools) -> Sequence[Found] | None:
+    """``function`` and a fence around the arguments (V3, R1), or the name alone (V3.1)."""
+    found = _DEEPSEEK.fullmatch(raw)
+    return None if found is None else [(found[1], found[2])]
+
+
+def _kimi(raw: str, _: Tools) -> Sequence[Found] | None:
+    """The name stands in an identifier, ``functions.name:0``."""
+    found = _KIMI.fullmatch(raw)
+    return None if found is None else [(found[1], found[2])]
+
+
+def _deepseek_body() -> Closed:
+    return Closed("<｜tool▁call▁end｜>")
+
+
+FORMS = (
+    Form(
+        name="python_tag",
+        opener=_PYTHON_TAG,
+        variants=lambda _: (
+            Variant(
+                head=sequence(SPACE, ("{",)),
+                body=Balanced,
+                read=_python_tag,
+                ends=("<|eom_id|>", "<|eot_id|>"),
+                following=Variant(head=sequence(SPACE, (";",), SPACE, ("{",)), body=Balanced, read=_parted),
+            ),
+            Variant(
+                head=sequence(SPACE, NAME, ("(",)),
+                body=lambda: Balanced(python=True),
+                read=_python_tag,
+                ends=("<|eom_id|>", "<|eot_id|>"),
+            ),
+        ),
+        examples=(
+            '<|python_tag|>{"name": "read", "parameters": {"path": "a.txt"}}',
+            '<|python_tag|>read.call(path="a.txt")',
+        ),
+    ),
+    Form(
+        name="deepseek",
+        opener="<｜tool▁call▁begin｜>",
+        variants=lambda _: (
+            Variant(
+                head=sequence(("function",), ("<｜tool▁sep｜>",), NAME, SPACE, ("```json",), SPACE, ("{",)),
+                body=_deepseek_body,
+                read=_deepseek,
+            ),
+            Variant(
+                head=sequence(SPACE, NAME, ("<｜tool▁sep｜>",), SPACE, ("{",)), body=_deepseek_body, read=_deepseek
+            ),
+        ),
+        examples=(
+            '<｜tool▁call▁begin｜>function<｜tool▁sep｜>read\n```json\n{"path": "a.txt"}\n```<｜tool▁call▁end｜>',
+            '<｜tool▁call▁begin｜>read<｜tool▁sep｜>{"path": "a.txt"}<｜tool▁call▁end｜>',
+        ),
+    ),
+    Form(
+        name="deepseek_section",
+        opener="<｜tool▁calls▁begin｜>",
+        variants=lambda _: (
+            Variant(head=sequence(SPACE, ("<｜tool▁call▁begin｜>",)), body=Empty, ends=("<｜tool▁calls▁end｜>",)),
+        ),
+    ),
+    Form(
+        name="kimi",
+        opener="<|tool_call_begin|>",
+        variants=lambda _: (
+            Variant(
+                head=sequence(SPACE, NAME, SPACE, ("<|tool_call_argument_begin|>",), SPACE, ("{",)),
+                body=lambda: Closed("<|tool_call_end|>"),
+                read=_kimi,
+            ),
+        ),
+        examples=('<|tool_call_begin|>functions.read:0<|tool_call_argument_begin|>{"path": "a.txt"}<|tool_call_end|>',),
+    ),
+    Form(
+        name="kimi_section",
+        opener="<|tool_calls_section_begin|>",
+        variants=lambda _: (
+            Variant(head=sequence(SPACE, ("<|tool_call_begin|>",)), body=Empty, ends=("<|tool_calls_section_end|>",)),
+        ),
+    ),
+)

@@ -1,0 +1,263 @@
+"""Takes a text apart while it comes: calls in any of the forms, and everything else as it is.
+
+Nothing is lost: the sources of all pieces, joined, are the text. How it was cut into chunks makes no difference. What
+cannot be a call any more is given out at once; a call, when its frame is complete. Each character is read at most
+twice: in a frame, and again as text when the frame comes to nothing; what came to nothing is not searched for calls.
+"""
+
+from collections.abc import Callable, Sequence
+
+from ripieno.jsonvalues import EMPTY
+from ripieno.models.protocols.text_calls.forms.form import Variant
+from ripieno.models.protocols.text_calls.grammar import (
+    Body,
+    Call,
+    Closed,
+    Piece,
+    Reasoning,
+    Text,
+    Tools,
+    Verdict,
+    Wrapping,
+    beginning_of,
+)
+from ripieno.models.protocols.text_calls.openings import (
+    ANYWHERE,
+    AT_LINE,
+    AT_TEXT,
+    STOPS,
+    Mark,
+    Opening,
+    following_at,
+    mark_at,
+    opening_at,
+)
+from ripieno.models.protocols.text_calls.places import Places
+from ripieno.models.protocols.text_calls.values import Found
+
+_FUNCTIONS = "functions."
+
+
+class Parser:
+    """Takes one text apart. ``tools`` are those that may be called, with the schemas of their arguments.
+
+    A form that has a mark of its own makes a call of any name, unless only what is ``declared`` counts; one that has
+    none, only of a tool that is known. ``echoed`` says of the text of a call whether it is an echo of what a tool
+    answered: then it is no call.
+    """
+
+    def __init__(
+        self, tools: Tools = EMPTY, *, declared: bool = False, echoed: Callable[[str], bool] | None = None
+    ) -> None:
+        self._tools = tools
+        self._declared = declared
+        self._echoed = echoed
+        #: What was not read yet, with what of a frame stands before it; and how far it was read.
+        self._text = ""
+        self._at = 0
+        self._places = Places()
+        self._pieces: list[Piece] = []
+        self._said: list[str] = []
+        #: Characters that are text whatever stands in them, and what ends a quotation.
+        self._mute = 0
+        self._closer = ""
+        #: What is a wrapping here, and whose words these are.
+        self._ends: tuple[str, ...] = ()
+        self._channel = ""
+        #: The frame under way: where it begins in the text, and what of it came before; its kind and its body.
+        self._start = 0
+        self._before: list[str] = []
+        self._variant: Variant | None = None
+        self._body: Body | None = None
+        self._head = 0
+        #: How the next frame may begin, right where one ended.
+        self._following: Variant | None = None
+
+    def feed(self, text: str) -> Sequence[Piece]:
+        """The pieces that are certain now."""
+        pending = self._text or self._body or self._closer or self._following
+        if not pending and self._places.within and not STOPS.search(text):
+            # What most texts are: more of a line.
+            self._mute -= len(text)
+            return (Reasoning(text) if self._channel else Text(text),) if text else ()
+        self._text += text
+        self._advance(final=False)
+        return self._taken()
+
+    def finish(self) -> Sequence[Piece]:
+        """All that is left. A frame that was not closed is text."""
+        self._advance(final=True)
+        return self._taken()
+
+    def _taken(self) -> Sequence[Piece]:
+        self._flush()
+        pieces, self._pieces = self._pieces, []
+        return pieces
+
+    def _flush(self) -> None:
+        if self._said:
+            text = "".join(self._said)
+            self._said.clear()
+            self._pieces.append(Reasoning(text) if self._channel else Text(text))
+
+    def _advance(self, *, final: bool) -> None:
+        """Reads as far as it can."""
+        while True:
+            if self._body is not None:
+                if not self._go_on(self._body, final=final):
+                    break
+            elif self._at >= len(self._text) or not (
+                self._quote(final=final) if self._closer else self._step(final=final)
+            ):
+                break
+        if self._body is not None:
+            self._before.append(self._text[self._start : self._at])
+            self._start = 0
+        self._text, self._at = self._text[self._at :], 0
+
+    def _say(self, end: int) -> bool:
+        """What stands before a place is text."""
+        if end > self._at:
+            self._said.append(self._text[self._at : end])
+            self._mute -= end - self._at
+            self._at = end
+        return True
+
+    def _step(self, *, final: bool) -> bool:
+        """Reads on in the open, or in code. False when more is needed."""
+        text, at, places = self._text, self._at, self._places
+        if places.open:
+            found: Mark | Opening | bool = False
+            if self._following is not None:
+                found = following_at(text, at, self._following, self._tools)
+                if isinstance(found, Opening):
+                    return self._open(found)
+                if found and not final:
+                    return False
+                self._following = None
+            found = mark_at(text, at, self._ends)
+            if found is False and self._mute <= 0:
+                forms = AT_TEXT if places.beginning else AT_LINE if places.blank else ANYWHERE
+                candidates = forms.get(text[at])
+                found = bool(candidates) and opening_at(text, at, candidates or (), self._tools)
+            if isinstance(found, Mark):
+                return self._mark(found)
+            if isinstance(found, Opening):
+                return self._open(found)
+            if found and not final:
+                return False
+        return self._say(places.step(text, at, STOPS))
+
+    def _mark(self, mark: Mark) -> bool:
+        self._places.pass_on()
+        end = self._at + mark.length
+        if mark.closer:
+            self._closer = mark.closer
+            return self._say(end)
+        self._wrap(self._text[self._at : end])
+        self._channel = ""
+        self._mute -= mark.length
+        self._at = end
+        return True
+
+    def _wrap(self, raw: str) -> None:
+        self._flush()
+        self._pieces.append(Wrapping(raw))
+
+    def _quote(self, *, final: bool) -> bool:
+        """Reads on in a quotation. False when more is needed."""
+        found = self._text.find(self._closer, self._at)
+        if found >= 0:
+            end = found + len(self._closer)
+            self._closer = ""
+            return self._say(end)
+        self._say(len(self._text) if final else beginning_of(self._text, self._at, (self._closer,)))
+        return False
+
+    # Frames.
+
+    def _open(self, opening: Opening) -> bool:
+        """A frame begins."""
+        self._start, self._head = self._at, opening.body
+        self._variant, self._body = opening.variant, opening.variant.body()
+        self._at += opening.body
+        return True
+
+    def _go_on(self, body: Body, *, final: bool) -> bool:
+        """Reads on in a frame. False when more is needed."""
+        self._at, verdict = body.feed(self._text, self._at, final=final)
+        if verdict is Verdict.ENDED:
+            self._join()
+            self._end(self._at)
+        elif verdict is Verdict.TORN and isinstance(body, Closed):
+            self._join()
+            closed = self._closed_in_string(body)
+            if closed is not None:
+                # Whatever else stands in the line is what was in the string.
+                rest = self._at - closed
+                self._end(closed)
+                self._mute = max(self._mute, rest)
+            elif final:
+                self._fail()
+        elif verdict is Verdict.NONE or final:
+            self._at = len(self._text) if final and verdict is Verdict.OPEN else self._at
+            self._join()
+            self._fail()
+        else:
+            return False
+        return True
+
+    def _join(self) -> None:
+        """Puts what came before back into the text, so that the frame stands in it as a whole."""
+        if self._before:
+            before = "".join(self._before)
+            self._before.clear()
+            self._text = before + self._text[self._start :]
+            self._at += len(before) - self._start
+            self._start = 0
+
+    def _closed_in_string(self, body: Closed) -> int | None:
+        """The end of the first closer in the string that was torn."""
+        begins = self._start + self._head + body.string_at
+        places = [(self._text.find(closer, begins, self._at), closer) for closer in body.closers]
+        return min((place + len(closer) for place, closer in places if place >= 0), default=None)
+
+    def _end(self, end: int) -> None:
+        """A frame is complete, and stands in the text as a whole."""
+        variant = self._variant
+        raw = self._text[self._start : end]
+        found = None if variant is None or variant.read is None else variant.read(raw, self._tools)
+        if variant is None or (variant.read is not None and not self._counts(found, raw)):
+            self._fail()
+            return
+        self._at = end
+        self._variant = self._body = None
+        self._following = variant.following or self._following
+        self._places.pass_on()
+        if found:
+            self._flush()
+            for number, (name, arguments) in enumerate(found):
+                self._pieces.append(Call(name=self._settle(name), arguments=arguments, raw="" if number else raw))
+        else:
+            self._wrap(raw)
+        if variant.ends:
+            self._ends = variant.ends
+        if variant.channel is not None:
+            self._channel = variant.channel
+
+    def _counts(self, found: Sequence[Found] | None, raw: str) -> bool:
+        """Whether what was found in a frame is to be called."""
+        if not found or (self._declared and any(self._settle(name) not in self._tools for name, _ in found)):
+            return False
+        return self._echoed is None or not self._echoed(raw)
+
+    def _fail(self) -> None:
+        """A frame comes to nothing, as far as it was read: it is text, whatever stands in it."""
+        self._mute = self._at - self._start
+        self._at = self._start
+        self._variant = self._body = self._following = None
+
+    def _settle(self, name: str) -> str:
+        """The name of a tool, without the namespace that some models put before it."""
+        bare = name.removeprefix(_FUNCTIONS)
+        return bare if name not in self._tools and bare in self._tools else name

@@ -1,0 +1,115 @@
+"""The names and arguments in the text of a call: JSON as strict as any, and values between tags by their schema."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from ripieno.exceptions import JsonInvalidity
+from ripieno.jsonvalues import EMPTY, encode, is_list, is_table, parse
+from ripieno.models.protocols.text_calls.grammar import Tools
+
+#: A name, and its arguments as JSON, or as what cannot be read.
+Found: TypeAlias = tuple[str, str]
+
+_NAME = re.compile(r'"name"\s*:\s*"([^"\\\s]{1,128})"')
+_ARGUMENTS = ("arguments", "parameters", "args")
+_LITERALS: Mapping[str, Any] = {"True": True, "False": False, "None": None}
+
+
+def objects_in(text: str) -> Sequence[Found] | None:
+    """The calls in ``{"name", "arguments"}``, or a list of such; None when there are none.
+
+    ``parameters`` may stand for ``arguments``, and the two may stand in a ``function``. Of what is no JSON the first
+    name is taken, with all of the text for its arguments, so that the model can be told.
+    """
+    try:
+        value = parse(text)
+    except JsonInvalidity:
+        name = _NAME.search(text)
+        return None if name is None else [(name[1], text.strip())]
+    tables = value if is_list(value) else [value]
+    calls = [_call_in(table) if is_table(table) else None for table in tables]
+    found = [call for call in calls if call is not None]
+    return found if found and len(found) == len(calls) else None
+
+
+def _call_in(table: Mapping[str, Any]) -> Found | None:
+    inner = table.get("function")
+    if is_table(inner):
+        table = inner
+    name = table.get("name") or (inner if isinstance(inner, str) else None)
+    if not isinstance(name, str) or not name.strip():
+        return None
+    arguments = next((table[key] for key in _ARGUMENTS if key in table), None)
+    return name.strip(), "{}" if arguments is None else text_of(arguments)
+
+
+def fits(text: str, tools: Tools) -> Sequence[Found] | None:
+    """The call in an object that is nothing else, of a tool that is known; otherwise None."""
+    try:
+        value = parse(text)
+    except JsonInvalidity:
+        return None
+    if not is_table(value) or not value.keys() <= {"name", "type", "id", *_ARGUMENTS} or value.get("name") not in tools:
+        return None
+    arguments = [value[key] for key in _ARGUMENTS if key in value]
+    return objects_in(text) if len(arguments) == 1 and is_table(arguments[0]) else None
+
+
+def text_of(arguments: object) -> str:
+    """Arguments as text. Models send them as JSON in a text, too."""
+    if isinstance(arguments, str):
+        return arguments
+    try:
+        return encode(arguments).decode()
+    except JsonInvalidity:
+        return repr(arguments)
+
+
+def pairs(name: str, given: Iterable[tuple[str, str]], tools: Tools, raw: str) -> Found:
+    """A call of parameters and their texts. A doubled parameter makes the arguments unreadable."""
+    properties = tools.get(name, EMPTY).get("properties")
+    values: dict[str, Any] = {}
+    for key, text in given:
+        if key in values:
+            return name, raw
+        schema = properties.get(key) if is_table(properties) else None
+        values[key] = typed(text, schema)
+    return name, text_of(values)
+
+
+def typed(text: str, schema: object) -> Any:
+    """The value that a text stands for: a text where the schema allows one or does not say, otherwise as JSON.
+
+    What cannot be read so stays the text that it is, and validation says what is wrong with it.
+    """
+    kinds = _kinds(schema)
+    bare = text.strip()
+    if "null" in kinds and bare in ("null", "None"):
+        return None
+    if not kinds or "string" in kinds:
+        return text
+    if bare in _LITERALS:
+        return _LITERALS[bare]
+    try:
+        return parse(bare)
+    except JsonInvalidity:
+        return text
+
+
+def _kinds(schema: object) -> frozenset[str]:
+    """The types that a schema allows, as far as it says so on its surface."""
+    if not is_table(schema):
+        return frozenset()
+    kinds: set[str] = set()
+    kind = schema.get("type")
+    for one in kind if is_list(kind) else [kind]:
+        if isinstance(one, str):
+            kinds.add(one)
+    for key in ("anyOf", "oneOf"):
+        choices = schema.get(key)
+        for choice in choices if is_list(choices) else ():
+            kinds |= _kinds(choice) or {"string"}
+    for value in schema.get("enum") or ():
+        kinds.add("string" if isinstance(value, str) else "number")
+    return frozenset(kinds)

@@ -1,0 +1,164 @@
+"""Provider descriptors to live models: names are looked up, keys found, protocols imported at first use."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ripieno.descriptors import ProviderDescriptor
+from ripieno.descriptors.providers import RETRIES
+from ripieno.descriptors.reader.alternatives import Choice, alternatives
+from ripieno.descriptors.templates import Template
+from ripieno.descriptors.timeouts import Caution, Timeouts
+from ripieno.exceptions import ConfigurationInvalidity, InputError, NameAbsence, Problem
+from ripieno.models.model import Model, Provider
+from ripieno.models.protocol import Capabilities, Protocol
+from ripieno.models.protocols.prompted import around
+from ripieno.models.protocols.text_calls.interpreter import interpret
+from ripieno.models.retries import Patience
+from ripieno.models.transport.breaker import Breaker, Breakers
+from ripieno.models.transport.clouds import reach
+from ripieno.models.transport.endpoints import Endpoint
+
+_PROMPTED = "prompted"
+
+
+class Providers:
+    """All providers that are known, each made when it is first asked for, and closed together."""
+
+    def __init__(
+        self,
+        descriptors: Mapping[str, ProviderDescriptor],
+        *,
+        protocol: Callable[[str], Protocol],
+        secrets: Mapping[str, str],
+        caution: Caution = Caution(),  # noqa: B008  frozen
+    ) -> None:
+        self.descriptors = descriptors
+        self._protocol = protocol
+        self._secrets = secrets
+        self._caution = caution
+        self._breakers = Breakers()
+        #: The provider as which each endpoint was asked first.
+        self._guarded: dict[Breaker, str] = {}
+        self._made: dict[str, Provider] = {}
+
+    def access_model(self, identity: str) -> Model:
+        """The model ``provider/model``; the name of the model may have slashes of its own.
+
+        Errors: ``InputError`` for a name without a slash, ``NameAbsence`` for an unknown provider,
+        ``ConfigurationInvalidity`` for a missing variable, each with what to do.
+        """
+        name, slash, model = identity.partition("/")
+        if not slash or not model:
+            example = next(iter(self.descriptors), "house")
+            raise InputError(f"A model is named provider/model, such as {example}/NAME; not {identity!r}.")
+        provider = self.access_provider(name)
+        if self.descriptors[name].protocol != _PROMPTED and not provider.capabilities(model).get(
+            "function_calling", True
+        ):
+            provider = _prompted(provider)
+        return Model(provider=provider, name=model)
+
+    def access_provider(self, name: str) -> Provider:
+        """The provider of that name. Errors: as ``access_model``."""
+        if name not in self.descriptors:
+            hint = "Add one as a table [providers.NAME]; `ripieno providers` lists them."
+            raise NameAbsence("provider", name, self.descriptors, hint=hint)
+        if name not in self._made:
+            self._made[name] = self._make(self.descriptors[name])
+        return self._made[name]
+
+    @property
+    def openings(self) -> Mapping[str, int]:
+        """How often the breaker of each endpoint has opened, by the provider as which it was asked first."""
+        return {name: breaker.openings for breaker, name in self._guarded.items()}
+
+    def _make(self, descriptor: ProviderDescriptor) -> Provider:
+        # Without a carrier, its descriptor would have been refused.
+        prompted = descriptor.protocol == _PROMPTED and descriptor.carrier is not None
+        protocol = self._protocol(descriptor.carrier if prompted and descriptor.carrier else descriptor.protocol)
+        if descriptor.base_url is None and descriptor.cloud is None:
+            raise self._problem(descriptor, "it has no base_url", "Set base_url.")
+        texts = {
+            key: self._expand(descriptor, key, choice)
+            for key in ("base_url", "api_key", "region", "project", "api_version")
+            if alternatives(choice := getattr(descriptor, key))
+        }
+        endpoint = Endpoint(
+            provider=descriptor.name,
+            sdk=protocol.sdk,
+            base_url=texts.get("base_url", ""),
+            key=texts.get("api_key"),
+            headers={
+                header: self._expand(descriptor, f"headers.{header}", value)
+                for header, value in descriptor.headers.items()
+            },
+            timeouts=Timeouts(**descriptor.timeouts),
+            cloud=descriptor.cloud,
+            region=texts.get("region"),
+            project=texts.get("project"),
+            api_version=texts.get("api_version"),
+        )
+        overrides: dict[str, Any] = dict(descriptor.breaker)
+        caution = dataclasses.replace(self._caution, **overrides)
+        breaker = self._breakers.access(endpoint.place, caution)
+        self._guarded.setdefault(breaker, descriptor.name)
+        transport, protocol = reach(endpoint, protocol, breaker)
+        if not prompted and _leaves_calls(descriptor):
+            protocol = dataclasses.replace(protocol, interpret=interpret)
+        cached: dict[str, Capabilities] = {}
+
+        def capabilities(model: str) -> Capabilities:
+            if model not in cached:
+                cached[model] = descriptor.capabilities_for(model)
+            return cached[model]
+
+        provider = Provider(
+            name=descriptor.name,
+            protocol=protocol,
+            transport=transport,
+            capabilities=capabilities,
+            patience=Patience(retries=RETRIES if descriptor.retries is None else descriptor.retries),
+        )
+        return _prompted(provider) if prompted else provider
+
+    def _expand(self, descriptor: ProviderDescriptor, key: str, choice: Choice) -> str:
+        """The first template whose variables are all set, filled. Errors: ``ConfigurationInvalidity``, naming them."""
+        lacking: list[list[str]] = []
+        for text in alternatives(choice):
+            template = Template.parse(text, variables=True)
+            lacking.append([variable for variable in template.variables if not self._secrets.get(variable)])
+            if not lacking[-1]:
+                return template.header({}, self._secrets)
+        names = " or ".join(" and ".join(variables) for variables in lacking)
+        raise self._problem(
+            descriptor,
+            f"{key} wants the variable {names}, {'which is not' if len(lacking) == 1 else 'none of which is'} set",
+            f"Set it (export {lacking[0][0]}=…), or write another {key} under [providers.{descriptor.name}].",
+        )
+
+    @staticmethod
+    def _problem(descriptor: ProviderDescriptor, message: str, hint: str) -> ConfigurationInvalidity:
+        problem = Problem(message=f"provider {descriptor.name!r}: {message}", file=descriptor.file, hint=hint)
+        return ConfigurationInvalidity((problem,))
+
+    async def close(self) -> None:
+        """Closes what was opened."""
+        made, self._made = self._made, {}
+        for provider in made.values():
+            await provider.transport.close()
+
+
+def _prompted(provider: Provider) -> Provider:
+    """The same endpoint, for models that are prompted to call: their calls survive streaming as any text does."""
+
+    def capabilities(model: str) -> Capabilities:
+        return {**provider.capabilities(model), "stream_calls": True}
+
+    return dataclasses.replace(provider, protocol=around(provider.protocol), capabilities=capabilities)
+
+
+def _leaves_calls(descriptor: ProviderDescriptor) -> bool:
+    """Whether any of its models leaves calls in the text; which ones do, each request's capabilities say."""
+    rows = (descriptor.capabilities, *(row.capabilities for row in descriptor.models))
+    return any(row.get("text_calls") for row in rows)
