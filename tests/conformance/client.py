@@ -21,7 +21,7 @@ from ripieno.ensembles import Ensemble
 from ripieno.exceptions import AssemblyFailure, ConnectionFailure
 from ripieno.gathering import Places
 from ripieno.jsonvalues import thaw
-from ripieno.origins.mcp.signins import sign_in
+from ripieno.origins.mcp.oauth.sign_in import sign_in
 from ripieno.scores import Call
 from ripieno.testing import call, model_of, turn
 

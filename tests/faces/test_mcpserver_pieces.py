@@ -13,8 +13,7 @@ from starlette.types import Message, Receive, Scope, Send
 from ripieno.mcpserver import bodies
 from ripieno.mcpserver.concealing import Concealer
 from ripieno.mcpserver.messages import Refused, read
-from ripieno.origins.mcp.framing import LINE_LIMIT
-from ripieno.origins.mcp.measuring import VALUES
+from ripieno.origins.mcp.transports.framing import LINE_LIMIT, VALUES
 from ripieno.serving.listening import is_loopback
 
 WORKSPACE = pathlib.Path("/tmp/work")

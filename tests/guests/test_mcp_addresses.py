@@ -3,7 +3,7 @@
 import pytest
 
 from ripieno.origins.mcp.addresses import refuse_address, refuse_page
-from ripieno.origins.mcp.tokens import resource_of
+from ripieno.origins.mcp.oauth.tokens import resource_of
 from tests.guests.playing import check
 
 PUBLIC, OURS, INNER = "https://tools.example.org/mcp", "http://127.0.0.1:8000/mcp", "http://10.1.2.3/mcp"

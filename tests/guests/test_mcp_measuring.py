@@ -9,8 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ripieno.origins.mcp.framing import Lines, answered, unusable
-from ripieno.origins.mcp.measuring import VALUES, Values, too_many
+from ripieno.origins.mcp.transports.framing import VALUES, Lines, Values, answered, too_many, unusable
 from tests.counts import count
 
 LAW = settings(max_examples=count(4000), deadline=None)

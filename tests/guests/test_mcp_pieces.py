@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ripieno.origins.mcp.cleaning import clean, clean_schema
-from ripieno.origins.mcp.framing import LINE_LIMIT, Lines
+from ripieno.origins.mcp.text import clean, clean_schema
+from ripieno.origins.mcp.transports.framing import LINE_LIMIT, Lines
 from tests.counts import count
 
 LAW = settings(max_examples=count(4000), deadline=None)

@@ -15,8 +15,8 @@ from ripieno.canisters import TextualContent
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import ConnectionFailure, InputError, PermissionFault
-from ripieno.origins.mcp.signins import SignedIn, SignInFailure, sign_in, sign_out
-from ripieno.origins.mcp.tokens import TokenStore, resource_of
+from ripieno.origins.mcp.oauth.sign_in import SignedIn, SignInFailure, sign_in, sign_out
+from ripieno.origins.mcp.oauth.tokens import TokenStore, resource_of
 from ripieno.sandbox.processes import LocalSpawner
 from ripieno.storage.pins import Pins, PinStore
 from tests.guests.authority import MARK, Authority, Browser, Place, place

@@ -19,8 +19,8 @@ from ripieno.exceptions import (
     ToolFault,
     ValidationFault,
 )
-from ripieno.origins.mcp import eventstreams
-from ripieno.origins.mcp.calling import make_invocable
+from ripieno.origins.mcp.calls import make_invocable
+from ripieno.origins.mcp.transports import sse as eventstreams
 from tests.guests.playing import Alerts, call, make_ensemble, surround
 from tests.guests.test_origin_mcp_http import ERAS, Web, answering, said, until, web
 

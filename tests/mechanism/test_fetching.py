@@ -20,10 +20,9 @@ from ripieno.exceptions import (
     ToolFault,
     ValidationFault,
 )
-from ripieno.fetching import HostPattern, Limits, Request, Wording, check_header, parse_url
-from ripieno.fetching.addresses import is_local, refuse_address
-from ripieno.fetching.connecting import _check_peer  # pyright: ignore[reportPrivateUsage]
-from ripieno.fetching.reaching import Reach
+from ripieno.origins.http.client import HostPattern, Limits, Reach, Request, Wording, check_header, parse_url
+from ripieno.origins.http.client.addresses import is_local, refuse_address
+from ripieno.origins.http.client.connection import _check_peer
 from tests.mechanism.webs import TLS, answer, fetcher, knowing, redirect, web
 
 

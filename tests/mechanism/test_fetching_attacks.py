@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from ripieno.exceptions import InputError, NetworkFault, PermissionFault, ResourceFault, ToolFault
-from ripieno.fetching import Limits, Request, Url, parse_url
+from ripieno.origins.http.client import Limits, Request, Url, parse_url
 from tests.counts import count
 from tests.mechanism.webs import answer, canaries, fetcher, knowing, redirect, web, worst
 

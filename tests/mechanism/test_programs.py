@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ripieno.canisters import ResultCanister
-from ripieno.endings import failure, outcome, share
 from ripieno.ensembles import Context
 from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault, ValidationFault
 from ripieno.execution.call import Call, settle
-from ripieno.programs import GRACE, entered, resolve, run
+from ripieno.origins.command.outcomes import failure, outcome, share
+from ripieno.origins.command.programs import GRACE, entered, resolve, run
 from ripieno.sandbox import ProcessLimits
 from ripieno.sandbox.capture import Capture, Captured
 from ripieno.sandbox.processes import Completed, LocalSpawner

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from ripieno.endings import failure
 from ripieno.ensembles import Context
 from ripieno.execution.call import settle
-from ripieno.programs import run
+from ripieno.origins.command.outcomes import failure
+from ripieno.origins.command.programs import run
 from ripieno.sandbox.processes import LocalSpawner
 from ripieno.sandbox.refusals import explain_unread
 from tests.mechanism.players import Listening

@@ -8,7 +8,7 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
-from ripieno.fetching import Fetcher, HostPattern, Limits, Reach
+from ripieno.origins.http.client import Fetcher, HostPattern, Limits, Reach
 
 TLS = pathlib.Path(__file__).parents[1] / "data" / "tls"
 #: What a server says to the head and the body of a request; None says nothing more and waits.

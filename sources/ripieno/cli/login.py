@@ -17,7 +17,7 @@ from ripieno.cli.terminal import is_attended
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import NameAbsence
-from ripieno.origins.mcp.signins import PATIENCE, SignedIn, SignInFailure, sign_in, sign_out
+from ripieno.origins.mcp.oauth.sign_in import PATIENCE, SignedIn, SignInFailure, sign_in, sign_out
 from ripieno.showing import clean
 
 

@@ -11,8 +11,8 @@ from ripieno.cli.assembling import make_assembly, say_alert
 from ripieno.cli.tables import print_table
 from ripieno.cli.trials import Trial
 from ripieno.gathering import Gathered
-from ripieno.origins.mcp.signins import find_sign_in, signs_in
-from ripieno.origins.mcp.tokens import SignIn
+from ripieno.origins.mcp.oauth.sign_in import find_sign_in, signs_in
+from ripieno.origins.mcp.oauth.tokens import SignIn
 
 
 def sign_in_facts(gathered: Gathered, trials: Mapping[str, Trial]) -> list[dict[str, Any]]:

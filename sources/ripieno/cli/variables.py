@@ -11,7 +11,7 @@ from ripieno.descriptors.reader.problems import Problems, Source, dotted
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import Problem
 from ripieno.jsonvalues import is_table
-from ripieno.origins.mcp.variables import Variable
+from ripieno.origins.mcp.settings import Variable
 from ripieno.origins.settings import advise_setting
 
 #: Where the built-in origins take variables: tables of them, and single values.

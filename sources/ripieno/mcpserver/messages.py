@@ -11,7 +11,7 @@ from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
 
 from ripieno.exceptions import JsonInvalidity
 from ripieno.jsonvalues import JsonValue, is_table, parse
-from ripieno.origins.mcp.measuring import VALUES, too_many
+from ripieno.origins.mcp.transports.framing import VALUES, too_many
 
 #: How deep a message may be nested.
 DEPTH = 128

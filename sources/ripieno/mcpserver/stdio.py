@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from ripieno.exceptions import InputError
 from ripieno.mcpserver.messages import Refused, read
 from ripieno.mcpserver.server import EnsembleServer
-from ripieno.origins.mcp.framing import LINE_LIMIT, Lines
+from ripieno.origins.mcp.transports.framing import LINE_LIMIT, Lines
 
 _CHUNK = 64 * 1024
 #: Seconds for the last messages to be read when all is over.

@@ -9,10 +9,10 @@ import os
 import re
 from typing import Any
 
-from ripieno.endings import report
 from ripieno.ensembles import Context, Outcome
 from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault, ValidationFault
-from ripieno.programs import resolve, surroundings_of, workspace_of
+from ripieno.origins.command.outcomes import report
+from ripieno.origins.command.programs import resolve, surroundings_of, workspace_of
 from ripieno.sandbox.processes import Completed
 from ripieno.toolset.choosing import refuse_unused
 from ripieno.toolset.merging import conflict, find_markers, is_fast_forward

@@ -17,7 +17,7 @@ from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.descriptors.templates import Template
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import ConfigurationInvalidity, InputError
-from ripieno.fetching import Fetcher, HostPattern, Limits, Reach, check_header, parse_url
+from ripieno.origins.http.client import Fetcher, HostPattern, Limits, Reach, check_header, parse_url
 
 _WHERE = "[configuration.network]"
 _ADVICE = f'The operator lists hosts: hosts = ["api.example.org", "*.example.com"] under {_WHERE}.'

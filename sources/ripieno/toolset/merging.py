@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 
 from ripieno.exceptions import ExecutionFault, ToolFault
-from ripieno.programs import resolve, surroundings_of, workspace_of
+from ripieno.origins.command.programs import resolve, surroundings_of, workspace_of
 from ripieno.sandbox.processes import Completed
 from ripieno.toolset.repositories import Repository, explain
 from ripieno.toolset.rooms import Room

@@ -14,8 +14,8 @@ from ripieno.ensembles import Context, Outcome
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError, PermissionFault, ResourceFault, ValidationFault
 from ripieno.execution.retries import explain_status
-from ripieno.fetching import Fetched, Request, Url, Wording, parse_url
 from ripieno.jsonvalues import is_list
+from ripieno.origins.http.client import Fetched, Request, Url, Wording, parse_url
 from ripieno.toolset.grants import Network
 from ripieno.toolset.wording import several
 from ripieno.toolset.working import changes, learn, not_kept, room_of

@@ -4,11 +4,11 @@ import dataclasses
 import os
 from typing import Any
 
-from ripieno.endings import failure, report
 from ripieno.ensembles import Context, Outcome
 from ripieno.ensembles.requirements import find_own_program
 from ripieno.exceptions import ResourceFault
-from ripieno.programs import resolve, run, surroundings_of, workspace_of
+from ripieno.origins.command.outcomes import failure, report
+from ripieno.origins.command.programs import resolve, run, surroundings_of, workspace_of
 from ripieno.toolset.projects import find_program, own_folders
 
 _NAMES = ("python3", "python")

@@ -7,10 +7,10 @@ import signal
 from typing import Any
 
 from ripieno.canisters.faults import Change
-from ripieno.endings import ending, join, share
 from ripieno.ensembles import Context, Outcome
 from ripieno.exceptions import ConnectionFailure
-from ripieno.programs import launch, limits_of
+from ripieno.origins.command.outcomes import ending, join, share
+from ripieno.origins.command.programs import launch, limits_of
 from ripieno.toolset.jobs import Job, Workshop
 
 #: Bytes of a result that the line before the output may take.

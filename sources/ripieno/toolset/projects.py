@@ -11,7 +11,7 @@ from typing import Any
 from ripieno.ensembles import Context
 from ripieno.ensembles.requirements import PROJECT_FOLDERS, find_own_program, has_command, own_path
 from ripieno.exceptions import ResourceFault, ToolFault
-from ripieno.programs import GRACE, resolve, run, surroundings_of, workspace_of
+from ripieno.origins.command.programs import GRACE, resolve, run, surroundings_of, workspace_of
 from ripieno.sandbox import ProcessLimits
 from ripieno.sandbox.processes import Completed
 from ripieno.toolset.foreign import table

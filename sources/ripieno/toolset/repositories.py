@@ -15,10 +15,10 @@ from typing import Any
 
 from ripieno.descriptors.reader.keys import Key, Table
 from ripieno.descriptors.reader.kinds import Several, Text
-from ripieno.endings import failure
 from ripieno.ensembles import Context, Surroundings
 from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault
-from ripieno.programs import GRACE, resolve, run, surroundings_of, workspace_of
+from ripieno.origins.command.outcomes import failure
+from ripieno.origins.command.programs import GRACE, resolve, run, surroundings_of, workspace_of
 from ripieno.sandbox import ProcessLimits
 from ripieno.sandbox.capture import Captured
 from ripieno.sandbox.processes import Completed

@@ -12,10 +12,10 @@ from typing import Any
 from ripieno.descriptors.reader.keys import Key, Table
 from ripieno.descriptors.reader.kinds import INVALID, Flag, Several, Text
 from ripieno.descriptors.reader.problems import Problems, Source
-from ripieno.endings import failure, outcome
 from ripieno.ensembles import Context, Outcome, Surroundings
 from ripieno.exceptions import ConfigurationInvalidity, PermissionFault
-from ripieno.programs import limits_of, run
+from ripieno.origins.command.outcomes import failure, outcome
+from ripieno.origins.command.programs import limits_of, run
 
 #: Variables that make programs run other programs, or look for them elsewhere. A pattern never means them.
 _POWERFUL = (

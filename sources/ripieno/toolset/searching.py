@@ -8,10 +8,10 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ripieno.endings import MARK
 from ripieno.ensembles import Context
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import ResourceFault, ToolFault
+from ripieno.origins.command.outcomes import MARK
 from ripieno.sandbox.capture import Capture
 from ripieno.toolset import expressions, globbing
 from ripieno.toolset.excerpts import excerpt

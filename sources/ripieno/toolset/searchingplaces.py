@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from ripieno.ensembles import Context
 from ripieno.exceptions import ResourceFault, TimeoutFault
-from ripieno.programs import resolve, surroundings_of
+from ripieno.origins.command.programs import resolve, surroundings_of
 from ripieno.toolset.ignoring import Rules, rules_in
 from ripieno.toolset.rooms import Room
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ripieno.ensembles import Context
 from ripieno.exceptions import ExecutionFault
-from ripieno.programs import GRACE, launch, surroundings_of, workspace_of
+from ripieno.origins.command.programs import GRACE, launch, surroundings_of, workspace_of
 from ripieno.sandbox import ProcessLimits
 from ripieno.sandbox.capture import Capture
 from ripieno.sandbox.processes import Completed, clean_environment, collect

@@ -11,11 +11,11 @@ import re
 import sys
 from typing import Any
 
-from ripieno.endings import failure
 from ripieno.ensembles import Context, Outcome
 from ripieno.ensembles.requirements import has_command
 from ripieno.exceptions import ValidationFault
-from ripieno.programs import GRACE, resolve, run, surroundings_of, workspace_of
+from ripieno.origins.command.outcomes import failure
+from ripieno.origins.command.programs import GRACE, resolve, run, surroundings_of, workspace_of
 from ripieno.sandbox import ProcessLimits
 from ripieno.toolset.diagnostics import Diagnostic
 from ripieno.toolset.rooms import Room

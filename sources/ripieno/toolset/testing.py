@@ -12,10 +12,10 @@ import shlex
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
-from ripieno.endings import failure, noted, report, share
 from ripieno.ensembles import Context, Outcome
 from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault, ValidationFault
-from ripieno.programs import resolve, surroundings_of, workspace_of
+from ripieno.origins.command.outcomes import failure, noted, report, share
+from ripieno.origins.command.programs import resolve, surroundings_of, workspace_of
 from ripieno.sandbox.capture import Captured
 from ripieno.sandbox.processes import Completed
 from ripieno.toolset.projects import Project, find_program, look_for_program, read_project, run_for_project

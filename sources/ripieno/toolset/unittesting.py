@@ -5,7 +5,7 @@ import re
 
 from ripieno.ensembles import Context
 from ripieno.exceptions import ToolFault, ValidationFault
-from ripieno.programs import surroundings_of
+from ripieno.origins.command.programs import surroundings_of
 from ripieno.toolset.projects import Project, find_program, look_for_program
 from ripieno.toolset.rooms import Room
 from ripieno.toolset.testreports import Failure, Tally

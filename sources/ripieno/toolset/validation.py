@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from ripieno.canisters.faults import Change
-from ripieno.endings import failure, noted, report, share
 from ripieno.ensembles import Context, Outcome
 from ripieno.exceptions import ResourceFault, ToolFault, ValidationFault
-from ripieno.programs import surroundings_of, workspace_of
+from ripieno.origins.command.outcomes import failure, noted, report, share
+from ripieno.origins.command.programs import surroundings_of, workspace_of
 from ripieno.sandbox.processes import Completed
 from ripieno.toolset.checkers import CHECKERS, Checker
 from ripieno.toolset.diagnostics import MAX_PROBLEMS, Diagnostic

@@ -20,13 +20,13 @@ from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.ensembles import Connected, Surroundings
 from ripieno.ensembles.owner import reason
 from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, Problem, ToolFault
-from ripieno.origins.mcp.cleaning import clean
+from ripieno.origins.mcp.oauth.person import Person
+from ripieno.origins.mcp.oauth.tokens import TokenStore
 from ripieno.origins.mcp.peers import Peer
-from ripieno.origins.mcp.persons import Person
-from ripieno.origins.mcp.rooms import import_rooms
-from ripieno.origins.mcp.servers import Server, run_server
+from ripieno.origins.mcp.sdk import import_rooms
 from ripieno.origins.mcp.settings import ServerSettings, read_connection
-from ripieno.origins.mcp.tokens import TokenStore
+from ripieno.origins.mcp.text import clean
+from ripieno.origins.mcp.transports.stdio import Server, run_server
 from ripieno.origins.settings import check_connection, check_invocables, locate_program, require_variables
 from ripieno.sandbox.processes import clean_environment
 
@@ -72,7 +72,7 @@ async def connect(
         try:
             async with asyncio.timeout(settings.timeout if person is None else None):
                 await import_rooms()  # While the server starts.
-                from ripieno.origins.mcp.sessions import open_session
+                from ripieno.origins.mcp.session import open_session
 
                 session = open_session(peer, descriptor, surroundings.alert, surroundings.tap)
                 connected = await stack.enter_async_context(session)
@@ -109,7 +109,7 @@ async def _dial(
     person: Person | None,
 ) -> AsyncGenerator[Peer, None]:
     await import_rooms()
-    from ripieno.origins.mcp.remotes import reach
+    from ripieno.origins.mcp.transports.http import reach
 
     async with reach(settings, headers, secret, ensemble=ensemble, store=store, person=person) as remote:
         yield remote
@@ -157,7 +157,7 @@ def _advise(peer: Peer, settings: ServerSettings) -> str:
     """What to do where a person has to sign in, or could."""
     if settings.command is not None:
         return ""
-    from ripieno.origins.mcp.remotes import Remote
+    from ripieno.origins.mcp.transports.http import Remote
 
     return peer.advice if isinstance(peer, Remote) else ""
 

@@ -11,8 +11,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
 from pydantic import ValidationError
 
-from ripieno.origins.mcp.framing import answered, unusable
-from ripieno.origins.mcp.measuring import too_many
+from ripieno.origins.mcp.transports.framing import answered, too_many, unusable
 
 #: Requests of a server that may wait for their answers at the same time.
 OWED = 1000

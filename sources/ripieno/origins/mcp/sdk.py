@@ -11,13 +11,13 @@ from ripieno.ensembles.threads import run_in_thread
 
 _ROOMS = (
     "mcp.client.streamable_http",
-    "ripieno.origins.mcp.sessions",
-    "ripieno.origins.mcp.transport",
-    "ripieno.origins.mcp.eventstreams",
-    "ripieno.origins.mcp.authorizing",
-    "ripieno.origins.mcp.revoking",
+    "ripieno.origins.mcp.session",
+    "ripieno.origins.mcp.transports.lines",
+    "ripieno.origins.mcp.transports.sse",
+    "ripieno.origins.mcp.oauth.authorization",
+    "ripieno.origins.mcp.oauth.sign_in",
     # It imports the HTTP client, which the SDK imports too.
-    "ripieno.origins.mcp.remotes",
+    "ripieno.origins.mcp.transports.http",
 )
 _LOCK = threading.Lock()
 _done = threading.Event()

@@ -7,8 +7,8 @@ import secrets
 import urllib.parse
 from collections.abc import AsyncGenerator
 
-from ripieno.origins.mcp.cleaning import clean
-from ripieno.origins.mcp.persons import SignInRefused
+from ripieno.origins.mcp.oauth.person import SignInRefused
+from ripieno.origins.mcp.text import clean
 
 HOST = "127.0.0.1"
 PATH = "/callback"

@@ -10,7 +10,7 @@ import re
 import urllib.parse
 
 from ripieno.exceptions import InputError
-from ripieno.fetching.addresses import Address
+from ripieno.origins.http.client.addresses import Address
 
 #: Characters of the longest URL.
 LONGEST = 8192

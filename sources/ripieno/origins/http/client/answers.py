@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import re
 
-from ripieno.fetching.following import Fetched
+from ripieno.origins.http.client.request import Fetched
 from ripieno.storage.redaction import forms, hide
 
 _KIND = re.compile(r"\s*([A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+)")

@@ -17,18 +17,11 @@ from ripieno.exceptions import (
     ToolFault,
     ValidationFault,
 )
-from ripieno.fetching.connecting import Attempt, Connector, Resolver, explain, resolve
-from ripieno.fetching.decoding import ACCEPTED, Body
-from ripieno.fetching.reaching import Limits, Reach
-from ripieno.fetching.sending import (
-    METHODS,
-    SAFE,
-    Headers,
-    check_headers,
-    for_another_origin,
-    without_body,
-)
-from ripieno.fetching.urls import Url
+from ripieno.origins.http.client.allowed_hosts import Limits, Reach
+from ripieno.origins.http.client.connection import Attempt, Connector, Resolver, explain, resolve
+from ripieno.origins.http.client.decompression import ACCEPTED, Body
+from ripieno.origins.http.client.headers import METHODS, SAFE, Headers, check_headers, for_another_origin, without_body
+from ripieno.origins.http.client.urls import Url
 from ripieno.storage.redaction import forms, hide, muted
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})

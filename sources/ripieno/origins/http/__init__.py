@@ -24,9 +24,9 @@ from ripieno.descriptors.templates import Template
 from ripieno.ensembles import Connected, Context, Surroundings
 from ripieno.exceptions import ConnectionFailure, InputError, Problem, ValidationFault
 from ripieno.execution.retries import explain_status
-from ripieno.fetching import METHODS, Fetcher, HostPattern, Reach, Request, Wording, check_header
-from ripieno.fetching.addresses import is_local
-from ripieno.origins.addressing import AnyJson, JsonTemplate, UrlTemplate, UrlText
+from ripieno.origins.http.client import METHODS, Fetcher, HostPattern, Reach, Request, Wording, check_header
+from ripieno.origins.http.client.addresses import is_local
+from ripieno.origins.http.templates import AnyJson, JsonTemplate, UrlTemplate, UrlText
 from ripieno.origins.settings import (
     TemplateText,
     add_complaints,

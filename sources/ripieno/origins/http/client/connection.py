@@ -17,10 +17,10 @@ from typing import Any, TypeAlias
 
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import NetworkFault, PermissionFault, TimeoutFault
-from ripieno.fetching.addresses import Address
-from ripieno.fetching.reaching import Limits, Reach
-from ripieno.fetching.sending import Headers
-from ripieno.fetching.urls import Url
+from ripieno.origins.http.client.addresses import Address
+from ripieno.origins.http.client.allowed_hosts import Limits, Reach
+from ripieno.origins.http.client.headers import Headers
+from ripieno.origins.http.client.urls import Url
 
 #: The addresses of a host, as text, for a port. Errors: ``OSError``.
 Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]

@@ -9,9 +9,9 @@ import contextlib
 import os
 from collections.abc import Generator, Mapping, Sequence
 
-from ripieno.endings import MARK, late
 from ripieno.ensembles import Context, Surroundings
 from ripieno.exceptions import PermissionFault, ResourceFault, ValidationFault
+from ripieno.origins.command.outcomes import MARK, late
 from ripieno.sandbox import Process, ProcessLimits
 from ripieno.sandbox.capture import Capture
 from ripieno.sandbox.processes import Completed, clean_environment, collect

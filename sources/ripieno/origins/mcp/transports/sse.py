@@ -16,8 +16,8 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 
 from ripieno.jsonvalues import is_table
-from ripieno.origins.mcp.framing import LINE_LIMIT
-from ripieno.origins.mcp.transport import Incoming, Transport
+from ripieno.origins.mcp.transports.framing import LINE_LIMIT
+from ripieno.origins.mcp.transports.lines import Incoming, Transport
 
 #: Redirects that one request follows.
 REDIRECTS = 5

@@ -15,13 +15,11 @@ from ripieno.canisters.events import Alert
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.ensembles import Connected
 from ripieno.ensembles.surroundings import Tap
-from ripieno.origins.mcp.calling import make_invocable
-from ripieno.origins.mcp.cleaning import clean
-from ripieno.origins.mcp.discovering import Catalogue
-from ripieno.origins.mcp.eliciting import Asking
-from ripieno.origins.mcp.following import Changes, follow, listening
+from ripieno.origins.mcp.calls import Asking, make_invocable
+from ripieno.origins.mcp.discovery import Catalogue, Changes, follow, listening
 from ripieno.origins.mcp.peers import Peer
 from ripieno.origins.mcp.screening import Screened
+from ripieno.origins.mcp.text import clean
 
 # What a server does wrong is told in alerts and faults. Without a handler, Python would write it to standard error.
 for _name in ("mcp", "client"):

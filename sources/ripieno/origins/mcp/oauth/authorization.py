@@ -10,10 +10,10 @@ import httpx2
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
-from ripieno.origins.mcp.oauth import Credentials
-from ripieno.origins.mcp.persons import Person
-from ripieno.origins.mcp.signing import PersonalTokens
-from ripieno.origins.mcp.tokens import TokenStore
+from ripieno.origins.mcp.oauth.person import Person
+from ripieno.origins.mcp.oauth.provider import PersonalTokens
+from ripieno.origins.mcp.oauth.tokens import TokenStore
+from ripieno.origins.mcp.settings import Credentials
 
 
 class Memory:

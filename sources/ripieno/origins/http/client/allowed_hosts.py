@@ -3,8 +3,8 @@
 import dataclasses
 
 from ripieno.exceptions import InputError, PermissionFault
-from ripieno.fetching.addresses import Address, is_local, refuse_address
-from ripieno.fetching.urls import PORTS, Host, Url, parse_host, parse_port
+from ripieno.origins.http.client.addresses import Address, is_local, refuse_address
+from ripieno.origins.http.client.urls import PORTS, Host, Url, parse_host, parse_port
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

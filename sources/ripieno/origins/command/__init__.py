@@ -23,10 +23,11 @@ from ripieno.descriptors.reader.kinds import INVALID, Flag, Number, Several
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems
 from ripieno.descriptors.templates import ArgvTemplate, Template
-from ripieno.endings import failure, report
 from ripieno.ensembles import Connected, Context, Outcome, Surroundings
 from ripieno.ensembles.requirements import find_own_program, own_path
 from ripieno.exceptions import Problem
+from ripieno.origins.command.outcomes import failure, report
+from ripieno.origins.command.programs import GRACE, limits_of, resolve, run, surroundings_of, workspace_of
 from ripieno.origins.settings import (
     ENVIRONMENT,
     FOLDER,
@@ -40,7 +41,6 @@ from ripieno.origins.settings import (
     refuse_connection,
     require_variables,
 )
-from ripieno.programs import GRACE, limits_of, resolve, run, surroundings_of, workspace_of
 from ripieno.sandbox import ProcessLimits
 
 #: Bytes of a result that the line about what was left out may take.

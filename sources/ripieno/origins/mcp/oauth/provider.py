@@ -32,9 +32,9 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, BaseModel, ValidationError
 
 from ripieno.origins.mcp.addresses import refuse_page
-from ripieno.origins.mcp.oauth import Credentials
-from ripieno.origins.mcp.persons import Person, SignInNeeded, SignInUnwanted
-from ripieno.origins.mcp.tokens import SignIn, TokenStore, resource_of
+from ripieno.origins.mcp.oauth.person import Person, SignInNeeded, SignInUnwanted
+from ripieno.origins.mcp.oauth.tokens import SignIn, TokenStore, resource_of
+from ripieno.origins.mcp.settings import Credentials
 
 Flow = AsyncGenerator[httpx2.Request, httpx2.Response]
 #: Where a sign-in comes back to that nobody waits for; it is never sent.

@@ -17,13 +17,12 @@ import httpx2
 from ripieno.exceptions import PermissionFault
 from ripieno.jsonvalues import is_table
 from ripieno.origins.mcp.addresses import refuse_address
-from ripieno.origins.mcp.cleaning import clean
-from ripieno.origins.mcp.framing import LINE_LIMIT, PARSE_ERROR, UNUSABLE, failure
-from ripieno.origins.mcp.measuring import VALUES, Values
+from ripieno.origins.mcp.oauth.person import Person, SignInNeeded, SignInUnwanted
+from ripieno.origins.mcp.oauth.tokens import TokenStore
 from ripieno.origins.mcp.peers import Loss, Peer
-from ripieno.origins.mcp.persons import Person, SignInNeeded, SignInUnwanted
 from ripieno.origins.mcp.settings import ServerSettings
-from ripieno.origins.mcp.tokens import TokenStore
+from ripieno.origins.mcp.text import clean
+from ripieno.origins.mcp.transports.framing import LINE_LIMIT, PARSE_ERROR, UNUSABLE, VALUES, Values, failure
 from ripieno.storage.redaction import hide
 
 #: Seconds to connect and to send; a call has a deadline of its own.
@@ -106,7 +105,7 @@ class Remote(Peer):
         if client is None:
             raise RuntimeError("There is no HTTP client yet.")
         if self._sse:
-            from ripieno.origins.mcp.eventstreams import exchange
+            from ripieno.origins.mcp.transports.sse import exchange
 
             return exchange(self, client, self._url)
         from mcp.client.streamable_http import streamable_http_client
@@ -366,7 +365,7 @@ async def reach(
     sent["accept-encoding"] = "identity"
     client = _Client(remote, transport=Ward(remote), headers=sent, timeout=timeout, follow_redirects=False)
     if settings.oauth is not None:
-        from ripieno.origins.mcp.authorizing import authorize
+        from ripieno.origins.mcp.oauth.authorization import authorize
 
         client.auth = authorize(
             settings.url or "", settings.oauth, secret, store, person=person, conceal=remote.conceal

@@ -11,9 +11,9 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from ripieno.canisters.events import Alert
-from ripieno.origins.mcp.cleaning import clean
-from ripieno.origins.mcp.framing import LINE_LIMIT, PARSE_ERROR, UNUSABLE, Lines, answered, unusable
 from ripieno.origins.mcp.peers import Loss, Peer
+from ripieno.origins.mcp.text import clean
+from ripieno.origins.mcp.transports.framing import LINE_LIMIT, PARSE_ERROR, UNUSABLE, Lines, answered, unusable
 from ripieno.sandbox import Process, ProcessLimits, Spawner
 from ripieno.sandbox.capture import Capture
 from ripieno.sandbox.processes import LINGER
@@ -64,7 +64,7 @@ class Server(Peer):
         return f"Its command: {shlex.join(self._argv)}"
 
     def transport(self) -> AbstractAsyncContextManager[Any]:
-        from ripieno.origins.mcp.transport import Transport
+        from ripieno.origins.mcp.transports.lines import Transport
 
         return Transport(self)
 

@@ -12,9 +12,9 @@ from ripieno.descriptors.reader.problems import Problems
 from ripieno.descriptors.templates import Complaint, Template
 from ripieno.descriptors.templates.checks import Declared, is_list, is_table
 from ripieno.exceptions import InputError, ValidationFault
-from ripieno.fetching import Url, parse_url
-from ripieno.fetching.addresses import refuse_address
 from ripieno.jsonvalues import thaw
+from ripieno.origins.http.client import Url, parse_url
+from ripieno.origins.http.client.addresses import refuse_address
 
 _PARTS = re.compile(r"([^/?#]*//[^/?#]*)([^?#]*)(.*)", re.DOTALL)
 #: A literal part of a segment: whole percent-encodings only, so that no value can complete one.

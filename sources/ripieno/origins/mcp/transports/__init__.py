@@ -1,0 +1,1 @@
+"""Transports to MCP servers: standard streams, streamable HTTP, server-sent events."""
