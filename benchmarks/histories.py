@@ -8,8 +8,8 @@ from benchmarks.measuring import Row, cpu, server
 from ripieno.canisters import Controls
 from ripieno.canisters.controls import Limits
 from ripieno.conducting import conduct
+from ripieno.conducting.history import History
 from ripieno.ensembles import Ensemble
-from ripieno.history import History
 from ripieno.models import Model
 from ripieno.testing import model_of, turn
 

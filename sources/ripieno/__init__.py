@@ -45,7 +45,7 @@ _HOMES = {
     "conduct": "conducting",
     "prepare_ensembles": "standalone",
     "run": "scripts",
-    "show": "showing",
+    "show": "conducting.observers.console",
     "validate_environment": "environments",
     "validate_for_task": "environments",
 }

@@ -15,6 +15,7 @@ from ripieno.canisters.controls import Limits as Limits
 from ripieno.canisters.controls import Rules as Rules
 from ripieno.conducting import Run as Run
 from ripieno.conducting import conduct as conduct
+from ripieno.conducting.observers.console import show as show
 from ripieno.ensembles import Context as Context
 from ripieno.ensembles import Ensemble as Ensemble
 from ripieno.ensembles import Outcome as Outcome
@@ -24,7 +25,6 @@ from ripieno.exceptions import RipienoError as RipienoError
 from ripieno.exceptions import ToolFault as ToolFault
 from ripieno.execution import Execution as Execution
 from ripieno.scripts import run as run
-from ripieno.showing import show as show
 from ripieno.standalone import prepare_ensembles as prepare_ensembles
 
 __version__: str

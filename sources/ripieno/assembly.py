@@ -10,6 +10,7 @@ from ripieno.canisters import Canister, Controls, Conversation, SupervisorCanist
 from ripieno.canisters.controls import Limits
 from ripieno.canisters.events import Alert
 from ripieno.conducting import Run, Watcher, conduct
+from ripieno.conducting.history import History
 from ripieno.coverage import Coverage
 from ripieno.covering import cover
 from ripieno.descriptors import AgentDescriptor, EnsembleDescriptor, HistoryDescriptor
@@ -31,7 +32,6 @@ from ripieno.exceptions import (
 )
 from ripieno.execution import Execution
 from ripieno.gathering import Gathered, Places, gather, prefix_of, variables_of
-from ripieno.history import History
 from ripieno.models import Model
 from ripieno.models.fallback import FallbackModel
 from ripieno.models.providers import Providers

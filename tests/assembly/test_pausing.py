@@ -12,11 +12,11 @@ from ripieno.approvals import Answer, Approve, ConfirmationRequest, DeferredConf
 from ripieno.canisters import Conversation, InvocationCanister, ResultCanister
 from ripieno.canisters.serialization import deserialize_conversation, serialize
 from ripieno.conducting import conduct
+from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.execution import Execution
-from ripieno.pausing import Paused, PausedStore
 from ripieno.schemas import Schema
 from ripieno.testing import call, model_of, turn
 
@@ -198,7 +198,7 @@ def test_a_file_that_is_none_is_named(tmp_path: pathlib.Path) -> None:
 CLAIM = """
 import pathlib, sys
 from ripieno.exceptions import InputError
-from ripieno.pausing import PausedStore
+from ripieno.conducting.paused import PausedStore
 
 try:
     with PausedStore(pathlib.Path(sys.argv[1])).claimed("one"):

@@ -23,7 +23,7 @@ from ripieno.exceptions import NameAbsence
 from ripieno.execution import Execution
 from ripieno.storage.journal import Journal
 from ripieno.descriptors import Policy
-from ripieno.resuming import resumable
+from ripieno.conducting.resume import resumable
 from ripieno.schemas import Schema
 from ripieno.testing import call, model_of, turn
 

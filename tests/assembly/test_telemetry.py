@@ -25,11 +25,11 @@ from ripieno.canisters.controls import Limits, Rules
 from ripieno.canisters.conversation import Usage
 from ripieno.canisters.events import Event, TurnBegan, TurnEnded
 from ripieno.conducting import conduct
+from ripieno.conducting.observers import conventions
+from ripieno.conducting.observers.logs import JsonFormatter, log_runs
+from ripieno.conducting.observers.tracing import Telemetry
 from ripieno.exceptions import ExecutionFault, ProviderUnreachable
 from ripieno.execution import Circumstances, Execution
-from ripieno.telemetry import conventions
-from ripieno.telemetry.logs import JsonFormatter, log_runs
-from ripieno.telemetry.tracing import Telemetry
 from tests.mechanism.players import ensemble, invoke, invokes, says, scripted, tool
 
 USED = Usage(input_tokens=100, output_tokens=7, cache_read_tokens=60, reasoning_tokens=3)
@@ -314,7 +314,9 @@ def test_every_name_is_one_of_the_conventions() -> None:
 
 
 def test_it_is_imported_by_nobody_who_does_not_want_it() -> None:
-    look = "import sys, ripieno, ripieno.assembly; print([one for one in sys.modules if 'ripieno.telemetry' in one])"
+    names = ("conventions", "logs", "tracing")
+    modules = [f"ripieno.conducting.observers.{name}" for name in names]
+    look = f"import sys, ripieno, ripieno.assembly; print([one for one in {modules} if one in sys.modules])"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 

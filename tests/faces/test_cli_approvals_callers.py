@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ripieno.cli import exits
+from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.models.protocols.openai_chat import PROTOCOL
-from ripieno.pausing import Paused, PausedStore
 from ripieno.scores import Score
 from tests.faces.commanding import User
 from tests.faces.conftest import Done

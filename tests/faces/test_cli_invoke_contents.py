@@ -19,7 +19,7 @@ from ripieno.canisters import (
 )
 from ripieno.canisters.events import ResultReady
 from ripieno.canisters.faults import Report
-from ripieno.showing import show
+from ripieno.conducting.observers.console import show
 from tests.faces.commanding import Screen, User
 from tests.faces.mcpserving import play_band
 

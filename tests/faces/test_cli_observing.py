@@ -8,7 +8,7 @@ import pytest
 
 from ripieno.cli.observing import LogFormat, logged, observed
 from ripieno.conducting import conduct
-from ripieno.telemetry.tracing import Telemetry
+from ripieno.conducting.observers.tracing import Telemetry
 from tests.mechanism.players import ensemble, invoke, invokes, says, scripted, tool
 
 

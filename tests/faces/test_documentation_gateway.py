@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from ripieno.conducting.observers import conventions
 from ripieno.descriptors import GatewayDescriptor
-from ripieno.telemetry import conventions
 from tests.documenting import DOCUMENTATION, texts
 from tests.faces.commanding import PATIENCE, ROOT, SOURCES, User
 

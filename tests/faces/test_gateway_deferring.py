@@ -17,6 +17,7 @@ from ripieno.approvals import Answer, Approve, DeferredConfirmer, Deny
 from ripieno.assembly import assemble
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.events import Event, InvocationSealed
+from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.exceptions import Conflict, InputError, ProviderRefusal, RipienoError
 from ripieno.gateway import create_application
@@ -24,7 +25,6 @@ from ripieno.gathering import Places
 from ripieno.models import Model
 from ripieno.models.protocol import Asked
 from ripieno.models.protocols.openai_responses import PROTOCOL
-from ripieno.pausing import Paused, PausedStore
 from ripieno.serving import serve
 from ripieno.serving.keys import digest_of
 from ripieno.testing import call, turn

@@ -16,6 +16,7 @@ from ripieno.assembly import assemble
 from ripieno.canisters import Canister, InvocationCanister, ResultCanister, TextualContent, UserCanister
 from ripieno.canisters.events import Event, TextDelta, TurnBegan, TurnEnded
 from ripieno.cli.observing import observed
+from ripieno.conducting.observers.logs import FIELDS
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.exceptions import InputError
 from ripieno.gateway import create_application
@@ -26,7 +27,6 @@ from ripieno.models.protocols.common.encoding import Calls
 from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 from ripieno.serving import serve
-from ripieno.telemetry.logs import FIELDS
 from ripieno.testing import call, turn
 from tests.faces.fronting import Front, before, fronting, rehearsing
 from tests.faces.test_gateway_metrics import CANARY, CHAT, asks, post, speaks

@@ -27,7 +27,7 @@ from ripieno.canisters.events import (
     TurnEnded,
 )
 from ripieno.canisters.faults import Fault, Report
-from ripieno.showing import SHOWN, Renderer, brief, clean, show
+from ripieno.conducting.observers.console import SHOWN, Renderer, brief, clean, show
 from tests.counts import count
 
 INVOCATION = InvocationCanister(identifier="call_1", name="read_file", arguments=frozendict(path="a.txt"))

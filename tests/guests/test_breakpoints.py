@@ -15,8 +15,8 @@ from ripieno.canisters import (
     TextualContent,
     UserCanister,
 )
+from ripieno.conducting.history import HistoryStrategy, drop_oldest, sliding_window, summarize
 from ripieno.ensembles.offers import Offer
-from ripieno.history import HistoryStrategy, drop_oldest, sliding_window, summarize
 from ripieno.jsonvalues import freeze, is_list, is_table
 from ripieno.models.protocol import Request
 from ripieno.models.protocols.anthropic import PROTOCOL

@@ -15,7 +15,8 @@ from ripieno.canisters import (
     SupervisorCanister,
     UserCanister,
 )
-from ripieno.history.shown import is_marker, is_of_assistant
+from ripieno.conducting.history import is_marker
+from ripieno.conducting.history.shown import is_of_assistant
 
 
 def exchanges(canisters: Sequence[Canister]) -> list[int]:

@@ -3,7 +3,7 @@
 import asyncio
 
 from ripieno.canisters.events import Event, ExecutionProgress, TextDelta
-from ripieno.channels import BOUND, Channel
+from ripieno.conducting.channel import BOUND, Channel
 from tests.mechanism.players import settle_down
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ripieno import channels
 from ripieno.canisters import AssistantCanister, Conversation, InvocationCanister, SupervisorCanister, UserCanister
 from ripieno.canisters.conversation import Usage
 from ripieno.canisters.events import ConductEnded, Event, ResultReady, TextDelta, TurnBegan, TurnEnded
+from ripieno.conducting import channel as channels
 from ripieno.conducting import conduct
 from ripieno.ensembles import Context, Ensemble
 from ripieno.exceptions import (

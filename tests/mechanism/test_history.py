@@ -18,8 +18,8 @@ from ripieno.canisters import (
 from ripieno.canisters.contents import text_of
 from ripieno.canisters.conversation import Usage
 from ripieno.canisters.serialization import deserialize_canister, serialize
+from ripieno.conducting.history import LEFT_OUT, chain, drop_oldest, is_marker, sliding_window, summarize
 from ripieno.exceptions import InputError, ProviderFailure, ProviderUnreachable
-from ripieno.history import LEFT_OUT, chain, drop_oldest, is_marker, sliding_window, summarize
 from ripieno.models.tokens import EstimatingTokenizer
 from tests.mechanism.players import Scripted, says, scripted
 

@@ -19,9 +19,9 @@ from ripieno.canisters.controls import Limits
 from ripieno.canisters.conversation import Usage
 from ripieno.canisters.events import Alert
 from ripieno.conducting import conduct
+from ripieno.conducting.history import History, Shown, drop_oldest, is_marker, sliding_window, summarize
 from ripieno.descriptors import HistoryDescriptor
 from ripieno.exceptions import InputError, ProviderUnreachable
-from ripieno.history import History, Shown, drop_oldest, is_marker, sliding_window, summarize
 from ripieno.models import Model
 from ripieno.models.fallback import FallbackModel
 from ripieno.models.protocol import Identifiers
@@ -237,8 +237,8 @@ async def test_how_full_the_context_is_is_told_of_what_is_shown() -> None:
 async def test_no_identifier_is_given_again_when_its_call_is_not_shown() -> None:
     model = works(60)
     memory: dict[object, Any] = {}
+    from ripieno.conducting.history import Showing
     from ripieno.ensembles.offers import Offer
-    from ripieno.history import Showing
 
     conversation = await conduct(model, "Go.", ensembles=[READER], limits=FAR)
     showing = Showing(drop_oldest(1000), model=model, controls=Controls(), memory=memory, alert=lambda _: None)

@@ -20,7 +20,7 @@ from ripieno.canisters import (
     TextualContent,
     UserCanister,
 )
-from ripieno.history import (
+from ripieno.conducting.history import (
     HistoryStrategy,
     Shown,
     Superseding,
@@ -30,8 +30,8 @@ from ripieno.history import (
     sliding_window,
     summarize,
 )
-from ripieno.history.exchanges import Exchanges
-from ripieno.history.supersession import Supersession as Declared
+from ripieno.conducting.history import Supersession as Declared
+from ripieno.conducting.history.cutting import Exchanges
 from ripieno.jsonvalues import freeze
 from ripieno.models.tokens import EstimatingTokenizer
 from tests.counts import count

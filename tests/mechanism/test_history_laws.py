@@ -21,7 +21,7 @@ from ripieno.canisters import (
     TextualContent,
     UserCanister,
 )
-from ripieno.history import HistoryStrategy, Shown, chain, drop_oldest, is_marker, sliding_window, summarize
+from ripieno.conducting.history import HistoryStrategy, Shown, chain, drop_oldest, is_marker, sliding_window, summarize
 from ripieno.jsonvalues import freeze
 from ripieno.models.tokens import EstimatingTokenizer
 from tests.counts import ATTACK, count

@@ -16,11 +16,11 @@ from ripieno.canisters import (
     UserCanister,
 )
 from ripieno.canisters.faults import Fault
+from ripieno.conducting.history import Superseding, Supersession, chain, drop_oldest, supersede
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError
-from ripieno.history import Superseding, Supersession, chain, drop_oldest, supersede
 from ripieno.jsonvalues import freeze
 from ripieno.models.tokens import EstimatingTokenizer
 from ripieno.schemas import Schema

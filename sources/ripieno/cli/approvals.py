@@ -14,12 +14,12 @@ from ripieno.canisters.conversation import Waiting
 from ripieno.cli.keeping import first_words
 from ripieno.cli.settings import Format, common, formats
 from ripieno.cli.tables import print_json, print_table
+from ripieno.conducting.observers.console import clean
+from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.ensembles import Claim
 from ripieno.exceptions import InputError
 from ripieno.gathering import Places
 from ripieno.jsonvalues import thaw
-from ripieno.pausing import Paused, PausedStore
-from ripieno.showing import clean
 
 
 @click.group()

@@ -21,8 +21,8 @@ from ripieno.cli.settings import Settings
 from ripieno.cli.taping import NAMES, Cassette, assemble_taped, open_cassette, play_runs, taping
 from ripieno.cli.terminal import ShownConfirmer, Terminal, is_attended, make_confirmer
 from ripieno.conducting import Run, Watcher
+from ripieno.conducting.observers.console import Renderer
 from ripieno.gathering import Gathered
-from ripieno.showing import Renderer
 
 Consent: TypeAlias = Literal["terminal", "deferred", "autonomous"]
 

@@ -29,9 +29,9 @@ from ripieno.cli.settings import Settings, common, pass_settings
 from ripieno.cli.taping import begin
 from ripieno.cli.terminal import ShownConfirmer, Terminal
 from ripieno.conducting import Run
+from ripieno.conducting.observers.console import brief
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import RipienoError
-from ripieno.showing import brief
 
 Value = TypeVar("Value")
 

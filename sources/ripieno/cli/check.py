@@ -29,6 +29,7 @@ from ripieno.cli.running import say
 from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
 from ripieno.cli.tables import print_json
 from ripieno.cli.variables import find_absent_variables
+from ripieno.conducting.observers.console import clean
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.json_schema import FILES
 from ripieno.descriptors.loading import Document, Layer, load_ensembles, locate, read_toml
@@ -41,7 +42,6 @@ from ripieno.ensembles.opener import needed_origins
 from ripieno.exceptions import ConfigurationInvalidity, Problem, RipienoError
 from ripieno.gathering import Gathered, gather
 from ripieno.scores import Score
-from ripieno.showing import clean
 
 _KINDS = ("ensemble", "invoker", "provider", "profile", "score")
 

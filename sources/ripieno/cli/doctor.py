@@ -16,10 +16,10 @@ from ripieno.cli.sandboxing import sandbox_rows
 from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
 from ripieno.cli.tables import print_json, print_table
 from ripieno.cli.trials import Trial, try_ensembles
+from ripieno.conducting.observers.console import brief, clean
 from ripieno.exceptions import AssemblyFailure
 from ripieno.gathering import Gathered
 from ripieno.models.transport.clouds import HOMES
-from ripieno.showing import brief, clean
 
 
 @click.command()

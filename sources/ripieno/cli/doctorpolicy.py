@@ -8,10 +8,10 @@ import click
 from ripieno.approvals.rules import expect
 from ripieno.cli.tables import print_table
 from ripieno.cli.trials import Trial
+from ripieno.conducting.observers.console import clean
 from ripieno.descriptors import Policy
 from ripieno.descriptors.rules import CallRules
 from ripieno.gathering import Gathered
-from ripieno.showing import clean
 
 
 def policy_facts(gathered: Gathered, trials: Mapping[str, Trial]) -> dict[str, Any]:

@@ -312,9 +312,9 @@ async def _work(served: _Served, place: Any) -> None:
 
 
 async def _serve(served: _Served, told: Callable[[str], None]) -> None:
+    from ripieno.conducting.observers.logs import log_runs
     from ripieno.gateway import create_application
     from ripieno.serving import Bounds, serve
-    from ripieno.telemetry.logs import log_runs
 
     chosen = served.chosen
     bounds = Bounds(

@@ -17,9 +17,9 @@ from ripieno.cli.mcpservers import Entry, find_entries, parse, read_entry
 from ripieno.cli.running import say
 from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
 from ripieno.cli.tables import print_json, print_table
+from ripieno.conducting.observers.console import clean
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.gathering import Gathered, Places, gather
-from ripieno.showing import clean
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

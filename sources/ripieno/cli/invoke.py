@@ -23,6 +23,7 @@ from ripieno.cli.saving import save
 from ripieno.cli.settings import Settings, common, pass_settings
 from ripieno.cli.tables import print_json
 from ripieno.cli.terminal import Terminal, make_confirmer
+from ripieno.conducting.observers.console import Renderer, clean, label
 from ripieno.descriptors.names import split
 from ripieno.ensembles import Invoker
 from ripieno.ensembles.offers import Offer
@@ -31,7 +32,6 @@ from ripieno.execution import Circumstances, Execution, Prepared
 from ripieno.execution.call import settle
 from ripieno.gathering import Gathered
 from ripieno.jsonvalues import freeze, parse
-from ripieno.showing import Renderer, clean, label
 
 _JSON = "application/json"
 

@@ -13,10 +13,10 @@ from ripieno.cli.running import say
 from ripieno.cli.settings import Format, common, formats
 from ripieno.cli.tables import print_json, print_table
 from ripieno.cli.transcripts import excerpt, heading, moment, transcript
+from ripieno.conducting.observers.console import brief
+from ripieno.conducting.paused import PausedStore
 from ripieno.exceptions import InputError
 from ripieno.gathering import Places
-from ripieno.pausing import PausedStore
-from ripieno.showing import brief
 from ripieno.storage.files import open_private
 from ripieno.storage.journal import Anchor, Journal, Summary, anchor_line, read_anchor, says
 from ripieno.storage.outputs import Outputs

@@ -7,9 +7,9 @@ from collections.abc import Generator, Mapping
 from ripieno.approvals import Given
 from ripieno.canisters import Conversation, TextualContent, UserCanister
 from ripieno.cli.running import say
+from ripieno.conducting.observers.console import brief
+from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.gathering import Gathered, Places
-from ripieno.pausing import Paused, PausedStore
-from ripieno.showing import brief
 from ripieno.storage.journal import NAME, Journal
 from ripieno.withholding import withheld
 

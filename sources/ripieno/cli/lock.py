@@ -11,9 +11,9 @@ from ripieno.cli.locking import Look, foreign, look_at, mapping, sentences
 from ripieno.cli.running import run_async
 from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
 from ripieno.cli.tables import print_json
+from ripieno.conducting.observers.console import clean
 from ripieno.exceptions import AssemblyFailure, InputError, NameAbsence
 from ripieno.gathering import Places
-from ripieno.showing import clean
 from ripieno.storage.pins import PinRecord, PinStore, read_pins, write_pins
 
 

@@ -14,11 +14,11 @@ from ripieno.cli.running import run_async, say
 from ripieno.cli.settings import Settings, common, pass_settings
 from ripieno.cli.tables import print_table
 from ripieno.cli.terminal import is_attended
+from ripieno.conducting.observers.console import clean
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import NameAbsence
 from ripieno.origins.mcp.oauth.sign_in import PATIENCE, SignedIn, SignInFailure, sign_in, sign_out
-from ripieno.showing import clean
 
 
 @click.command()

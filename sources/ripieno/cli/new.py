@@ -7,10 +7,10 @@ import shlex
 import click
 
 from ripieno.cli.settings import Settings, common, pass_settings
+from ripieno.conducting.observers.console import clean
 from ripieno.descriptors.ensembles import ENSEMBLE_NAME
 from ripieno.exceptions import InputError, nearest
 from ripieno.gathering import Gathered, Places, gather
-from ripieno.showing import clean
 
 _DESCRIPTOR = """\
 # An ensemble: tools that belong together. `ripieno schema ensemble` prints what may stand here.

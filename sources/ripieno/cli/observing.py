@@ -11,7 +11,7 @@ import click
 
 from ripieno.cli.running import voiced
 from ripieno.conducting import Watcher
-from ripieno.showing import clean
+from ripieno.conducting.observers.console import clean
 
 _logger = logging.getLogger("ripieno.cli")
 
@@ -44,14 +44,14 @@ def watchers_for(log: LogFormat | None) -> tuple[Watcher, ...]:
     """Those that write a log, and those that make spans."""
     watchers: list[Watcher] = []
     if log is not None:
-        from ripieno.telemetry.logs import log_runs
+        from ripieno.conducting.observers.logs import log_runs
 
         watchers.append(log_runs)
     if any(name.startswith(_PREFIX) for name in os.environ):
-        from ripieno.telemetry.conventions import wants_telemetry
+        from ripieno.conducting.observers.conventions import wants_telemetry
 
         if wants_telemetry():
-            from ripieno.telemetry.tracing import Telemetry
+            from ripieno.conducting.observers.tracing import Telemetry
 
             watchers.append(Telemetry())
     return tuple(watchers)
@@ -100,7 +100,7 @@ class _Plain(logging.Formatter):
 
 @contextlib.contextmanager
 def _logging(log: LogFormat, *, debug: bool) -> Generator[logging.Handler, None, None]:
-    from ripieno.telemetry.logs import FIELDS, JsonFormatter
+    from ripieno.conducting.observers.logs import FIELDS, JsonFormatter
 
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log == "json" else _Plain(FIELDS.get))

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ripieno.cli.locking import is_foreign
+from ripieno.conducting.observers.console import brief
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.exceptions import InputError
-from ripieno.showing import brief
 from ripieno.storage.pins import Comparison, PinRecord, Pins, compare, pin_command
 
 

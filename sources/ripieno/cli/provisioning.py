@@ -8,11 +8,11 @@ from ripieno.cli import exits
 from ripieno.cli.assembling import gather_layers
 from ripieno.cli.settings import Format, Settings
 from ripieno.cli.tables import print_json, print_table
+from ripieno.conducting.observers.console import clean
 from ripieno.coverage import CategoryStatus, Coverage, TaskStatus, ToolStatus
 from ripieno.environments import validate_gathered
 from ripieno.exceptions import NameAbsence
 from ripieno.manifests import read_manifest
-from ripieno.showing import clean
 
 
 def check_environment(settings: Settings, wanted: Sequence[str], output: Format, *, strict: bool) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ripieno.cli.keeping import Keeper
+from ripieno.conducting.paused import Paused
+from ripieno.conducting.resume import Resumable, resumable
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.gathering import Gathered
-from ripieno.pausing import Paused
-from ripieno.resuming import Resumable, resumable
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,9 @@ from ripieno.cli.recalling import find, recall
 from ripieno.cli.running import run_async
 from ripieno.cli.settings import Settings, common, pass_settings
 from ripieno.cli.terminal import ShownConfirmer, Terminal
+from ripieno.conducting.resume import Resumable
 from ripieno.exceptions import InputError
 from ripieno.gathering import Gathered
-from ripieno.resuming import Resumable
 
 
 @click.command()

@@ -14,8 +14,8 @@ import click
 
 from ripieno.cli import exits
 from ripieno.cli.settings import Settings
+from ripieno.conducting.observers.console import clean
 from ripieno.exceptions import AssemblyFailure, ProviderFailure, RipienoError, ToolExecutionFailure, ToolFault
-from ripieno.showing import clean
 
 Value = TypeVar("Value")
 

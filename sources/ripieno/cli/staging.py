@@ -11,7 +11,7 @@ from ripieno.cassettes import Recorder, Replay
 from ripieno.cli.plays import Findings
 from ripieno.cli.taping import Cassette
 from ripieno.conducting import Run
-from ripieno.showing import Renderer
+from ripieno.conducting.observers.console import Renderer
 
 #: Names of notes in the cassette: what is said and played, and the times that are shown.
 _STAGE, _CLOCK = "stage", "clock"

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from ripieno.conducting.observers.console import DANGEROUS, brief, clean
 from ripieno.jsonvalues import thaw
-from ripieno.showing import DANGEROUS, brief, clean
 
 
 def print_json(value: Any) -> None:

@@ -15,8 +15,8 @@ from ripieno.cassettes.assemblies import CassetteAssembly
 from ripieno.cli import exits
 from ripieno.cli.assembling import ToldAssembly
 from ripieno.cli.running import run_async, say
+from ripieno.conducting.observers.console import Renderer
 from ripieno.gathering import Gathered
-from ripieno.showing import Renderer
 
 Cassette: TypeAlias = Recorder | Replay
 _FILE = click.Path(path_type=pathlib.Path, dir_okay=False)

@@ -14,8 +14,8 @@ from ripieno.canisters import (
     SupervisorCanister,
     TextualContent,
 )
+from ripieno.conducting.observers.console import clean, label
 from ripieno.jsonvalues import canonical
-from ripieno.showing import clean, label
 from ripieno.storage.journal import DELETED, Line, Summary
 from ripieno.storage.journal.restoration import retell
 from ripieno.storage.records import Record

@@ -6,9 +6,9 @@ import click
 
 from ripieno.cli.running import say
 from ripieno.cli.settings import Settings, common, pass_settings
+from ripieno.conducting.observers.console import clean
 from ripieno.exceptions import InputError
 from ripieno.gathering import Places
-from ripieno.showing import clean
 from ripieno.trust import CONFIGURATION_NAME, ENSEMBLES_NAME, TrustStore, find_project
 
 

@@ -1,9 +1,14 @@
-"""Turn after turn, until no invocation is left. Knows no vendor, no file and no screen.
+"""The loop: turn after turn, until no invocation is left. It knows no vendor, no file and no screen.
 
-``runs`` is how a run is used, ``driving`` what its task does, ``chronicles`` what is written down of it.
+``run`` is what an application holds, ``driver`` does the work, ``chronicle`` records it, ``history`` is what a model
+is shown of a long conversation, ``paused`` and ``resume`` continue later, ``observers`` show, log and trace.
 """
 
-from ripieno.conducting.driving import Watcher
-from ripieno.conducting.runs import Run, conduct
+from ripieno.conducting.driver import Watcher
+from ripieno.conducting.run import Run, conduct
 
-__all__ = ["Run", "Watcher", "conduct"]
+__all__ = [
+    "Run",
+    "Watcher",
+    "conduct",
+]

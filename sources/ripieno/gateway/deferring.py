@@ -22,13 +22,13 @@ from ripieno.canisters import (
     SupervisorCanister,
     UserCanister,
 )
+from ripieno.conducting.paused import LIFETIME, Paused, PausedStore
+from ripieno.conducting.resume import UNKNOWN
 from ripieno.exceptions import Conflict, InputError, PermissionFault, RipienoError
 from ripieno.gateway import pairing
 from ripieno.gateway.pairing import described
 from ripieno.gateway.signing import Signer, claims_in
 from ripieno.models.protocol import Asked
-from ripieno.pausing import LIFETIME, Paused, PausedStore
-from ripieno.resuming import UNKNOWN
 
 _logger = logging.getLogger(__name__)
 

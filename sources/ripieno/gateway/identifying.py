@@ -5,7 +5,7 @@ import secrets
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ripieno.telemetry.logs import FIELDS
+from ripieno.conducting.observers.logs import FIELDS
 
 _NAME = b"x-request-id"
 #: Official clients read it under these names, and show it with an error (measured: one reads the first, one the other).

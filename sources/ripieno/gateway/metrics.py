@@ -17,8 +17,8 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from ripieno.canisters.conversation import NO_USAGE, Usage
 from ripieno.canisters.events import ResultReady
+from ripieno.conducting.observers import conventions as names
 from ripieno.models.protocol import Refusal
-from ripieno.telemetry import conventions as names
 
 #: The folder of all workers. The library reads it when it is imported, and never again.
 _FOLDER = os.environ.get("PROMETHEUS_MULTIPROC_DIR")

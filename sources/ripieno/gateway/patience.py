@@ -30,11 +30,11 @@ from ripieno.canisters.events import (
 )
 from ripieno.canisters.faults import Fault
 from ripieno.conducting import Run
+from ripieno.conducting.paused import Paused
 from ripieno.exceptions import InputError
 from ripieno.gateway.deferring import Claim, Deferral, of_caller
 from ripieno.gateway.pairing import described
 from ripieno.gateway.telling import Telling
-from ripieno.pausing import Paused
 
 Opaque = frozendict[str, object]
 

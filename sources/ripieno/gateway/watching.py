@@ -139,7 +139,7 @@ class _Seen(Sight):
         if self._metrics is not None:
             self._metrics.begin(self._wire)
         if self._parented:
-            from ripieno.telemetry.tracing import adopt
+            from ripieno.conducting.observers.tracing import adopt
 
             self._end = adopt(self._scope["headers"])
         return self

@@ -17,6 +17,7 @@ from starlette.routing import Route
 from ripieno.canisters import AssistantCanister, UserCanister
 from ripieno.canisters.contents import text_of
 from ripieno.canisters.conversation import Usage
+from ripieno.conducting.observers.console import brief
 from ripieno.ensembles import Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError, ProviderFailure, RipienoError
@@ -28,7 +29,6 @@ from ripieno.models.tokens import EstimatingTokenizer
 from ripieno.scores import Answer, Score, callable_names, events_of, perform
 from ripieno.serving.listing import model_list
 from ripieno.serving.receiving import Gone, Refused, read_asked, receive_body
-from ripieno.showing import brief
 
 #: Bytes of a request's body.
 BODY_BYTES = 10 * 1024 * 1024

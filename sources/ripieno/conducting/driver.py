@@ -22,8 +22,9 @@ from ripieno.canisters.events import (
     TurnEnded,
     collect,
 )
-from ripieno.channels import Channel
-from ripieno.conducting.chronicles import Chronicle
+from ripieno.conducting.channel import Channel
+from ripieno.conducting.chronicle import Chronicle
+from ripieno.conducting.history import History, HistoryStrategy, Showing
 from ripieno.ensembles import Ensemble, Invoker
 from ripieno.ensembles.offers import Offer
 from ripieno.ensembles.owner import reason
@@ -32,7 +33,6 @@ from ripieno.execution import Circumstances, Execution
 from ripieno.execution.budget import Budget
 from ripieno.execution.scheduling.dispatcher import Entry
 from ripieno.execution.scheduling.turn import Turn
-from ripieno.history import History, HistoryStrategy, Showing
 from ripieno.jsonvalues import freeze
 from ripieno.models import Model
 from ripieno.models.tokens import EstimatingTokenizer, ReportedTokenizer, TokenCount

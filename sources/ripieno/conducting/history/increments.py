@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from ripieno.canisters import Canister
-from ripieno.history.shown import is_of_assistant
+from ripieno.conducting.history.shown import is_of_assistant
 
 F = TypeVar("F", bound="Follower")
 

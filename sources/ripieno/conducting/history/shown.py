@@ -1,4 +1,7 @@
-"""What a strategy gives back, and how it says that something was left out."""
+"""What a strategy gives back, and how it says that something was left out.
+
+What each canister takes, counted once.
+"""
 
 import dataclasses
 from collections.abc import Callable, Collection, Sequence
@@ -6,6 +9,24 @@ from typing import Any, Protocol, TypeVar
 
 from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, TextualContent, UserCanister
 from ripieno.canisters.conversation import NO_USAGE, Usage
+from ripieno.models.tokens import ConversationTokenizer
+
+#: Where a run's memory has the tokens of each canister, by its address; the canister is kept with it.
+_COUNTED = "tokens of canisters"
+
+
+def counting(tokenizer: ConversationTokenizer, memory: dict[object, Any]) -> Callable[[Canister], int]:
+    """Counts the tokens of each canister by itself, once. Together they are at least the tokens of all."""
+    known: dict[int, tuple[Canister, int]] = memory.setdefault((_COUNTED, tokenizer), {})
+
+    def count(canister: Canister) -> int:
+        counted = known.get(id(canister))
+        if counted is None:
+            counted = known[id(canister)] = (canister, tokenizer.count((canister,)).tokens)
+        return counted[1]
+
+    return count
+
 
 C = TypeVar("C", bound=Canister)
 

@@ -20,11 +20,11 @@ from ripieno.canisters.contents import text_of
 from ripieno.canisters.conversation import NO_USAGE, Usage
 from ripieno.canisters.events import Event, TurnEnded, collect
 from ripieno.canisters.serialization import serialize
+from ripieno.conducting.history.cutting import Budget, Cutter, always_stays
+from ripieno.conducting.history.shortening import Shortener
+from ripieno.conducting.history.shown import KEEP, LEFT_OUT, HistoryStrategy, Shown, is_of_assistant
+from ripieno.conducting.history.strategies import Tokens
 from ripieno.exceptions import InputError
-from ripieno.history.cutting import Budget, Cutter, always_stays
-from ripieno.history.shortening import Shortener
-from ripieno.history.shown import KEEP, LEFT_OUT, HistoryStrategy, Shown, is_of_assistant
-from ripieno.history.strategies import Tokens
 from ripieno.jsonvalues import encode
 from ripieno.models import Model
 from ripieno.models.tokens import ConversationTokenizer, EstimatingTokenizer

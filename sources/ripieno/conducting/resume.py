@@ -14,9 +14,9 @@ from ripieno.approvals import Given
 from ripieno.canisters import Canister, Conversation, InvocationCanister, ResultCanister
 from ripieno.canisters.conversation import Waiting
 from ripieno.canisters.faults import Fault
+from ripieno.conducting.paused import Paused
 from ripieno.exceptions import NameAbsence
 from ripieno.jsonvalues import canonical
-from ripieno.pausing import Paused
 from ripieno.storage.journal import InvocationState, Journal, Restored
 
 #: What a model reads of a call that was started, and of which nothing is known after that.

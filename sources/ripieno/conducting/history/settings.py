@@ -3,12 +3,12 @@
 import dataclasses
 from collections.abc import MutableMapping
 
+from ripieno.conducting.history.shown import KEEP, HistoryStrategy
+from ripieno.conducting.history.strategies import Chain, Tokens, chain, drop_oldest, sliding_window
+from ripieno.conducting.history.summary import Summarizing, summarize
 from ripieno.descriptors import HistoryDescriptor
 from ripieno.descriptors.history import StrategyName
 from ripieno.exceptions import InputError
-from ripieno.history.shown import KEEP, HistoryStrategy
-from ripieno.history.strategies import Chain, Tokens, chain, drop_oldest, sliding_window
-from ripieno.history.summarizing import Summarizing, summarize
 from ripieno.models import Model
 from ripieno.models.tokens import ConversationTokenizer
 

@@ -6,13 +6,12 @@ where a conversation may be parted, ``cutting`` and ``shortening`` when it is; b
 has it.
 """
 
-from ripieno.history.settings import History
-from ripieno.history.showing import Showing
-from ripieno.history.shown import LEFT_OUT, HistoryStrategy, Shown, is_marker
-from ripieno.history.strategies import chain, drop_oldest, sliding_window
-from ripieno.history.summarizing import summarize
-from ripieno.history.superseding import Superseding, supersede
-from ripieno.history.supersession import Supersession
+from ripieno.conducting.history.settings import History
+from ripieno.conducting.history.shown import LEFT_OUT, HistoryStrategy, Shown, is_marker
+from ripieno.conducting.history.strategies import Superseding, chain, drop_oldest, sliding_window, supersede
+from ripieno.conducting.history.summary import summarize
+from ripieno.conducting.history.supersession import Supersession
+from ripieno.conducting.history.view import Showing
 
 __all__ = [
     "LEFT_OUT",

@@ -38,8 +38,8 @@ from ripieno.canisters.events import (
     TurnEnded,
     collect,
 )
-from ripieno.telemetry import conventions as names
-from ripieno.telemetry.conventions import Attributes
+from ripieno.conducting.observers import conventions as names
+from ripieno.conducting.observers.conventions import Attributes
 
 _SCOPE = "ripieno"
 _PARENT = TraceContextTextMapPropagator()

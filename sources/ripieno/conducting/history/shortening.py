@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ripieno.canisters import Canister, InvocationCanister, OpaqueContent, ResultCanister, TextualContent
-from ripieno.history.following import Follower
-from ripieno.history.shown import Shown, remember
-from ripieno.history.supersession import Supersession
+from ripieno.conducting.history.increments import Follower
+from ripieno.conducting.history.shown import Shown, remember
+from ripieno.conducting.history.supersession import Supersession
 
 #: What stands in place of a stale result, and of one that its ensemble has no room for.
 STALE = "(Left out: stale since a later call of {name}.)"

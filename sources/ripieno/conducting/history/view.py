@@ -8,13 +8,12 @@ from frozendict import frozendict
 
 from ripieno.canisters import Canister, Controls, InvocationCanister
 from ripieno.canisters.events import Alert
+from ripieno.conducting.history.settings import History, plain
+from ripieno.conducting.history.shown import HistoryStrategy, Shown, is_of_assistant
+from ripieno.conducting.history.strategies import Superseding, chain
+from ripieno.conducting.history.supersession import Supersession
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError, ProviderFailure
-from ripieno.history.settings import History, plain
-from ripieno.history.shown import HistoryStrategy, Shown, is_of_assistant
-from ripieno.history.strategies import chain
-from ripieno.history.superseding import Superseding
-from ripieno.history.supersession import Supersession
 from ripieno.models import Model
 from ripieno.models.fallback import FallbackModel
 from ripieno.models.protocol import RESERVED
