@@ -11,7 +11,7 @@ from benchmarks.measuring import Row, per_call
 from ripieno.descriptors.sandbox import SandboxDescriptor
 from ripieno.sandbox import ProcessLimits, Sandbox
 from ripieno.sandbox.processes import LocalSpawner, collect
-from ripieno.toolset.rooms import Room
+from ripieno.toolset.workspace.room import Room
 
 RUNS = 100
 #: Milliseconds over a bare spawn.

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ripieno.toolset.rooms import Room
+from ripieno.toolset.workspace.room import Room
 from tests.guests.furniture import CANARY, furnish
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from ripieno.toolset.rooms import Room
+from ripieno.toolset.workspace.room import Room
 
 CANARY = b"canary: nobody beneath the workspace may see this"
 

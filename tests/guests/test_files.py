@@ -18,10 +18,10 @@ from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault, Valida
 from ripieno.sandbox.processes import LocalSpawner
 from ripieno.schemas import Schema
 from ripieno.storage.undo import digest
-from ripieno.toolset.listing import LIST_CAP, list_files
-from ripieno.toolset.reading import read_file
-from ripieno.toolset.working import READ_CAP
-from ripieno.toolset.writing import write_file
+from ripieno.toolset.files.listing import LIST_CAP, list_files
+from ripieno.toolset.files.read import read_file
+from ripieno.toolset.files.session import READ_CAP
+from ripieno.toolset.files.write import write_file
 from tests.counts import count
 
 DEFINITION = Definition(name="read_file", schema=Schema.of({"type": "object"}), invocable=read_file)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from ripieno.exceptions import ToolFault
-from ripieno.toolset.rooms import Room
+from ripieno.toolset.workspace.room import Room
 from tests.counts import count
 from tests.guests.furniture import CANARY, read, snapshot, swapping
 

@@ -11,7 +11,7 @@ import pytest
 from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault
 from ripieno.sandbox import ProcessLimits
 from ripieno.sandbox.processes import LocalSpawner, clean_environment, collect
-from ripieno.toolset.rooms import Room
+from ripieno.toolset.workspace.room import Room
 from tests.counts import count
 from tests.guests.furniture import snapshot
 
@@ -141,7 +141,7 @@ async def run_python(script: str, *arguments: str | os.PathLike[str]) -> str:
 FULL_DISK = """
 import resource, sys
 from ripieno.exceptions import ResourceFault
-from ripieno.toolset.rooms import Room
+from ripieno.toolset.workspace.room import Room
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 with Room(sys.argv[1]) as room:
     try:
@@ -160,7 +160,7 @@ async def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside(root: p
 AS_NOBODY = """
 import ctypes, os, sys  # as somebody else, the library may be out of reach
 from ripieno.exceptions import PermissionFault
-from ripieno.toolset.rooms import Room
+from ripieno.toolset.workspace.room import Room
 with Room(sys.argv[1]) as room:
     if os.geteuid() == 0:
         os.setgroups([]); os.setgid(65534); os.setuid(65534)
@@ -250,7 +250,7 @@ def test_appenders_lose_nothing_of_each_other(root: pathlib.Path) -> None:
 
 WRITE_FOREVER = """
 import itertools, sys
-from ripieno.toolset.rooms import Room
+from ripieno.toolset.workspace.room import Room
 with Room(sys.argv[1]) as room:
     for number in itertools.count():
         room.write_file("shared", bytes([65 + number % 26]) * 200_000)

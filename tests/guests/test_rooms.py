@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault, ValidationFault
-from ripieno.toolset.rooms import Room
-from ripieno.toolset.walking import MAX_LINKS
+from ripieno.toolset.workspace.room import Room
+from ripieno.toolset.workspace.walk import MAX_LINKS
 from tests.guests.furniture import CANARY, furnish, read, snapshot
 
 

@@ -27,7 +27,7 @@ from ripieno.exceptions import (
     ToolFault,
     ValidationFault,
 )
-from ripieno.toolset.grants import read_grants
+from ripieno.toolset.network.grants import read_grants
 from tests.counts import count
 from tests.guests.playing import ORIGINS, call, surround
 from tests.mechanism.webs import answer, canaries, redirect, web

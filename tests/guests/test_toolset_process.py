@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from ripieno.canisters.faults import Change
-from ripieno.toolset.jobs import MAX_RUNNING
+from ripieno.toolset.programs.jobs import MAX_RUNNING
 from tests.counts import count
 from tests.guests.playing import held
 from tests.guests.workshop import Tools, code_of, json_of, text_of, tools_of

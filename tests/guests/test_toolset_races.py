@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ripieno.exceptions import ToolFault
-from ripieno.toolset.rooms import Room
+from ripieno.toolset.workspace.room import Room
 from tests.counts import count
 from tests.guests.furniture import CANARY, read, swapping
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from ripieno.exceptions import ValidationFault
-from ripieno.toolset.expressions import Expression
-from ripieno.toolset.globbing import matcher
-from ripieno.toolset.ignoring import Rules
+from ripieno.toolset.search.expressions import Expression
+from ripieno.toolset.search.gitignore import Rules
+from ripieno.toolset.search.globs import matcher
 from tests.counts import count
 from tests.guests.furniture import CANARY
 from tests.guests.searches import ENGINES, make, places, searching

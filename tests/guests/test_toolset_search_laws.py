@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ripieno.exceptions import ValidationFault
-from ripieno.toolset.expressions import Expression
-from ripieno.toolset.globbing import check, matcher
+from ripieno.toolset.search.expressions import Expression
+from ripieno.toolset.search.globs import check, matcher
 from tests.counts import count
 from tests.guests.searches import make, needs_ripgrep, searching
 from tests.guests.workshop import Tools, text_of

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ripieno.toolset.testreports import MAX_FAILURES, read_cargo, read_go, read_jest, read_junit
+from ripieno.toolset.checks.test_reports import MAX_FAILURES, read_cargo, read_go, read_jest, read_junit
 from tests.guests.workshop import Tools, code_of, json_of, text_of, tools_of
 from tests.needing import lacking, needs
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ripieno.toolset.unittesting import read_unittest
+from ripieno.toolset.checks.unittest import read_unittest
 from tests.guests.workshop import Tools, code_of, json_of, text_of, tools_of
 
 TESTS = '''

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ripieno.toolset import diagnostics
+from ripieno.toolset.checks import diagnostics
 from tests.guests.workshop import Tools, code_of, json_of, text_of, tools_of
 from tests.needing import lacking
 

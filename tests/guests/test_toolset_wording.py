@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ripieno.toolset.wording import several
+from ripieno.toolset.arguments import several
 from tests.guests.repositories import make_repository, plain_git
 from tests.guests.workshop import code_of, text_of, tools_of
 from tests.needing import needs

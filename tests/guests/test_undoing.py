@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from ripieno.exceptions import InputError, ToolFault
-from ripieno.toolset.reading import read_file
-from ripieno.toolset.undoing import Undone, choose, mark, undo
-from ripieno.toolset.writing import edit_file
+from ripieno.toolset.files.read import read_file
+from ripieno.toolset.files.write import edit_file
+from ripieno.toolset.workspace.undo import Undone, choose, mark, undo
 from tests.counts import count
 from tests.guests.filetools import Tools, file_tools
 
@@ -338,8 +338,8 @@ async def test_somebody_elses_change_is_never_lost(tools: Tools) -> None:
 STORM = """
 import json, os, pathlib, random, select, signal, sys
 from ripieno.exceptions import ToolFault
-from ripieno.toolset.rooms import Room
-from ripieno.toolset.undoing import choose, undo
+from ripieno.toolset.workspace.room import Room
+from ripieno.toolset.workspace.undo import choose, undo
 from ripieno.storage.undo import Cause, Journal
 
 state, workspace, kills = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), int(sys.argv[3])

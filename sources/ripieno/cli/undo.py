@@ -15,8 +15,8 @@ from ripieno.conducting.observers.console import clean
 from ripieno.exceptions import InputError, ToolFault
 from ripieno.gathering import Gathered
 from ripieno.storage.undo import Entry, Journal, Step
-from ripieno.toolset.undoing import Undone, choose
-from ripieno.toolset.undoing import undo as take_back
+from ripieno.toolset.workspace.undo import Undone, choose
+from ripieno.toolset.workspace.undo import undo as take_back
 
 _LISTED = 50
 

@@ -1,13 +1,15 @@
 """Bundled invocables for the course of a task: ending it, asking the person behind it, and marking a place in it.
 
 That ``submit`` and ``abort`` end the run, and that ``retry`` runs an earlier call, is the matter of their policies.
+
+Bundled invocables for thinking aloud. They only record: what was said stands in the conversation, as a call.
 """
 
 from typing import Any
 
 from ripieno.ensembles import Context
 from ripieno.exceptions import ResourceFault
-from ripieno.toolset.undoing import mark
+from ripieno.toolset.workspace.undo import mark
 
 
 async def submit(_: Context, arguments: dict[str, Any]) -> str:
@@ -51,3 +53,8 @@ def checkpoint(context: Context, arguments: dict[str, Any]) -> str:
             suggestion="Commit your work with git instead.",
         )
     return f"Checkpoint {arguments['label']!r} is entry {number} of the journal. ripieno undo --to goes back to it."
+
+
+async def record(_: Context, arguments: dict[str, Any]) -> str:  # noqa: ARG001  recorded with the call
+    """Says that it was taken down."""
+    return "Recorded."

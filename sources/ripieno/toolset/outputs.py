@@ -5,8 +5,8 @@ from typing import Any
 from ripieno.ensembles import Context
 from ripieno.exceptions import ResourceFault
 from ripieno.storage.outputs import Outputs
-from ripieno.toolset.expressions import Expression, check
-from ripieno.toolset.wording import several
+from ripieno.toolset.arguments import several
+from ripieno.toolset.search.expressions import Expression, check
 
 #: Bytes that are searched at once. Of a longer line each such part is a line.
 _BLOCK = 64 * 1024

@@ -1,0 +1,37 @@
+"""Arguments of tools that do one of several things: those that the chosen one does not use are refused.
+
+Numbers of things as people say them. Pure.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ripieno.exceptions import ValidationFault
+
+
+def refuse_unused(arguments: Mapping[str, Any], chosen: str, uses: Mapping[str, Collection[str]]) -> None:
+    """Refuses what would be given for nothing. ``uses`` are the arguments of each choice; others belong to all.
+
+    Choices are written as arguments are: ``action = "list"``. False and an empty list are as good as nothing. Errors:
+    ``ValidationFault`` that names the choices that use them.
+    """
+    choices = {
+        name: [choice for choice, used in uses.items() if name in used] for used in uses.values() for name in used
+    }
+    unused = [name for name in choices if chosen not in choices[name] and _is_given(arguments.get(name, False))]
+    if unused:
+        fitting = [choice for choice in uses if all(choice in choices[name] for name in unused)]
+        advice = f"give {' or '.join(fitting)}, or " if fitting else ""
+        raise ValidationFault(
+            f"{' and '.join(unused)} {'is' if len(unused) == 1 else 'are'} not used with {chosen}.",
+            suggestion=f"Nothing was done: {advice}leave {'it' if len(unused) == 1 else 'them'} out.",
+        )
+
+
+def _is_given(value: object) -> bool:
+    return value is not False and value not in ([], ())
+
+
+def several(number: int, what: str, many: str | None = None) -> str:
+    """``1 byte``, ``2 bytes``, ``0 bytes``; ``many`` is for words that take more than an s."""
+    return f"{number} {what if number == 1 else many or f'{what}s'}"

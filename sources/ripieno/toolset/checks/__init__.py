@@ -1,0 +1,1 @@
+"""Tools that check code: syntax, linters, type checkers, tests."""

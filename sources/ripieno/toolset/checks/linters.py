@@ -1,0 +1,145 @@
+"""The ensemble ``validation``: linters, type checkers and formatters that a project uses, called as it uses them."""
+
+import contextlib
+import dataclasses
+import hashlib
+import os
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from ripieno.canisters.faults import Change
+from ripieno.ensembles import Context, Outcome
+from ripieno.exceptions import ResourceFault, ToolFault, ValidationFault
+from ripieno.origins.command.outcomes import failure, noted, report, share
+from ripieno.origins.command.programs import surroundings_of, workspace_of
+from ripieno.sandbox.processes import Completed
+from ripieno.toolset.checks.checkers import CHECKERS, Checker
+from ripieno.toolset.checks.diagnostics import MAX_PROBLEMS, Diagnostic
+from ripieno.toolset.checks.tests import check_target, shown
+from ripieno.toolset.programs.projects import find_program, look_for_program, read_project, run_for_project
+from ripieno.toolset.workspace.room import Room
+
+#: Bytes of output that are told where nothing can be read out of it.
+_OUTPUT = 16 * 1024
+#: Bytes of a file that are hashed, and files that changes are told of.
+_HASHED, _MAX_CHANGES = 10 * 2**20, 500
+#: How formatters name a file that they would change.
+_WOULD = re.compile(
+    r"^(?:Would reformat: |would reformat |\s*--> )?(?P<file>[^\s].{0,4096}?)(?::\d+:\d+)?\s*$", re.MULTILINE
+)
+
+
+async def validate(context: Context, arguments: dict[str, Any]) -> Outcome:
+    """Runs a linter or a type checker; ``kind`` says which. Problems are a result, no failure."""
+    checker, argv = _choose(context, arguments, check=True)
+    done = await _run(context, arguments, argv)
+    problems = None if checker.read is None else checker.read(done.stdout.text)
+    if checker.read is not None and not problems and done.stderr.text:
+        # go writes what it finds where others complain.
+        problems = checker.read(done.stderr.text) or problems
+    if done.flooded or done.exit_code < 0 or (checker.read is not None and done.exit_code != 0 and not problems):
+        raise failure(shown(context, argv[:1]), done, context.invoker.policy.output)
+    return dataclasses.replace(report(done), content=_content(context, checker, argv, done, problems))
+
+
+async def reformat(context: Context, arguments: dict[str, Any]) -> Outcome:
+    """Formats files, and says which it changed; with ``check`` it only says which it would."""
+    checker, looking = _choose(context, arguments, check=True)
+    done = await _run(context, arguments, looking)
+    directory: str = arguments.get("directory", ".")
+    files = [*_existing(context, directory, _WOULD.finditer(f"{done.stdout.text}\n{done.stderr.text}"))]
+    if done.flooded or done.exit_code < 0 or (done.exit_code != 0 and not files):
+        raise failure(shown(context, looking[:1]), done, context.invoker.policy.output)
+    if arguments.get("check", False):
+        content = {**_about(context, checker, looking, done), "clean": not files, "would_change": files}
+        return dataclasses.replace(report(done), content=content)
+    before = _digests(context, directory, files)
+    _, argv = _choose(context, arguments, check=False)
+    done = await _run(context, arguments, argv)
+    after = _digests(context, directory, files)
+    changed = [file for file in files if before[file] != after[file]]
+    if done.flooded or (done.exit_code != 0 and not changed):
+        raise failure(shown(context, argv[:1]), done, context.invoker.policy.output)
+    content = {**_about(context, checker, argv, done), "changed": changed}
+    changes = tuple(_change(directory, file, before[file], after[file]) for file in changed[:_MAX_CHANGES])
+    return dataclasses.replace(report(done), content=content, changes=changes)
+
+
+def _change(directory: str, file: str, before: str | None, after: str | None) -> Change:
+    path = os.path.normpath(os.path.join(directory, file))
+    return Change.of("FileModified", path=path, before=before, after=after)
+
+
+def _about(context: Context, checker: Checker, argv: list[str], done: Completed) -> dict[str, Any]:
+    """Which tool ran, and what it said where it could not do all of its work."""
+    about: dict[str, Any] = {"tool": checker.name, "command": shown(context, argv), "exit_code": done.exit_code}
+    if done.exit_code not in (0, 1):
+        stdout, stderr = share(done.stdout, done.stderr, _OUTPUT)
+        about["output"] = f"{stdout.text}\n{stderr.text}".strip()
+    return {**about, **noted(done)}
+
+
+def _choose(context: Context, arguments: dict[str, Any], *, check: bool) -> tuple[Checker, list[str]]:
+    """The tool that a project is set up for, else one that is there, and its command."""
+    directory: str = arguments.get("directory", ".")
+    kind: str = arguments["kind"]
+    project = read_project(context, directory)
+    wanted: str | None = arguments.get("tool")
+    ones = [
+        one for one in CHECKERS if one.kind == kind and (one.fits(project) if wanted is None else one.name == wanted)
+    ]
+    there = [one for one in ones if look_for_program(context, directory, one.program) is not None]
+    if not there:
+        looked = " or ".join(dict.fromkeys(one.name for one in ones))
+        why = f"none of its tools is there, which would be {looked}" if ones else "it has files of no known language"
+        raise ResourceFault(
+            f"Nothing can {kind} {directory!r}: {why}.",
+            code="no_tool",
+            suggestion="Name the directory of the project, or ask the user to install one of them.",
+        )
+    checker = next((one for one in there if one.configured(project)), there[0])
+    targets = [check_target(context, directory, one) for one in arguments.get("paths", [])]
+    if targets and checker.whole:
+        raise ValidationFault(f"{checker.name} looks at the whole project.", suggestion="Leave paths out.")
+    return checker, [find_program(context, directory, checker.program), *checker.arguments(targets, check)]
+
+
+async def _run(context: Context, arguments: dict[str, Any], argv: list[str]) -> Completed:
+    return await run_for_project(context, argv, arguments.get("directory", "."))
+
+
+def _content(
+    context: Context, checker: Checker, argv: list[str], done: Completed, problems: list[Diagnostic] | None
+) -> dict[str, Any]:
+    content: dict[str, Any] = {
+        **_about(context, checker, argv, done),
+        "clean": done.exit_code == 0 and not problems,
+        "seconds": round(done.duration, 2),
+    }
+    if problems is not None:
+        beneath = f"{workspace_of(surroundings_of(context))}/"
+        told = [one.mapping(beneath) for one in problems[:MAX_PROBLEMS]]
+        return {**content, "problems": told, "problems_total": len(problems)}
+    stdout, stderr = share(done.stdout, done.stderr, _OUTPUT)
+    texts = {"stdout": stdout.text.strip(), "stderr": stderr.text.strip()}
+    return {**content, **{key: text for key, text in texts.items() if text}}
+
+
+def _existing(context: Context, directory: str, found: Iterable[re.Match[str]]) -> Iterable[str]:
+    """The files that are named, as far as there are such beneath the workspace, from the directory."""
+    beneath = os.path.join(workspace_of(surroundings_of(context)), os.path.normpath(directory))
+    with Room(surroundings_of(context).workspace) as room:
+        for name in dict.fromkeys(one["file"].removeprefix(f"{os.path.normpath(beneath)}/") for one in found):
+            with contextlib.suppress(ToolFault), room.open_file(os.path.join(directory, name)):
+                yield name
+
+
+def _digests(context: Context, directory: str, files: Iterable[str]) -> dict[str, str | None]:
+    digests: dict[str, str | None] = {}
+    with Room(surroundings_of(context).workspace) as room:
+        for name in files:
+            digests[name] = None
+            with contextlib.suppress(ToolFault), room.open_file(os.path.join(directory, name)) as file:
+                digests[name] = f"sha256:{hashlib.sha256(file.read(_HASHED) or b'').hexdigest()}"
+    return digests

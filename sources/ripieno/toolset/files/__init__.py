@@ -1,0 +1,1 @@
+"""Tools that read, write, edit, patch, list and manage files."""

@@ -1,0 +1,110 @@
+"""Lists directories: one level, several, or as a tree.
+
+Source of names and arguments: seed 000, sections 3.2.6 and 11.3. Plain functions, because files block.
+"""
+
+import fnmatch
+import functools
+import heapq
+import itertools
+import os
+import re
+import stat
+from collections.abc import Iterator
+from typing import Any
+
+from ripieno.ensembles import Context
+from ripieno.toolset.arguments import several
+from ripieno.toolset.files.session import printable, room_of
+from ripieno.toolset.workspace.tree import MAX_DEPTH, Found, Visit, visit
+
+#: Entries that are listed.
+LIST_CAP = 10_000
+#: Entries that are looked at for them.
+_LOOKED_AT = 2_000_000
+
+
+def list_files(context: Context, arguments: dict[str, Any]) -> str:
+    """The entries of a directory, sorted by name, one a line: ``folder/``, ``file (12 bytes)``, ``link -> target``.
+
+    With ``recursive``, those of its folders too, by their paths; ``pattern`` leaves out what does not fit it: a name,
+    or with a slash in it a path, in which ``**`` is any number of folders. Folders that are only passed through are
+    then left out too. ``style = "tree"`` draws. Errors: those of ``Room``.
+    """
+    path: str = arguments.get("path", ".")
+    hidden: bool = arguments.get("include_hidden", False)
+    pattern: str | None = arguments.get("pattern")
+    depth = min(arguments.get("max_depth", 10), MAX_DEPTH) if arguments.get("recursive", False) else 1
+    drawn = arguments.get("style") == "tree"
+    seen = itertools.count()
+    lines: list[str] = []
+    with room_of(context) as room, room.open_directory(path) as directory:
+        lister = functools.partial(_list, hidden=hidden, seen=seen)
+        left_out = visited = 0
+        for one in visit(directory, lister=lister, depth=depth, cut=True):
+            if one.leaving:
+                continue
+            visited += 1
+            if pattern is not None and not _fits(one.path, pattern):
+                continue
+            if len(lines) < LIST_CAP:
+                lines.append(_line(one, drawn=drawn, nested=depth > 1))
+            else:
+                left_out += 1
+    unseen = next(seen) - visited
+    if (more := left_out + (unseen if pattern is None else 0)) > 0:
+        lines.append(f"[... {several(more, 'more entry', 'more entries')} left out ...]")
+    if pattern is not None and unseen > 0:
+        lines.append(
+            f"[... {several(unseen, 'entry', 'entries')} not looked at: use find_files, or a smaller directory ...]"
+        )
+    if lines:
+        return "\n".join([f"{printable(path)}/".replace("//", "/"), *lines] if drawn else lines)
+    if pattern is not None:
+        return f"Nothing in {path} fits {pattern!r}."
+    return f"{path} is empty." if hidden else f"{path} is empty, or has hidden entries only."
+
+
+def _list(directory: int, *, hidden: bool, seen: Iterator[int]) -> list[Found]:
+    """The first of a directory's entries by name. Of a million names no more is kept than is shown."""
+    with os.scandir(directory) as entries:
+        wanted = (
+            (entry.name, entry.is_dir(follow_symlinks=False))
+            for entry in entries
+            if hidden or not entry.name.startswith(".")
+        )
+        counted = (pair for pair, _ in zip(wanted, itertools.takewhile(_LOOKED_AT.__gt__, seen), strict=False))
+        return [Found(*pair) for pair in heapq.nsmallest(LIST_CAP, counted)]
+
+
+def _fits(path: str, pattern: str) -> bool:
+    """Whether a path fits a pattern, in which only ``**`` crosses folders."""
+    if "/" not in pattern:
+        return fnmatch.fnmatchcase(path.rpartition("/")[2], pattern)
+    return _match(tuple(path.split("/")), tuple(re.sub(r"\*\*(/\*\*)+", "**", pattern).strip("/").split("/")))
+
+
+@functools.lru_cache(maxsize=4096)
+def _match(names: tuple[str, ...], patterns: tuple[str, ...]) -> bool:
+    if not patterns:
+        return not names
+    if patterns[0] == "**":
+        return _match(names, patterns[1:]) or (bool(names) and _match(names[1:], patterns))
+    return bool(names) and fnmatch.fnmatchcase(names[0], patterns[0]) and _match(names[1:], patterns[1:])
+
+
+def _line(one: Visit, *, drawn: bool, nested: bool) -> str:
+    before = "    " * one.depth + "    " if drawn else ""
+    shown = printable(one.path if nested and not drawn else one.name)
+    try:
+        status = os.stat(one.name, dir_fd=one.directory, follow_symlinks=False)
+        if stat.S_ISDIR(status.st_mode):
+            return f"{before}{shown}/"
+        if stat.S_ISLNK(status.st_mode):
+            return f"{before}{shown} -> {printable(os.readlink(one.name, dir_fd=one.directory))}"
+        if stat.S_ISREG(status.st_mode):
+            return f"{before}{shown} ({several(status.st_size, 'byte')})"
+    except OSError:
+        # Deleted meanwhile, or not ours to look at; it was there.
+        return f"{before}{shown}"
+    return f"{before}{shown} (not a file)"

@@ -1,0 +1,108 @@
+"""Deletes, renames, moves and copies, makes directories, and sets permissions.
+
+Source of names: seed 000, sections 11.2 and 11.3, which give no arguments. Plain functions, because files block.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ripieno.ensembles import Context, Outcome
+from ripieno.exceptions import ValidationFault
+from ripieno.storage.undo import Step
+from ripieno.toolset.arguments import several
+from ripieno.toolset.files.session import changes, learn, not_kept, room_of
+from ripieno.toolset.workspace.room import Room
+from ripieno.toolset.workspace.walk import split
+
+_SHOWN = 200
+
+
+def delete(context: Context, arguments: dict[str, Any]) -> Outcome:
+    """Deletes a file, or a directory: an empty one, or with ``recursive`` any. ``kind`` is what it has to be."""
+    path: str = arguments["path"]
+    with room_of(context) as room:
+        steps, count = room.delete(path, kind=arguments["kind"], recursive=arguments.get("recursive", False))
+        inside = f" with {several(count - 1, 'entry', 'entries')} in it" if count > 1 else ""
+        return _outcome(context, room, f"Deleted {path}{inside}.", steps)
+
+
+def move(context: Context, arguments: dict[str, Any]) -> Outcome:
+    """Moves what is at ``source`` to the new path ``destination``; ``new_name`` renames it where it is."""
+    source: str = arguments["source"] if "source" in arguments else arguments["path"]
+    with room_of(context) as room:
+        destination = destination_of(source, arguments)
+        steps = room.move(
+            source,
+            destination,
+            kind=arguments["kind"],
+            overwrite=arguments.get("overwrite", False),
+            create_directories=arguments.get("create_directories", False),
+        )
+        return _outcome(context, room, f"Moved {source} to {destination}{_replacing(steps)}.", steps)
+
+
+def copy(context: Context, arguments: dict[str, Any]) -> Outcome:
+    """Copies a file, or with ``recursive`` a directory, to the new path ``destination``."""
+    source: str = arguments["source"]
+    destination: str = arguments["destination"]
+    with room_of(context) as room:
+        steps = room.copy(
+            source,
+            destination,
+            kind=arguments["kind"],
+            recursive=arguments.get("recursive", False),
+            overwrite=arguments.get("overwrite", False),
+            create_directories=arguments.get("create_directories", False),
+        )
+        files = sum(step.after is not None and step.after.kind == "file" for step in steps)
+        what = f" ({several(files, 'file')})" if arguments.get("recursive") and files != 1 else ""
+        return _outcome(context, room, f"Copied {source} to {destination}{what}{_replacing(steps)}.", steps)
+
+
+def make_directory(context: Context, arguments: dict[str, Any]) -> Outcome:
+    """Makes a directory; with ``parents`` those above it too, and then one that exists is good."""
+    path: str = arguments["path"]
+    with room_of(context) as room:
+        steps = room.make_directory(path, parents=arguments.get("parents", False))
+        return _outcome(context, room, f"Made {path}." if steps else f"{path} exists already.", steps)
+
+
+def chmod(context: Context, arguments: dict[str, Any]) -> Outcome:
+    """Sets the nine permission bits of a file or directory; ``mode`` is octal, such as "644"."""
+    path: str = arguments["path"]
+    mode = int(arguments["mode"], 8)
+    if mode > 0o777:
+        raise ValidationFault(
+            f"Mode {arguments['mode']} has bits that lend somebody's rights, or mark shared folders; they are not set.",
+            code="out_of_range",
+            suggestion="Give three digits, such as 755.",
+        )
+    with room_of(context) as room:
+        steps = room.change_mode(path, mode)
+        before = steps[0].before
+        former = "" if before is None else f", before {before.mode:03o}"
+        return _outcome(context, room, f"{path} has mode {mode:03o} now{former}.", steps)
+
+
+def destination_of(source: str, arguments: Mapping[str, Any]) -> str:
+    """The whole new path of what is moved. Errors: ``ValidationFault`` for a new name that is none."""
+    if "destination" in arguments:
+        return str(arguments["destination"])
+    name: str = arguments["new_name"]
+    if split(name) != [name] or name == "..":
+        raise ValidationFault(
+            f"{name!r} is no name, but a path.", code="invalid_path", suggestion="Use move_file for another folder."
+        )
+    folder = source.rstrip("/").rpartition("/")
+    return f"{folder[0]}{folder[1]}{name}"
+
+
+def _replacing(steps: Sequence[Step]) -> str:
+    return ", replacing what was there" if steps[-1].before is not None else ""
+
+
+def _outcome(context: Context, room: Room, said: str, steps: Sequence[Step]) -> Outcome:
+    learn(context, steps)
+    told = changes(steps[-_SHOWN:])
+    more = f" Not listed: {several(len(steps) - _SHOWN, 'change')}." if len(steps) > _SHOWN else ""
+    return Outcome(content=f"{said}{not_kept(room, steps)}{more}", changes=told)

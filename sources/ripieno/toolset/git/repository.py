@@ -1,0 +1,380 @@
+"""Runs git so that a repository cannot make it run anything else, and refuses repositories that try.
+
+A repository is somebody else's: its configuration names programs that git would run (measured: a plain ``status`` runs
+a file system monitor, a hook and a filter; with the usual options laid over it, the filter still). So only settings
+that are known to run nothing are accepted, hooks are off, and git reads no configuration but the repository's own.
+Beneath all that it runs in the sandbox, as every program does.
+
+Settings of a repository that make git run nothing and look nowhere else. Names are in small letters.
+"""
+
+import contextlib
+import dataclasses
+import fnmatch
+import os
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from typing import Any
+
+from ripieno.descriptors.reader.keys import Key, Table
+from ripieno.descriptors.reader.kinds import Several, Text
+from ripieno.ensembles import Context, Surroundings
+from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault
+from ripieno.origins.command.outcomes import failure
+from ripieno.origins.command.programs import GRACE, resolve, run, surroundings_of, workspace_of
+from ripieno.sandbox import ProcessLimits
+from ripieno.sandbox.capture import Captured
+from ripieno.sandbox.processes import Completed
+from ripieno.toolset.programs.settings import KEYS, Grants, read_grants, unheard
+
+_CORE = (
+    *("repositoryformatversion", "filemode", "bare", "logallrefupdates", "ignorecase", "precomposeunicode", "symlinks"),
+    *("autocrlf", "eol", "safecrlf", "quotepath", "abbrev", "compression", "loosecompression", "bigfilethreshold"),
+    *("untrackedcache", "preloadindex", "checkstat", "trustctime", "sharedrepository", "sparsecheckout"),
+    *("sparsecheckoutcone", "whitespace", "commentchar", "splitindex", "multipackindex", "commitgraph", "longpaths"),
+    *("protecthfs", "protectntfs", "checkroundtripencoding", "deltabasecachelimit", "packedgitlimit"),
+    # Ours are laid over these.
+    *("hookspath", "excludesfile", "editor", "pager", "askpass"),
+)
+_DIFF = (
+    *("algorithm", "renames", "renamelimit", "context", "interhunkcontext", "colormoved", "colormovedws"),
+    *("mnemonicprefix", "noprefix", "ignoresubmodules", "indentheuristic", "submodule", "wserrorhighlight"),
+    *("relative", "statgraphwidth", "suppressblankempty", "autorefreshindex", "dirstat", "orderfile"),
+)
+
+#: Settings that name programs, none of which runs here (measured). What is called are git's own commands, which no
+#: alias hides. There is neither a terminal nor an editor, and helpers are asked for passwords of servers only, which no
+#: command of a repository reaches.
+_SWITCHED_OFF = ("alias.*", "pager.*", "sequence.editor", "credential.*")
+
+#: Patterns in which * stands for any part, that of a name between dots too.
+HARMLESS: tuple[str, ...] = (
+    *(f"core.{name}" for name in _CORE),
+    *(f"diff.{name}" for name in _DIFF),
+    *_SWITCHED_OFF,
+    *("user.name", "user.email", "user.useconfigonly", "user.signingkey"),
+    *("author.name", "author.email", "committer.name", "committer.email"),
+    *("remote.pushdefault", "remote.*.url", "remote.*.pushurl", "remote.*.fetch", "remote.*.push", "remote.*.tagopt"),
+    *("remote.*.prune", "remote.*.mirror", "remote.*.skipfetchall", "remote.*.gh-resolved"),
+    *("branch.autosetupmerge", "branch.autosetuprebase", "branch.sort", "branch.*.remote", "branch.*.merge"),
+    *("branch.*.rebase", "branch.*.pushremote", "branch.*.description", "branch.*.vscode-merge-base"),
+    *("pull.rebase", "pull.ff", "push.default", "push.autosetupremote", "push.followtags", "fetch.prune"),
+    *("merge.conflictstyle", "merge.ff", "merge.log", "merge.renames", "merge.renamelimit", "merge.stat"),
+    *("merge.autostash", "merge.directoryrenames", "rebase.autosquash", "rebase.autostash", "rebase.updaterefs"),
+    *("log.date", "log.decorate", "log.follow", "log.abbrevcommit", "log.mailmap", "status.*", "stash.showpatch"),
+    *("stash.showstat", "stash.showincludeuntracked", "index.*", "pack.*", "color.*", "column.*", "advice.*"),
+    *("gc.auto", "gc.autodetach", "gc.autopacklimit", "gc.pruneexpire", "gc.writecommitgraph", "i18n.*"),
+    *("init.defaultbranch", "rerere.enabled", "rerere.autoupdate", "feature.*", "commit.cleanup", "commit.verbose"),
+    *("commit.status", "commit.template", "commit.gpgsign", "tag.gpgsign", "tag.sort", "versionsort.suffix"),
+    *("submodule.active", "submodule.recurse", "submodule.*.url", "submodule.*.active", "submodule.*.branch"),
+    *("extensions.objectformat", "extensions.refstorage", "extensions.noop", "extensions.worktreeconfig"),
+    *("lfs.repositoryformatversion", "receive.denycurrentbranch", "protocol.version", "blame.*", "grep.linenumber"),
+)
+
+
+#: Who commits, unless the operator or the repository names somebody.
+NAME, EMAIL = "Ripieno", "ripieno@localhost"
+#: Laid over every other configuration. Where a helper is a list, an empty one ends it.
+_SETTINGS = (
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.attributesFile=/dev/null",
+    "core.pager=cat",
+    "core.editor=false",
+    "core.askPass=false",
+    "credential.helper=",
+    "commit.gpgSign=false",
+    "tag.gpgSign=false",
+    "log.showSignature=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "submodule.recurse=false",
+    "diff.ignoreSubmodules=all",
+    "safe.bareRepository=explicit",
+    "advice.detachedHead=false",
+    "advice.statusHints=false",
+)
+#: Bytes of what git says about a repository, such as the names of its settings.
+_FACTS = ProcessLimits(output_bytes=8 * 2**20, grace=GRACE)
+#: Submodules whose settings are read.
+_MAX_MODULES = 200
+GRANTS = Table(
+    title="[configuration]",
+    documentation="Who commits, and what git may do.",
+    keys=(
+        KEYS[1],
+        Key(
+            name="name",
+            kind=Text(),
+            documentation="Whose name commits have; left out, whom the repository names, else Ripieno.",
+            example="Ada Lovelace",
+        ),
+        Key(
+            name="email",
+            kind=Text(),
+            documentation="Whose address commits have; left out, what the repository names, else ripieno@localhost.",
+            example="a@b.org",
+        ),
+        Key(
+            name="settings",
+            kind=Several(item=Text(), items="names of settings", once=True),
+            documentation="Settings of repositories that are accepted although they run programs; * for any part.",
+            default=(),
+            example=["filter.lfs.*"],
+        ),
+    ),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Committer(Grants):
+    """The connection of the ensemble: who commits, and settings that are accepted beside the harmless ones."""
+
+    name: str | None = None
+    email: str | None = None
+    settings: tuple[str, ...] = ()
+
+    def identify(self, settings: Collection[str]) -> dict[str, str]:
+        """The variables that say who commits, as far as the ``settings`` that a repository has do not."""
+        variables: dict[str, str] = {}
+        for kind, own, default in (("name", self.name, NAME), ("email", self.email, EMAIL)):
+            for person in ("author", "committer"):
+                if own is not None or not {f"user.{kind}", f"{person}.{kind}"} & set(settings):
+                    variables[f"GIT_{person}_{kind}".upper()] = own or default
+        return variables
+
+
+@contextlib.asynccontextmanager
+async def open_git(configuration: Mapping[str, Any], _: Surroundings) -> AsyncGenerator[Committer, None]:
+    """The factory of the connection."""
+    yield Committer(**read_grants(configuration, GRANTS))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Repository:
+    """A repository beneath the workspace that was looked at. ``directory`` is where git runs.
+
+    ``settings`` are the names of its own settings, in small letters.
+    """
+
+    context: Context
+    directory: str
+    top: str
+    settings: frozenset[str]
+
+    async def git(self, *arguments: str, stdin: bytes | None = None, write: bool = False) -> Completed:
+        """Runs git as the work of the call, and gives how it ended, whatever that was."""
+        return await git(self.context, self.directory, arguments, stdin=stdin, write=write, settings=self.settings)
+
+    async def ask(self, *arguments: str) -> Completed:
+        """What git says when it is asked before the work, or after it: no progress of the call."""
+        return await ask(self.context, self.directory, arguments)
+
+    async def find_commit(self, revision: str, kind: str = "commit") -> str:
+        """The name, in hexadecimal digits only, of what a revision means. Errors: ``ToolFault``."""
+        check_word(revision, "revision")
+        found = await self.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{{kind}}}")
+        name = found.stdout.text.strip()
+        if found.exit_code != 0 or not name or not set(name) <= set("0123456789abcdef"):
+            raise ResourceFault(
+                f"The repository has no {kind} {revision!r}.",
+                code="no_revision",
+                suggestion="git_log and git_branch show what there is.",
+            )
+        return name
+
+
+def committer_of(context: Context) -> Committer:
+    """What is granted to the ensemble of a call."""
+    return context.connection if isinstance(context.connection, Committer) else Committer()
+
+
+async def git(
+    context: Context,
+    directory: str,
+    arguments: Sequence[str],
+    *,
+    stdin: bytes | None = None,
+    write: bool = False,
+    network: bool = False,
+    protocols: str = "none",
+    settings: Collection[str] = (),
+    limits: ProcessLimits | None = None,
+) -> Completed:
+    """Runs git with everything off that runs something else. ``protocols`` are those it may fetch over.
+
+    ``settings`` are the names of the repository's own, which may say who commits.
+    """
+    sandbox, workspace = surroundings_of(context).sandbox, workspace_of(surroundings_of(context))
+    ignored = sandbox.ignored if sandbox is not None and _is_own(directory, workspace) else None
+    options = [word for one in (*_SETTINGS, f"core.excludesFile={ignored or '/dev/null'}") for word in ("-c", one)]
+    ceiling = os.path.dirname(workspace)
+    environment = {
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": "/dev/null",
+        "GIT_CONFIG_SYSTEM": "/dev/null",
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ALLOW_PROTOCOL": protocols,
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_CEILING_DIRECTORIES": ceiling,
+        "GIT_EDITOR": "false",
+        "GIT_SEQUENCE_EDITOR": "false",
+        "GIT_ASKPASS": "false",
+        "SSH_ASKPASS": "false",
+        "GIT_SSH_COMMAND": "false",
+        "GIT_OPTIONAL_LOCKS": "1" if write else "0",
+        **committer_of(context).identify(settings),
+        "LC_ALL": "C.UTF-8",
+    }
+    return await run(
+        context,
+        ["git", "--no-pager", "--literal-pathspecs", *options, *arguments],
+        directory=directory,
+        environment=environment,
+        stdin=stdin,
+        write=write,
+        network=network,
+        limits=limits,
+    )
+
+
+def _is_own(directory: str, workspace: str) -> bool:
+    """Whether a directory beneath the workspace is in its own repository, and in none beneath it."""
+    place = os.path.realpath(os.path.join(workspace, directory))
+    while place.startswith(f"{workspace}/") and not os.path.lexists(f"{place}/.git"):
+        place = os.path.dirname(place)
+    return place == workspace
+
+
+async def ask(context: Context, directory: str, arguments: Sequence[str], limits: ProcessLimits = _FACTS) -> Completed:
+    """What git says about a repository. It is not the work of the call, so nobody is told of it."""
+    with unheard(context) as inner:
+        return await git(inner, directory, arguments, limits=limits)
+
+
+async def open_repository(context: Context, directory: str) -> Repository:
+    """The repository that a directory beneath the workspace is in. Errors: ``ToolFault``, when it cannot be trusted."""
+    found = await ask(
+        context,
+        directory,
+        ["rev-parse", "--path-format=absolute", "--show-toplevel", "--git-dir", "--git-common-dir"],
+    )
+    places = found.stdout.text.splitlines()
+    if found.exit_code != 0 or len(places) != 3:
+        said = found.stderr.text.strip().removeprefix("fatal: ")
+        raise ResourceFault(
+            f"{directory!r} is in no repository with a working tree beneath the workspace: {said[:500]}",
+            code="no_repository",
+            suggestion="Name the directory of one, or git_clone one.",
+        )
+    workspace = workspace_of(surroundings_of(context))
+    for place in places:
+        _check_place(workspace, place)
+    _check_alternates(workspace, places[2])
+    listed = await ask(context, directory, ["config", "--list", "-z", "--show-scope", "--name-only"])
+    fields = _split(listed)
+    pairs = zip(fields[::2], fields[1::2], strict=False)
+    names = [name for scope, name in pairs if scope not in ("command", "default")]
+    check_settings(context, names)
+    await _check_modules(context, directory, places[0], places[2])
+    return Repository(
+        context=context, directory=directory, top=places[0], settings=frozenset(name.lower() for name in names)
+    )
+
+
+async def check_file(context: Context, directory: str, path: str) -> None:
+    """Refuses a file of settings that names what git would run. Errors: ``PermissionFault``."""
+    listed = await ask(context, directory, ["config", "--file", path, "--no-includes", "--list", "-z", "--name-only"])
+    check_settings(context, _split(listed))
+
+
+def check_settings(context: Context, names: Sequence[str]) -> None:
+    """Refuses settings that are not known to run nothing. Errors: ``PermissionFault``."""
+    accepted = (*HARMLESS, *(one.lower() for one in committer_of(context).settings))
+    refused = sorted({name for name in names if not _fits(name.lower(), accepted)})
+    if refused:
+        shown = ", ".join(repr(name[:100]) for name in refused[:10])
+        raise PermissionFault(
+            f"The repository has settings that can make git run programs or look elsewhere: {shown}.",
+            code="hostile_repository",
+            details={"settings": [name[:200] for name in refused[:100]]},
+            suggestion="Tell the user. They can remove them (git config --unset NAME), or accept them for these tools "
+            "with settings = [...] under [configuration.git].",
+        )
+
+
+def check_word(text: str, what: str) -> str:
+    """Refuses what git could take for an option, or for more than one line. Errors: ``PermissionFault``."""
+    if not text or text.startswith("-") or any(ord(character) < 32 or ord(character) == 127 for character in text):
+        raise PermissionFault(
+            f"{text[:200]!r} is no {what}: it is empty, begins with '-', or has a control character.",
+            code="argument",
+            suggestion="A path that begins with '-' is written with ./ before it." if what == "path" else None,
+        )
+    return text
+
+
+def _fits(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, one) for one in patterns)
+
+
+def _split(completed: Completed) -> list[str]:
+    """The fields that git wrote, all of them. Errors: ``PermissionFault`` when there are too many, or none."""
+    said: Captured = completed.stdout
+    if completed.exit_code != 0 or said.truncated:
+        why = "are too many" if said.truncated else f"cannot be read: {completed.stderr.text.strip()[:300]}"
+        raise PermissionFault(f"The repository's settings {why}.", code="hostile_repository")
+    return said.text.split("\0")[:-1]
+
+
+def _check_place(workspace: str, place: str) -> None:
+    try:
+        resolve(workspace, place)
+    except ToolFault as fault:
+        raise PermissionFault(
+            f"The repository is not all beneath the workspace: part of it is {place!r}.", code="outside_workspace"
+        ) from fault
+
+
+def _check_alternates(workspace: str, folder: str) -> None:
+    """Objects may be borrowed from elsewhere beneath the workspace only."""
+    path = os.path.join(folder, "objects", "info", "alternates")
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise PermissionFault(f"{path!r} cannot be read: {error.strerror}.", code="hostile_repository") from error
+    with os.fdopen(descriptor, "rb") as file:
+        lines = (file.read(1 << 16) or b"").decode(errors="surrogateescape").splitlines()
+    for line in lines:
+        if line and not line.startswith("#"):
+            _check_place(workspace, os.path.join(folder, "objects", line))
+
+
+async def _check_modules(context: Context, directory: str, top: str, folder: str) -> None:
+    """Settings of submodules count as well: git looks into these when it looks at the repository."""
+    listed = await ask(context, top, ["ls-files", "--stage", "-z"], _STAGED)
+    links = [line.split("\t", 1)[1] for line in listed.stdout.text.split("\0") if line.startswith("160000 ")]
+    paths = _find_settings(top, links, folder)
+    if len(paths) > _MAX_MODULES or listed.stdout.truncated:
+        raise PermissionFault("The repository has too many submodules, or files.", code="hostile_repository")
+    for path in paths:
+        await check_file(context, directory, path)
+
+
+def _find_settings(top: str, links: Sequence[str], folder: str) -> list[str]:
+    """The files with settings of submodules: beside their files, and beneath the folder of the repository."""
+    paths = [os.path.join(top, link, ".git", "config") for link in links]
+    for root, folders, files in os.walk(os.path.join(folder, "modules")):
+        paths += [os.path.join(root, name) for name in files if name in ("config", "config.worktree")]
+        folders[:] = [one for one in folders if one not in ("objects", "refs", "logs", "hooks", "info")]
+    return [path for path in paths if os.path.lexists(path)]
+
+
+_STAGED = dataclasses.replace(_FACTS, output_bytes=64 * 2**20)
+
+
+def explain(completed: Completed, context: Context, what: str, suggestion: str | None = None) -> ToolFault:
+    """The fault of a git command that failed."""
+    return failure(what, completed, context.invoker.policy.output, suggestion=suggestion)

@@ -1,0 +1,397 @@
+"""The ensemble ``git``: what a person does with a repository every day, without a shell and without hooks.
+
+Revisions are resolved first, and only their names in hexadecimal digits are handed on; branches are checked by git's
+own rules for names; paths stand behind ``--`` and are taken literally.
+"""
+
+import dataclasses
+import os
+import re
+from typing import Any
+
+from ripieno.ensembles import Context, Outcome
+from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault, ValidationFault
+from ripieno.origins.command.outcomes import report
+from ripieno.origins.command.programs import resolve, surroundings_of, workspace_of
+from ripieno.sandbox.processes import Completed
+from ripieno.toolset.arguments import refuse_unused
+from ripieno.toolset.git.merge import conflict, find_markers, is_fast_forward
+from ripieno.toolset.git.repository import (
+    Repository,
+    check_file,
+    check_word,
+    committer_of,
+    explain,
+    git,
+    open_repository,
+)
+
+_PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all")
+#: git's rules for the names of branches (git-check-ref-format), and no more than a file name may have.
+_BAD_NAME = re.compile(r"^[.@]$|^[-/]|\.\.|@\{|//|/$|\.$|\.lock(/|$)|(^|/)\.|[\x00-\x20\x7f~^:?*\[\\]|^HEAD$|^$")
+#: What each choice uses of the arguments that not all of them use.
+_BRANCHING = {
+    'action = "list"': ("all",),
+    'action = "create"': ("name", "start_point", "force"),
+    'action = "delete"': ("name", "force"),
+    'action = "rename"': ("name", "new_name", "force"),
+}
+_MERGING = {
+    "revision": ("revision", "message", "fast_forward_only", "no_fast_forward"),
+    "abort = true": ("abort",),
+}
+_STASHING = {
+    'action = "push"': ("message", "include_untracked", "paths"),
+    'action = "list"': (),
+    **{f'action = "{action}"': ("index",) for action in ("show", "apply", "pop", "drop")},
+}
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|[^/]*:")
+
+
+async def git_status(context: Context, arguments: dict[str, Any]) -> Outcome:
+    """The branch, and the files that differ, as ``git status --short --branch`` writes them."""
+    repository = await _open(context, arguments)
+    done = await repository.git("status", "--short", "--branch", "--ignore-submodules=all", *_paths(arguments))
+    return _outcome(context, "git status", done)
+
+
+async def git_diff(context: Context, arguments: dict[str, Any]) -> Outcome:
+    """Differences: of the working tree, of what is staged, or between revisions."""
+    repository = await _open(context, arguments)
+    lines = int(arguments.get("context_lines", 3))
+    options = [*_PLAIN, "--stat" if arguments.get("stat") else f"--unified={lines}"]
+    options += ["--cached"] if arguments.get("staged") else []
+    revision: str = arguments.get("revision", "")
+    ends, between = _ends(revision)
+    names = [await repository.find_commit(end) for end in ends] if revision else []
+    done = await repository.git("diff", *options, *([between.join(names)] if names else []), *_paths(arguments))
+    return _outcome(context, "git diff", done, empty="There are no differences.")
+
+
+async def git_log(context: Context, arguments: dict[str, Any]) -> Outcome:
+    """Commits, the latest first."""
+    repository = await _open(context, arguments)
+    form = (
+        "%h %ad %an: %s%d" if arguments.get("oneline") else "commit %H%d%nAuthor: %an <%ae>%nDate: %aI%n%n%w(0,4,4)%B"
+    )
+    revision: str = arguments.get("revision", "HEAD")
+    ends, between = _ends(revision)
+    if revision == "HEAD" and not await _has_commits(repository):
+        return Outcome(content="There are no commits yet.")
+    names = [await repository.find_commit(end) for end in ends]
+    done = await repository.git(
+        "log",
+        f"--max-count={int(arguments.get('max_count', 20))}",
+        f"--skip={int(arguments.get('skip', 0))}",
+        f"--format=tformat:{form}",
+        "--date=short",
+        "--no-show-signature",
+        *_PLAIN,
+        *(["--stat"] if arguments.get("stat") else []),
+        between.join(names),
+        *_paths(arguments),
+    )
+    return _outcome(context, "git log", done, empty="There are no commits.")
+
+
+async def git_show(context: Context, arguments: dict[str, Any]) -> Outcome:
+    """A commit with its differences, or a file as it was in one."""
+    repository = await _open(context, arguments)
+    commit = await repository.find_commit(arguments.get("revision", "HEAD"))
+    path: str | None = arguments.get("path")
+    if path is not None:
+        check_word(path, "path")
+        inside = _inside(context, arguments, repository.top)
+        blob = await repository.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}:{inside}")
+        name = blob.stdout.text.strip()
+        if blob.exit_code != 0 or not name:
+            raise ResourceFault(
+                f"There is no {path!r} in {arguments.get('revision', 'HEAD')!r}.",
+                code="not_found",
+                suggestion="Paths are relative to directory; git_log with paths shows where it was.",
+            )
+        return _outcome(context, "git show", await repository.git("cat-file", "-p", name), empty="It is empty.")
+    done = await repository.git(
+        "show",
+        "--no-show-signature",
+        "--format=fuller",
+        *_PLAIN,
+        *(["--stat"] if arguments.get("stat") else []),
+        commit,
+    )
+    return _outcome(context, "git show", done)
+
+
+async def git_add(context: Context, arguments: dict[str, Any]) -> Outcome:
+    """Stages files, deleted ones too."""
+    repository = await _open(context, arguments)
+    paths = _paths(arguments)
+    if not paths and not arguments.get("all"):
+        raise ValidationFault(
+            "Neither paths nor all are given.", suggestion='Give paths, such as ["."], or all = true.'
+        )
+    refuse_unused(arguments, "all = true" if arguments.get("all") else "paths", {"paths": ["paths"], "all = true": []})
+    marked = await find_markers(repository, paths or ["--", repository.top])
+    done = await repository.git("add", "--all", *(paths or ["--", repository.top]), write=True)
+    if done.exit_code == 0:
+        done = await repository.git("status", "--short", "--branch", "--ignore-submodules=all")
+    told = _outcome(context, "git add", done)
+    return dataclasses.replace(told, content="\n".join([str(told.content), *marked])) if marked else told
+
+
+async def git_commit(context: Context, arguments: dict[str, Any]) -> Outcome:
+    """Commits what is staged. Hooks do not run, and nothing is signed."""
+    repository = await _open(context, arguments)
+    options = [f"--{name.replace('_', '-')}" for name in ("all", "amend", "allow_empty") if arguments.get(name)]
+    message = _message(arguments["message"])
+    done = await repository.git(
+        "commit", "--no-verify", "--no-gpg-sign", "--no-status", "--file=-", *options, stdin=message, write=True
+    )
+    nothing = done.exit_code == 1 and not (await repository.ask("diff", "--cached", "--quiet")).exit_code
+    hint = "Stage files with git_add first, or set all = true for all that changed."
+    hint = "Nothing that git knows has changed: stage new files with git_add." if arguments.get("all") else hint
+    return _outcome(context, "git commit", done, suggestion=hint if nothing else None)
+
+
+async def git_checkout(context: Context, arguments: dict[str, Any]) -> Outcome:
+    """Goes to a branch or a commit, makes a branch, or takes files back from a commit."""
+    repository = await _open(context, arguments)
+    target: str | None = arguments.get("target")
+    paths = _paths(arguments)
+    chosen = "create = true" if arguments.get("create") else "paths" if paths else "target"
+    refuse_unused(arguments, chosen, {"create = true": ["create", "start_point"], "paths": ["paths"], "target": []})
+    if paths:
+        source = [] if target is None else [await repository.find_commit(target)]
+        return _outcome(context, "git checkout", await repository.git("checkout", *source, *paths, write=True), "Done.")
+    if target is None:
+        raise ValidationFault(
+            "Neither target nor paths are given.",
+            suggestion="Give target to go to, or paths of files to take back as they were.",
+        )
+    if arguments.get("create"):
+        start = await repository.find_commit(arguments["start_point"]) if arguments.get("start_point") else ""
+        words = ["checkout", "--no-track", "-b", check_name(target), *([start] if start else []), "--"]
+    elif await _is_branch(repository, target):
+        words = ["checkout", "--no-guess", target, "--"]
+    else:
+        words = ["checkout", "--detach", await repository.find_commit(target), "--"]
+    return _outcome(context, "git checkout", await repository.git(*words, write=True), empty="Done.")
+
+
+async def git_branch(context: Context, arguments: dict[str, Any]) -> Outcome:
+    """Lists, makes, renames and deletes branches. A name alone makes one, as with git itself."""
+    repository = await _open(context, arguments)
+    action: str = arguments.get("action", "create" if "name" in arguments else "list")
+    refuse_unused(arguments, f'action = "{action}"', _BRANCHING)
+    if action == "list":
+        words = ["branch", "--list", "--verbose", "--no-color", *(["--all"] if arguments.get("all") else [])]
+        return _outcome(context, "git branch", await repository.git(*words), empty="There are no branches yet.")
+    if "name" not in arguments:
+        raise ValidationFault(f"To {action} a branch, its name is needed.", suggestion="Give name.")
+    name = check_name(arguments["name"])
+    force = bool(arguments.get("force"))
+    if action == "create":
+        start = await repository.find_commit(arguments.get("start_point", "HEAD"))
+        words = ["branch", "--no-track", *(["--force"] if force else []), name, start]
+    elif action == "delete":
+        words = ["branch", "-D" if force else "-d", name]
+    else:
+        if "new_name" not in arguments:
+            raise ValidationFault("To rename a branch, its new name is needed.", suggestion="Give new_name.")
+        words = ["branch", "-M" if force else "-m", name, check_name(arguments["new_name"])]
+    return _outcome(context, "git branch", await repository.git(*words, write=True), empty="Done.")
+
+
+async def git_merge(context: Context, arguments: dict[str, Any]) -> Outcome:
+    """Merges a branch or a commit into the current branch, or gives up a merge that has conflicts."""
+    repository = await _open(context, arguments)
+    refuse_unused(arguments, "abort = true" if arguments.get("abort") else "revision", _MERGING)
+    if arguments.get("abort"):
+        done = await repository.git("merge", "--abort", write=True)
+        return _outcome(context, "git merge", done, empty="The merge is given up: all is as it was before it.")
+    if "revision" not in arguments:
+        raise ValidationFault(
+            "Neither revision nor abort is given.", suggestion="Give revision to merge, or abort = true to give it up."
+        )
+    if arguments.get("fast_forward_only") and arguments.get("no_fast_forward"):
+        raise ValidationFault(
+            "fast_forward_only refuses a commit, and no_fast_forward asks for one.", suggestion="Leave one of them out."
+        )
+    commit = await repository.find_commit(arguments["revision"])
+    options = ["--no-verify", "--no-gpg-sign", "--no-edit", "--no-verify-signatures"]
+    options += ["--ff-only"] if arguments.get("fast_forward_only") else []
+    options += ["--no-ff"] if arguments.get("no_fast_forward") else []
+    text = _message(arguments.get("message") or f"Merge {arguments['revision']}").decode()
+    # git complains of a message where there is no commit to have it.
+    moved = not arguments.get("no_fast_forward") and await is_fast_forward(repository, commit)
+    options += [] if moved else [f"--message={text}"]
+    done = await repository.git("merge", *options, commit, write=True)
+    if done.exit_code != 0:
+        fault = await conflict(repository, done, "git merge", "Or give the merge up: git_merge with abort = true.")
+        if fault is not None:
+            raise fault
+    told = _outcome(context, "git merge", done)
+    if moved and arguments.get("message"):
+        unused = "[No commit was needed, so the message was not used; with no_fast_forward = true there is one.]"
+        return dataclasses.replace(told, content=f"{told.content}\n{unused}")
+    return told
+
+
+async def git_stash(context: Context, arguments: dict[str, Any]) -> Outcome:
+    """Puts changes aside, and takes them back."""
+    repository = await _open(context, arguments)
+    action: str = arguments.get("action", "push")
+    refuse_unused(arguments, f'action = "{action}"', _STASHING)
+    entry = f"stash@{{{int(arguments.get('index', 0))}}}"
+    if action == "push":
+        words = ["push", *(["--include-untracked"] if arguments.get("include_untracked") else [])]
+        words += [f"--message={arguments['message']}"] if arguments.get("message") else []
+        words += _paths(arguments)
+    elif action == "list":
+        words = ["list"]
+    elif action == "show":
+        words = ["show", "--patch", "--no-ext-diff", "--no-textconv", "--no-color", entry]
+    else:
+        words = [action, entry]
+    done = await repository.git("stash", *words, write=action not in ("list", "show"))
+    if done.exit_code != 0 and action in ("pop", "apply"):
+        fault = await conflict(repository, done, "git stash", "The stash is kept: drop it when you are done.")
+        if fault is not None:
+            raise fault
+    return _outcome(context, "git stash", done, empty="There is nothing in the stash." if action == "list" else "Done.")
+
+
+async def git_clone(context: Context, arguments: dict[str, Any]) -> Outcome:
+    """Copies a repository of the workspace into a new directory of it; one of a server where the operator grants it."""
+    source: str = check_word(arguments["source"], "source")
+    surroundings = surroundings_of(context)
+    workspace = workspace_of(surroundings)
+    named = os.fspath(surroundings.workspace)
+    remote = _URL.match(source) is not None
+    if remote:
+        _check_remote(context, source)
+    else:
+        source = resolve(workspace, source, named)
+        await check_file(context, ".", _settings_of(source))
+    target = resolve(workspace, check_word(arguments["directory"], "path"), named)
+    if _is_taken(target):
+        raise ResourceFault(
+            f"{arguments['directory']!r} exists already, and is not empty.",
+            code="exists",
+            suggestion="Choose another directory to clone into.",
+        )
+    words = ["clone", "--no-local", "--no-recurse-submodules", "--template=", "--no-progress"]
+    words += [f"--depth={int(arguments['depth'])}"] if "depth" in arguments else []
+    words += [f"--branch={check_name(arguments['branch'])}"] if "branch" in arguments else []
+    words += ["--end-of-options", source, target]
+    done = await git(context, ".", words, write=True, network=remote, protocols="https" if remote else "file")
+    return _outcome(context, "git clone", done)
+
+
+def check_name(name: str) -> str:
+    """The name of a branch or tag. Errors: ``PermissionFault``."""
+    if _BAD_NAME.search(name) or len(name.encode("utf-8", "surrogatepass")) > 200:
+        raise PermissionFault(
+            f"{name[:200]!r} is no name for a branch.",
+            code="argument",
+            suggestion="Use letters, digits, '-', '_' and '/'; it does not begin with '-' or '.'.",
+        )
+    return name
+
+
+async def _open(context: Context, arguments: dict[str, Any]) -> Repository:
+    """The repository of a call. What git could take for more than it is has been refused before anything runs."""
+    _paths(arguments)
+    for name in ("revision", "target", "start_point"):
+        for end in _ends(arguments.get(name, "HEAD"))[0]:
+            check_word(end, name)
+    for name in ("name", "new_name"):
+        check_name(arguments.get(name, "name"))
+    return await open_repository(context, arguments.get("directory", "."))
+
+
+def _inside(context: Context, arguments: dict[str, Any], top: str) -> str:
+    """The path of an argument as git counts it: from the top of the working tree."""
+    surroundings = surroundings_of(context)
+    place = resolve(workspace_of(surroundings), arguments.get("directory", "."), os.fspath(surroundings.workspace))
+    path: str = arguments["path"]
+    resolve(workspace_of(surroundings), path, os.fspath(surroundings.workspace), start=place)
+    return os.path.relpath(os.path.join(place, path), top)
+
+
+def _is_taken(path: str) -> bool:
+    return os.path.lexists(path) and (not os.path.isdir(path) or bool(os.listdir(path)))
+
+
+def _paths(arguments: dict[str, Any]) -> list[str]:
+    paths: list[str] = arguments.get("paths", [])
+    return ["--", *(check_word(path, "path") for path in paths)] if paths else []
+
+
+def _ends(revision: str) -> tuple[list[str], str]:
+    """The revisions of a range, and what stands between them."""
+    for between in ("...", ".."):
+        if between in revision:
+            return [end or "HEAD" for end in revision.split(between, 1)], between
+    return [revision], ""
+
+
+def _message(text: str) -> bytes:
+    if not text.strip():
+        raise ValidationFault("The message is empty.", suggestion="Say in a line what the commit does.")
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise ValidationFault(f"The message has half a character in it, at position {error.start}.") from None
+
+
+async def _has_commits(repository: Repository) -> bool:
+    done = await repository.ask("rev-parse", "--verify", "--quiet", "HEAD")
+    return done.exit_code == 0
+
+
+async def _is_branch(repository: Repository, name: str) -> bool:
+    check_word(name, "branch")
+    if _BAD_NAME.search(name):
+        return False
+    done = await repository.ask("show-ref", "--verify", "--quiet", "--", f"refs/heads/{name}")
+    return done.exit_code == 0
+
+
+def _check_remote(context: Context, source: str) -> None:
+    if not committer_of(context).network:
+        raise PermissionFault(
+            f"{source[:200]!r} is not in the workspace, and the network is not granted.",
+            code="network",
+            suggestion="Clone a path of the workspace; the operator grants more with network = true under "
+            "[configuration.git].",
+        )
+    if not source.startswith("https://"):
+        raise PermissionFault(f"{source[:200]!r} does not begin with https://.", code="network")
+
+
+def _settings_of(source: str) -> str:
+    """The file with the settings of a repository that lies in a directory. Errors: ``ToolFault``."""
+    inner = os.path.join(source, ".git")
+    folder = inner if os.path.isdir(inner) and not os.path.islink(inner) else source
+    path = os.path.join(folder, "config")
+    if os.path.islink(path) or not os.path.isfile(path) or not os.path.isfile(os.path.join(folder, "HEAD")):
+        raise ResourceFault(f"There is no repository in {source!r}.", code="no_repository")
+    return path
+
+
+def _outcome(context: Context, what: str, done: Completed, empty: str = "", suggestion: str | None = None) -> Outcome:
+    """What git wrote, to whichever stream. Errors: ``ExecutionFault`` when it failed."""
+    if done.flooded or done.exit_code != 0:
+        fault: ToolFault = explain(done, context, what, suggestion)
+        raise fault
+    texts = [stream.text.rstrip("\n") for stream in (done.stdout, done.stderr)]
+    whole = "\n".join(text for text in texts if text.strip())
+    about = report(done)
+    return Outcome(
+        content=whole or empty or "Done.",
+        exit_code=about.exit_code,
+        stdout_truncated=about.stdout_truncated,
+        stderr_truncated=about.stderr_truncated,
+        total_bytes=about.total_bytes,
+    )

@@ -1,0 +1,1 @@
+"""Tools that run programs: shells, background processes, package managers."""

@@ -1,0 +1,78 @@
+"""The tool ``pip``: packages of Python in the environment of a project, never in that of the user or our own."""
+
+import dataclasses
+import os
+from typing import Any
+
+from ripieno.ensembles import Context, Outcome
+from ripieno.ensembles.requirements import find_own_program
+from ripieno.exceptions import ResourceFault
+from ripieno.origins.command.outcomes import failure, report
+from ripieno.origins.command.programs import resolve, run, surroundings_of, workspace_of
+from ripieno.toolset.programs.projects import find_program, own_folders
+
+_NAMES = ("python3", "python")
+#: What changes an environment.
+_CHANGING = ("install", "uninstall")
+_MAKE = "Make one in the workspace, such as with the command: python3 -m venv .venv"
+
+
+async def pip(context: Context, arguments: dict[str, Any]) -> Outcome:
+    """Runs pip with the interpreter of the project's environment; without one, only what changes none."""
+    command: str = arguments["command"]
+    argv = [_choose(context, arguments), "-m", "pip", "--disable-pip-version-check", "--no-input", command]
+    argv += ["--upgrade"] if arguments.get("upgrade") else []
+    argv += [f"--requirement={arguments['requirements']}"] if "requirements" in arguments else []
+    argv += [f"--target={_beneath(context, arguments['target'])}"] if "target" in arguments else []
+    argv += ["--", *arguments.get("packages", [])]
+    done = await run(context, argv, environment={"PIP_YES": "1", **own_folders(context, ".")}, network=True)
+    output = context.invoker.policy.output
+    if done.flooded or done.exit_code != 0:
+        lacks = "No module named pip" in done.stderr.text
+        hint = "The environment has no pip: put it there with its python -m ensurepip, or make the environment anew."
+        raise failure("pip", done, output, suggestion=hint if lacks else None)
+    text = done.stdout.text if done.stdout.text.strip() else done.stderr.text
+    return dataclasses.replace(report(done), content=text)
+
+
+def _choose(context: Context, arguments: dict[str, Any]) -> str:
+    """The interpreter of the environment that is meant, else the project's, else the first in PATH to look with.
+
+    Errors: ``ResourceFault`` where there is no environment to change; those of ``resolve``.
+    """
+    workspace = workspace_of(surroundings_of(context))
+    changing = arguments["command"] in _CHANGING and "target" not in arguments
+    named: str | None = arguments.get("environment")
+    if named is not None:
+        folder = _beneath(context, named)
+        found = [os.path.join(folder, "bin", one) for one in _NAMES]
+        python = next((one for one in found if os.path.isfile(one) and os.access(one, os.X_OK)), None)
+        if python is None or not _is_environment(python, workspace):
+            raise ResourceFault(f"{named!r} is no environment of Python.", code="no_environment", suggestion=_MAKE)
+        return python
+    own = find_own_program((workspace,), *_NAMES)
+    if not changing:
+        return own or find_program(context, ".", *_NAMES)
+    if own is None or not _is_environment(own, workspace):
+        raise ResourceFault(
+            "The project has no environment of its own to install into: there is none in .venv or venv.",
+            code="no_environment",
+            suggestion=f"{_MAKE}; or name another with environment, or a folder to install into with target.",
+        )
+    return own
+
+
+def _is_environment(python: str, workspace: str) -> bool:
+    """Whether an interpreter is that of a virtual environment that lies in the workspace.
+
+    Without its ``pyvenv.cfg`` it would be the interpreter that it is a link to.
+    """
+    folder = os.path.dirname(os.path.dirname(python))
+    beneath = os.path.realpath(folder).startswith(workspace.rstrip("/") + "/")
+    return beneath and os.path.isfile(os.path.join(folder, "pyvenv.cfg"))
+
+
+def _beneath(context: Context, path: str) -> str:
+    """The true path of something beneath the workspace. Errors: those of ``resolve``."""
+    surroundings = surroundings_of(context)
+    return resolve(workspace_of(surroundings), path, os.fspath(surroundings.workspace))

@@ -1,0 +1,116 @@
+"""The ensemble ``process``: programs that go on between calls. Only handles that ``spawn`` gave are accepted."""
+
+import asyncio
+import dataclasses
+import shlex
+import signal
+from typing import Any
+
+from ripieno.canisters.faults import Change
+from ripieno.ensembles import Context, Outcome
+from ripieno.exceptions import ConnectionFailure
+from ripieno.origins.command.outcomes import ending, join, share
+from ripieno.origins.command.programs import launch, limits_of
+from ripieno.toolset.programs.jobs import Job, Workshop
+
+#: Bytes of a result that the line before the output may take.
+_MARK = 512
+
+
+async def spawn(context: Context, arguments: dict[str, Any]) -> Outcome:
+    """Starts ``argv`` and leaves it running; the result has its handle."""
+    workshop = _workshop(context)
+    shelf = workshop.shelf(context)
+    workshop.check_room(shelf)
+    argv = [str(word) for word in arguments["argv"]]
+    variables = workshop.check(arguments.get("env", {}))
+    process = await launch(
+        context,
+        argv,
+        directory=arguments.get("working_directory", "."),
+        environment=variables,
+        network=workshop.network,
+        limits=limits_of(context),
+    )
+    job = workshop.add(shelf, process, argv)
+    return Outcome(
+        content={"handle": job.handle, "state": "running", "command": argv},
+        changes=(Change.of("ProcessStarted", pid=process.pid, command=shlex.join(argv)),),
+    )
+
+
+async def wait(context: Context, arguments: dict[str, Any]) -> Outcome:
+    """Waits until a process has ended, or for ``timeout_seconds``; gives what it wrote since the last look."""
+    job = _workshop(context).shelf(context).access(arguments["handle"])
+    seconds = float(arguments.get("timeout_seconds", 30))
+    if context.deadline is not None:
+        seconds = min(seconds, max(0.0, context.deadline - asyncio.get_running_loop().time() - 1))
+    await asyncio.wait((job.task,), timeout=seconds)
+    return _look(context, job)
+
+
+async def kill(context: Context, arguments: dict[str, Any]) -> Outcome:
+    """Ends a process and all that it has started."""
+    job = _workshop(context).shelf(context).access(arguments["handle"])
+    was_running = not job.task.done()
+    await job.end()
+    looked = _look(context, job)
+    if not was_running:
+        return looked
+    change = Change.of("ProcessTerminated", pid=job.process.pid, exit_code=looked.exit_code)
+    return dataclasses.replace(looked, changes=(change,))
+
+
+async def send_signal(context: Context, arguments: dict[str, Any]) -> Outcome:
+    """Sends a signal to a process and its group."""
+    job = _workshop(context).shelf(context).access(arguments["handle"])
+    name: str = arguments["signal"]
+    if job.task.done():
+        return _look(context, job)
+    job.process.signal(signal.Signals[f"SIG{name}"])
+    return Outcome(content=f"Sent SIG{name} to {job.handle}.")
+
+
+async def ps(context: Context, _: dict[str, Any]) -> Outcome:
+    """The processes of this conversation, those that run first."""
+    now = asyncio.get_running_loop().time()
+    jobs = _workshop(context).shelf(context).jobs.values()
+    listed: list[dict[str, Any]] = []
+    for job in sorted(jobs, key=lambda one: (one.task.done(), one.began)):
+        ended = job.ended
+        if ended is None and job.task.done():
+            state: dict[str, Any] = {"state": "lost"}
+        elif ended is None:
+            state = {"state": "running", "seconds": round(now - job.began, 1)}
+        else:
+            state = {"state": "ended", "exit_code": ended.exit_code, "seconds": round(ended.duration, 1)}
+        unread = job.stdout.total_bytes + job.stderr.total_bytes
+        listed.append({"handle": job.handle, "command": list(job.command), **state, "unread_bytes": unread})
+    return Outcome(content={"processes": listed})
+
+
+def _workshop(context: Context) -> Workshop:
+    if not isinstance(context.connection, Workshop):
+        raise ConnectionFailure(context.invoker.ensemble.name, "its [connection] does not open a workshop.")
+    return context.connection
+
+
+def _look(context: Context, job: Job) -> Outcome:
+    """How a process is, and what it wrote since the last look."""
+    output = context.invoker.policy.output
+    stdout, stderr = share(job.stdout.take(), job.stderr.take(), output - _MARK)
+    ended = job.ended
+    if ended is not None:
+        first = ending(job.command[0], ended)
+    elif job.task.done():
+        first = f"{job.command[0]!r} is gone, and nobody knows how it ended."
+    else:
+        first = f"{job.command[0]!r} is still running."
+    said = "It wrote nothing since the last look." if not stdout.total_bytes + stderr.total_bytes else ""
+    return Outcome(
+        content=join(f"{first} {said}".strip(), stdout.text, stderr.text, ""),
+        exit_code=None if ended is None else ended.exit_code,
+        stdout_truncated=stdout.truncated,
+        stderr_truncated=stderr.truncated,
+        total_bytes=stdout.total_bytes + stderr.total_bytes,
+    )

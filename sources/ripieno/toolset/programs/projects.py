@@ -1,0 +1,140 @@
+"""What a project is made with, and where its own programs are: those beside it come before those of the system."""
+
+import dataclasses
+import json
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ripieno.ensembles import Context
+from ripieno.ensembles.requirements import PROJECT_FOLDERS, find_own_program, has_command, own_path
+from ripieno.exceptions import ResourceFault, ToolFault
+from ripieno.origins.command.programs import GRACE, resolve, run, surroundings_of, workspace_of
+from ripieno.sandbox import ProcessLimits
+from ripieno.sandbox.processes import Completed
+from ripieno.toolset.programs.foreign_json import table
+from ripieno.toolset.programs.settings import grants_of
+from ripieno.toolset.workspace.room import Room
+
+#: Bytes of a file that is looked into.
+_LOOK = 1 << 20
+#: Bytes of each stream that are looked through.
+_LIMITS = ProcessLimits(output_bytes=8 * 2**20, grace=GRACE)
+
+
+def find_program(context: Context, directory: str, *names: str) -> str:
+    """The first program of these names: beside the project in ``directory``, in the workspace, then in PATH.
+
+    Errors: ``ResourceFault`` that says what was looked for; those of ``resolve``.
+    """
+    found = look_for_program(context, directory, *names)
+    if found is None:
+        places = ", ".join(PROJECT_FOLDERS)
+        raise ResourceFault(
+            f"There is no {' or '.join(map(repr, names))}, neither in {places} nor in PATH.",
+            code="no_program",
+            suggestion="Install it into the project, or ask the user to.",
+        )
+    return found
+
+
+def look_for_program(context: Context, directory: str, *names: str) -> str | None:
+    """As ``find_program``; None when there is none."""
+    own = find_own_program(_roots(context, directory), *names)
+    return own or next((name for name in names if has_command(name)), None)
+
+
+def own_folders(context: Context, directory: str) -> dict[str, str]:
+    """The PATH with the project's own programs before those of the system."""
+    return {"PATH": own_path(_roots(context, directory))}
+
+
+async def run_for_project(context: Context, argv: Sequence[str], directory: str) -> Completed:
+    """Runs a program for the project in ``directory``, with its own programs first. Errors: those of ``run``."""
+    return await run(
+        context,
+        argv,
+        directory=directory,
+        environment=own_folders(context, directory),
+        network=grants_of(context).network,
+        limits=_LIMITS,
+    )
+
+
+def _roots(context: Context, directory: str) -> tuple[str, str]:
+    """The folders that may be a project's: the directory, then the workspace. Errors: those of ``resolve``."""
+    surroundings = surroundings_of(context)
+    workspace = workspace_of(surroundings)
+    return resolve(workspace, directory, os.fspath(surroundings.workspace)), workspace
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """What stands in the directory of a project, as far as it says what it is made with.
+
+    ``files`` are the names in it; ``python`` is the ``[tool]`` table of its pyproject.toml, ``node`` its package.json.
+    """
+
+    directory: str
+    files: frozenset[str] = frozenset()
+    python: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    node: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    targets: frozenset[str] = frozenset()
+
+    @property
+    def is_python(self) -> bool:
+        """Whether it looks like Python."""
+        marks = {"pyproject.toml", "setup.py", "setup.cfg", "pytest.ini", "tox.ini", "conftest.py", "requirements.txt"}
+        return bool(self.files & marks) or any(name.endswith(".py") for name in self.files)
+
+    @property
+    def is_rust(self) -> bool:
+        """Whether it is a crate."""
+        return "Cargo.toml" in self.files
+
+    @property
+    def is_go(self) -> bool:
+        """Whether it is a module of Go."""
+        return "go.mod" in self.files
+
+    def depends_on(self, name: str) -> bool:
+        """Whether package.json names a package as needed, or has settings for it."""
+        groups = (self.node.get(key) for key in ("dependencies", "devDependencies"))
+        return name in self.node or any(name in table(group) for group in groups)
+
+    def script(self, name: str) -> str | None:
+        """What a script of package.json runs."""
+        command = table(self.node.get("scripts")).get(name)
+        return command if isinstance(command, str) and "no test specified" not in command else None
+
+
+def read_project(context: Context, directory: str) -> Project:
+    """What there is in a directory of the workspace. What cannot be read says nothing. Errors: those of ``Room``."""
+    with Room(surroundings_of(context).workspace) as room:
+        with room.open_directory(directory) as descriptor:
+            files = frozenset(os.listdir(descriptor)[:10_000])
+
+        def read(name: str, parse: Callable[[str], Any]) -> Mapping[str, Any]:
+            if name not in files:
+                return {}
+            try:
+                with room.open_file(os.path.join(directory, name)) as file:
+                    value = parse((file.read(_LOOK) or b"").decode())
+            except (ToolFault, ValueError, RecursionError):
+                return {}
+            return table(value)
+
+        tool = read("pyproject.toml", tomllib.loads).get("tool")
+        return Project(
+            directory=directory,
+            files=files,
+            python=table(tool),
+            node=read("package.json", json.loads),
+            targets=frozenset(read("Makefile", _targets)),
+        )
+
+
+def _targets(text: str) -> Mapping[str, Any]:
+    return dict.fromkeys(re.findall(r"^([A-Za-z][A-Za-z0-9_.-]{0,63})\s*:(?!=)", text, flags=re.MULTILINE))

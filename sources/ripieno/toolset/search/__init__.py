@@ -1,0 +1,1 @@
+"""Tools that search file names and text, with ripgrep or without it."""

@@ -1,0 +1,79 @@
+"""Finds files and folders by their names and paths.
+
+Source of names: seed 000, section 11.3. Plain functions, because files block.
+"""
+
+import os
+import stat
+from typing import Any
+
+from ripieno.ensembles import Context
+from ripieno.toolset.arguments import several
+from ripieno.toolset.files.session import printable, room_of
+from ripieno.toolset.search.gitignore import Filter, Globs
+from ripieno.toolset.search.globs import matcher
+from ripieno.toolset.search.python import walk
+from ripieno.toolset.search.query import find, names_hidden, rules_above, text
+from ripieno.toolset.workspace.tree import MAX_DEPTH, Visit
+
+#: Entries that are listed.
+_CAP = 10_000
+
+
+def find_files(context: Context, arguments: dict[str, Any]) -> str:
+    """The paths that fit, from the workspace, sorted, one a line: ``path (12 bytes)``, ``folder/``, ``link -> target``.
+
+    ``pattern`` is of names, or with a slash in it of paths from ``path``; with ``whole`` always of paths. ``type`` is
+    ``file``, ``directory``, ``link`` or ``any``. Errors: those of ``Room``; ``ValidationFault`` for no glob.
+    """
+    pattern = text(arguments, "pattern")
+    whole: bool = arguments.get("whole", False)
+    wanted: str = arguments.get("type", "file")
+    fits = None if pattern is None else matcher(pattern, names=not whole)
+    hidden = arguments.get("include_hidden", False) or names_hidden(pattern)
+    ignored: bool = arguments.get("include_ignored", False)
+    depth = min(arguments.get("max_depth", MAX_DEPTH), MAX_DEPTH)
+    found: list[tuple[bytes, str]] = []
+    with room_of(context) as room:
+        base, file = find(context, room, arguments.get("path", "."))
+        if file is not None:
+            return f"{base}/{file} is a file.".removeprefix("./")
+        above = () if ignored else rules_above(room, base)
+        chosen = Filter(globs=Globs(None, None), hidden=hidden, ignored=ignored, above=above)
+        with room.open_directory(base) as directory:
+            for one in walk(directory, chosen, depth=depth):
+                if fits is None or fits(one.path):
+                    line = _line(one, base, wanted)
+                    if line is not None:
+                        found.append((os.fsencode(one.path), line))
+    lines = [line for _, line in sorted(found)[:_CAP]]
+    if len(found) > _CAP:
+        lines.append(f"[... {len(found) - _CAP} more left out: give a narrower pattern or path ...]")
+    return "\n".join(lines) or _nothing(base, pattern, hidden=hidden, ignored=ignored)
+
+
+def _line(one: Visit, base: str, wanted: str) -> str | None:
+    """What is shown of an entry; None when it is none that is wanted, or gone."""
+    if wanted != "any" and one.is_directory != (wanted == "directory"):
+        return None
+    shown = printable(one.path if base == "." else f"{base}/{one.path}")
+    if one.is_directory:
+        return f"{shown}/"
+    try:
+        status = os.stat(one.name, dir_fd=one.directory, follow_symlinks=False)
+        if stat.S_ISREG(status.st_mode):
+            return f"{shown} ({several(status.st_size, 'byte')})" if wanted in ("file", "any") else None
+        if stat.S_ISLNK(status.st_mode):
+            target = printable(os.readlink(one.name, dir_fd=one.directory))
+            return f"{shown} -> {target}" if wanted in ("link", "any") else None
+    except OSError:
+        return None
+    return f"{shown} (not a file)" if wanted == "any" else None
+
+
+def _nothing(base: str, pattern: str | None, *, hidden: bool, ignored: bool) -> str:
+    where = "the workspace" if base == "." else printable(base)
+    left_out = [] if hidden else ["hidden entries"]
+    left_out += [] if ignored else ["what .gitignore leaves out"]
+    without = f" Not looked at: {', '.join(left_out)}." if left_out else ""
+    return f"Nothing in {where} fits{'' if pattern is None else f' {pattern!r}'}.{without}"

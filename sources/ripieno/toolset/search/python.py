@@ -1,0 +1,228 @@
+"""Searches without a program: the same files and lines as ripgrep's, some ten times slower.
+
+Of a line that is longer than the engine looks at at a time, only its beginning is searched for an expression.
+"""
+
+import asyncio
+import errno
+import functools
+import itertools
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from ripieno.ensembles import Context
+from ripieno.ensembles.threads import run_in_thread
+from ripieno.exceptions import ToolFault
+from ripieno.toolset.files.session import room_of
+from ripieno.toolset.search.expressions import Expression
+from ripieno.toolset.search.gitignore import Filter, Globs
+from ripieno.toolset.search.query import (
+    COUNTED_BYTES,
+    FILE_BYTES,
+    Hours,
+    Located,
+    Query,
+    Spot,
+    Tally,
+    late,
+    rules_above,
+)
+from ripieno.toolset.workspace.entries import SAFELY
+from ripieno.toolset.workspace.room import Room
+from ripieno.toolset.workspace.tree import Found, Visit, everything, visit
+
+#: Bytes that are read at a time, and that a line may have to be searched whole.
+_BLOCK, _LINE = 1 << 20, 10 << 20
+#: A timer may be early by the resolution of its clock, and late by a turn of the loop.
+_EARLY = 0.05
+#: Links, sockets, and what is gone: nothing that could be searched.
+_NOTHING = (errno.ELOOP, errno.ENXIO, errno.ENOENT)
+
+Answer = TypeVar("Answer")
+
+
+class Fallback:
+    """The engine."""
+
+    name = "without ripgrep"
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def count(self, query: Query, hours: Hours) -> Tally:
+        return await self._in_thread(functools.partial(_count, self._context, query), hours, hours.counting)
+
+    async def locate(self, query: Query, paths: Sequence[str], most: int, hours: Hours) -> Located:
+        function = functools.partial(_locate, self._context, query, paths, most)
+        return await self._in_thread(function, hours, hours.locating)
+
+    async def _in_thread(
+        self, function: Callable[[threading.Event], Answer], hours: Hours, until: float | None
+    ) -> Answer:
+        stop = threading.Event()
+        loop = asyncio.get_running_loop()
+        timer = None if until is None else loop.call_at(until, stop.set)
+        try:
+            return await run_in_thread(function, stop, name="search", patient=False)
+        except asyncio.CancelledError:
+            deadline = self._context.deadline
+            if deadline is None or loop.time() < deadline - _EARLY:
+                raise
+            raise late(hours.began) from None
+        finally:
+            stop.set()
+            if timer is not None:
+                timer.cancel()
+
+
+class Stopped(Exception):
+    """Time is up, or nobody waits for the thread any more."""
+
+
+def _count(context: Context, query: Query, stop: threading.Event) -> Tally:
+    expression = _expression(query)
+    counts: dict[str, int] = {}
+    searched = binary = 0
+    partial = ended = False
+    with room_of(context) as room, room.open_directory(query.directory) as directory:
+        for path, parent, name in _files(room, query, directory):
+            if ended := stop.is_set():
+                break
+            try:
+                descriptor = os.open(name, os.O_RDONLY | SAFELY, dir_fd=parent)
+            except OSError as error:
+                partial = partial or error.errno not in _NOTHING
+                continue
+            try:
+                about = os.fstat(descriptor)
+                if not stat.S_ISREG(about.st_mode) or about.st_size > FILE_BYTES:
+                    continue
+                searched += 1
+                reading = Reading(descriptor, stop)
+                count, ended = _count_spots(expression, reading)
+            except OSError:
+                partial = True
+                continue
+            finally:
+                os.close(descriptor)
+            binary += reading.binary and about.st_size <= COUNTED_BYTES
+            if count and not reading.binary:
+                counts[path] = count
+            if ended:
+                break
+    return Tally(counts=counts, searched=searched, binary=binary, partial=partial, late=ended)
+
+
+def _count_spots(expression: Expression, reading: "Reading") -> tuple[int, bool]:
+    """How many lines fit, and whether there was no time for all of them."""
+    count = 0
+    try:
+        for data, _ in reading:
+            count += sum(1 for _ in expression.spots(data))
+    except Stopped:
+        return count, True
+    return count, False
+
+
+def _locate(context: Context, query: Query, paths: Sequence[str], most: int, stop: threading.Event) -> Located:
+    expression = _expression(query)
+    found: dict[str, list[Spot]] = {path: [] for path in paths}
+    with room_of(context) as room:
+        for path, spots in found.items():
+            try:
+                with room.open_file(f"{query.directory}/{path}") as file:
+                    for spot in itertools.islice(_spots(expression, Reading(file.fileno(), stop)), most):
+                        spots.append(spot)
+            except Stopped:
+                return Located(spots=found, late=True)
+            except (ToolFault, OSError):
+                continue  # Whoever shows its lines says that it was changed.
+    return Located(spots=found)
+
+
+def _spots(expression: Expression, reading: "Reading") -> Iterator[Spot]:
+    line = 1
+    for data, offset in reading:
+        counted = 0
+        for start, _, column in expression.spots(data):
+            line += data.count(b"\n", counted, start)
+            counted = start
+            yield Spot(line, offset + start, column)
+        line += data.count(b"\n", counted)
+
+
+def _expression(query: Query) -> Expression:
+    return Expression(query.pattern, literal=query.literal, case_sensitive=query.case_sensitive)
+
+
+class Reading:
+    """A file in pieces of whole lines, with the byte at which each begins, up to the first NUL: ``binary`` then.
+
+    Errors: ``OSError``; ``Stopped``.
+    """
+
+    def __init__(self, descriptor: int, stop: threading.Event) -> None:
+        self.binary = False
+        self._descriptor = descriptor
+        self._stop = stop
+
+    def __iter__(self) -> Iterator[tuple[bytes, int]]:
+        rest = b""
+        position = begin = 0
+        while not self.binary:
+            if self._stop.is_set():
+                raise Stopped
+            data = os.pread(self._descriptor, _BLOCK, position)
+            position += len(data)
+            nul = data.find(b"\0")
+            self.binary = nul >= 0
+            data = rest + (data[:nul] if self.binary else data)
+            end = len(data) if self.binary or position == begin + len(rest) else data.rfind(b"\n") + 1
+            if len(data) > _LINE and not end:
+                end = len(data)
+            if end:
+                yield data[:end], begin
+            elif not data:
+                return
+            begin, rest = begin + end, data[end:]
+
+
+def _files(room: Room, query: Query, directory: int) -> Iterator[tuple[str, int, str]]:
+    """The files that are searched: path, directory and name of each."""
+    if query.file is not None:
+        yield query.file, directory, query.file
+        return
+    chosen = Filter(
+        globs=Globs(query.include, query.exclude),
+        hidden=query.hidden,
+        ignored=query.ignored,
+        above=() if query.ignored else rules_above(room, query.directory),
+    )
+    for one in walk(directory, chosen):
+        if not one.is_directory:
+            yield one.path, one.directory, one.name
+
+
+def walk(directory: int, chosen: Filter, *, depth: int | None = None) -> Iterator[Visit]:
+    """What is beneath an open directory and not left out, sorted by name in each folder; links are not among it."""
+    folder = ""
+
+    def lister(opened: int) -> list[Found]:
+        chosen.enter(folder, opened)
+        wanted = (one for one in everything(opened) if chosen.wants(folder, one.name, is_directory=one.is_directory))
+        return sorted(wanted, key=lambda one: os.fsencode(one.name))
+
+    visits = (
+        visit(directory, lister=lister, cut=True)
+        if depth is None
+        else visit(directory, lister=lister, depth=depth, cut=True)
+    )
+    for one in visits:
+        if one.leaving:
+            continue
+        if one.is_directory:
+            folder = f"{one.path}/"
+        yield one

@@ -1,0 +1,1 @@
+"""The workspace: all file access beneath one folder, by file descriptors."""

@@ -1,0 +1,176 @@
+"""Copies a file or a directory: beside its place first, under its name when it is complete."""
+
+import contextlib
+import os
+import stat
+
+from ripieno.exceptions import ResourceFault, ValidationFault
+from ripieno.storage.undo import KEEP_BYTES, State, Step, digest
+from ripieno.toolset.workspace import entries as places
+from ripieno.toolset.workspace.guard import changed, controls, guarded
+from ripieno.toolset.workspace.move import check_kind, check_target
+from ripieno.toolset.workspace.syscalls import rename_new
+from ripieno.toolset.workspace.transaction import Deed, Site
+from ripieno.toolset.workspace.tree import Visit, empty, visit
+from ripieno.toolset.workspace.walk import Walk
+
+#: What one copy may have: bytes of a file alone, which is held in memory; entries of a tree, and bytes.
+FILE_BYTES = 64 * 1024 * 1024
+COPY_ENTRIES = 10_000
+COPY_BYTES = 256 * 1024 * 1024
+_PIECE = 1 << 20
+
+
+class CopyTree(Deed):
+    """Copies a directory with all in it, links as links, to a name that nothing has."""
+
+    def __init__(self, source: str, destination: str, *, create_directories: bool = False) -> None:
+        super().__init__(source)
+        self.destination = destination
+        self._create = create_directories
+        self._from: int | None = None
+        self._to: Walk | None = None
+        self._temporary = ""
+        self._built: int | None = None
+        self._bytes = 0
+
+    def prepare(self, site: Site) -> None:
+        source = site.walk(self.path, follow=True)
+        try:
+            check_kind(places.status(source), source, "directory")
+            self._from = os.open(source.name, places.DIRECTORY, dir_fd=source.directory)
+            source_path = source.true_path
+        finally:
+            source.close()
+        created = self.created if self._create else None
+        self._to = target = site.walk(self.destination, created=created, unless="create_directories = true")
+        if source_path == "." or f"{target.true_path}/".startswith(f"{source_path}/"):
+            raise ValidationFault(f"{self.path!r} cannot be copied into itself.", code="into_itself")
+        there = places.look(target.directory, target.name)
+        if there is not None:
+            check_target(there, target, overwrite=False)
+        mode = stat.S_IMODE(os.fstat(self._from).st_mode) & 0o777
+        self._temporary = places.temporary_name()
+        os.mkdir(self._temporary, 0o700, dir_fd=target.directory)
+        self._built = os.open(self._temporary, places.DIRECTORY, dir_fd=target.directory)
+        self.steps += [Step(path=one, before=None, after=State(kind="directory")) for one in self.created]
+        self.steps.append(Step(path=target.true_path, before=None, after=State(kind="directory", mode=mode)))
+        self._copy_all(target)
+        os.fchmod(self._built, mode)
+
+    def _copy_all(self, target: Walk) -> None:
+        """Copies the tree, one open directory on each level of both."""
+        assert self._from is not None
+        assert self._built is not None
+        stack = [self._built]
+        modes: list[int] = []
+        try:
+            for count, one in enumerate(visit(self._from)):
+                if controls(one.name):
+                    raise guarded(self.path, one.path)
+                if count > COPY_ENTRIES:
+                    raise _too_large(self.path, f"{COPY_ENTRIES} entries")
+                if one.leaving:
+                    os.fchmod(stack[-1], modes.pop())
+                    os.close(stack.pop())
+                    continue
+                state = self._copy_one(one, stack)
+                if one.is_directory:
+                    modes.append(state.mode)
+                self.steps.append(Step(path=f"{target.true_path}/{one.path}", before=None, after=state))
+        finally:
+            for descriptor in stack[1:]:
+                os.close(descriptor)
+
+    def _copy_one(self, one: Visit, stack: list[int]) -> State:
+        into, path = stack[-1], f"{self.path}/{one.path}"
+        found = os.stat(one.name, dir_fd=one.directory, follow_symlinks=False)
+        if stat.S_ISDIR(found.st_mode) != one.is_directory:
+            raise changed(path)
+        if one.is_directory:
+            os.mkdir(one.name, 0o700, dir_fd=into)
+            stack.append(os.open(one.name, places.DIRECTORY, dir_fd=into))
+            return State(kind="directory", mode=stat.S_IMODE(found.st_mode) & 0o777)
+        if stat.S_ISLNK(found.st_mode):
+            link = os.readlink(one.name, dir_fd=one.directory)
+            os.symlink(link, one.name, dir_fd=into)
+            return State(kind="link", target=link)
+        if not stat.S_ISREG(found.st_mode):
+            raise places.special(path)
+        return self._copy_file(one, into, path)
+
+    def _copy_file(self, one: Visit, into: int, path: str) -> State:
+        source = os.open(one.name, os.O_RDONLY | places.SAFELY, dir_fd=one.directory)
+        try:
+            found = os.fstat(source)
+            places.check_regular(found, path)
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            target = os.open(one.name, flags, 0o600, dir_fd=into)
+            try:
+                size = 0
+                while piece := os.read(source, _PIECE):
+                    size += len(piece)
+                    self._bytes += len(piece)
+                    if self._bytes > COPY_BYTES:
+                        raise _too_large(self.path, f"{COPY_BYTES} bytes")
+                    places.write_all(target, piece)
+                mode = stat.S_IMODE(found.st_mode) & 0o777
+                os.fchmod(target, mode)
+                data = places.read_within(target, KEEP_BYTES)
+            finally:
+                os.close(target)
+        finally:
+            os.close(source)
+        return State(kind="file", mode=mode, digest="" if data is None else digest(data), size=size)
+
+    def commit(self) -> None:
+        target = self._to
+        assert target is not None
+        try:
+            rename_new(target.directory, self._temporary, target.directory, target.name)
+        except FileExistsError:
+            raise changed(self.destination) from None
+        assert self._built is not None
+        if not places.is_same(places.look(target.directory, target.name), os.fstat(self._built)):
+            rename_new(target.directory, target.name, target.directory, self._temporary)
+            raise changed(self.destination)
+        self._temporary = ""
+
+    def close(self) -> None:
+        if self._to is not None:
+            if self._temporary and self._built is not None:
+                with contextlib.suppress(OSError):
+                    os.fchmod(self._built, 0o700)
+                    empty(self._built)
+                    os.rmdir(self._temporary, dir_fd=self._to.directory)
+            self._to.close()
+        for descriptor in (self._from, self._built):
+            if descriptor is not None:
+                os.close(descriptor)
+
+
+def read_source(site: Site, path: str) -> tuple[bytes, int]:
+    """The content and the permissions of a file that is to be copied. Errors: ``ToolFault``; ``OSError``."""
+    source = site.walk(path, follow=True)
+    try:
+        check_kind(places.status(source), source, "file")
+        descriptor = os.open(source.name, os.O_RDONLY | places.SAFELY, dir_fd=source.directory)
+    finally:
+        source.close()
+    try:
+        found = os.fstat(descriptor)
+        places.check_regular(found, path)
+        data = places.read_within(descriptor, FILE_BYTES)
+        if data is None:
+            raise _too_large(path, f"{FILE_BYTES} bytes")
+        return data, stat.S_IMODE(found.st_mode) & 0o777
+    finally:
+        os.close(descriptor)
+
+
+def _too_large(path: str, limit: str) -> ResourceFault:
+    return ResourceFault(
+        f"{path!r} has more than {limit}, which is all that is copied at once.",
+        code="too_large",
+        suggestion="Copy parts of it.",
+    )

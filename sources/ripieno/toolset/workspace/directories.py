@@ -1,0 +1,119 @@
+"""Makes directories and links, and sets permissions: on the descriptor of what was looked at."""
+
+import os
+import stat
+
+from ripieno.exceptions import ResourceFault
+from ripieno.storage.undo import Kind, State, Step
+from ripieno.toolset.workspace import entries as places
+from ripieno.toolset.workspace.transaction import Deed, ReversibleDeed, Site
+from ripieno.toolset.workspace.walk import Walk
+
+
+class MakeDirectory(ReversibleDeed):
+    """Makes a directory; with ``parents`` those above it too, and one that exists is good."""
+
+    def __init__(self, path: str, *, parents: bool, mode: int | None = None) -> None:
+        super().__init__(path)
+        self._parents = parents
+        self._mode = mode
+        self._walk: Walk | None = None
+
+    def prepare(self, site: Site) -> None:
+        created = self.created if self._parents else None
+        self._walk = walk = site.walk(self.path, follow=self._parents, created=created, unless="parents = true")
+        there = places.look(walk.directory, walk.name)
+        self.steps += [Step(path=one, before=None, after=State(kind="directory")) for one in self.created]
+        if there is None:
+            self.steps.append(Step(path=walk.true_path, before=None, after=State(kind="directory")))
+        elif not stat.S_ISDIR(there.st_mode) or not self._parents:
+            what = "" if stat.S_ISDIR(there.st_mode) else ", and is no directory"
+            raise ResourceFault(
+                f"{self.path!r} exists already{what}.",
+                code="exists",
+                suggestion="Choose another name." if what else "Use it as it is, or choose another name.",
+            )
+
+    def commit(self) -> None:
+        walk = self._walk
+        assert walk is not None
+        if len(self.steps) > len(self.created):
+            os.mkdir(walk.name, 0o777 if self._mode is None else self._mode, dir_fd=walk.directory)
+
+    def revert(self) -> None:
+        walk = self._walk
+        if walk is not None and len(self.steps) > len(self.created):
+            os.rmdir(walk.name, dir_fd=walk.directory)
+
+    def close(self) -> None:
+        if self._walk is not None:
+            self._walk.close()
+
+
+class MakeLink(Deed):
+    """Makes a link where nothing is: one that was there before. No tool makes new ones."""
+
+    def __init__(self, path: str, target: str) -> None:
+        super().__init__(path)
+        self._target = target
+        self._walk: Walk | None = None
+
+    def prepare(self, site: Site) -> None:
+        self._walk = walk = site.walk(self.path)
+        state = State(kind="link", target=self._target)
+        self.steps.append(Step(path=walk.true_path, before=None, after=state))
+
+    def commit(self) -> None:
+        assert self._walk is not None
+        os.symlink(self._target, self._walk.name, dir_fd=self._walk.directory)
+
+    def close(self) -> None:
+        if self._walk is not None:
+            self._walk.close()
+
+
+class ChangeMode(ReversibleDeed):
+    """Sets the nine permission bits of a file or a directory; never those that lend somebody's identity."""
+
+    def __init__(self, path: str, mode: int) -> None:
+        super().__init__(path)
+        self._mode = mode & 0o777
+        self._held: int | None = None
+
+    def prepare(self, site: Site) -> None:
+        walk = site.walk(self.path)
+        try:
+            found = places.status(walk)
+            places.check_no_link(found, walk)
+            # Without O_PATH (macOS), what cannot be read cannot be changed.
+            self._held = os.open(walk.name, getattr(os, "O_PATH", os.O_RDONLY) | places.SAFELY, dir_fd=walk.directory)
+            found = os.fstat(self._held)
+            if not stat.S_ISDIR(found.st_mode):
+                places.check_regular(found, self.path)
+                places.check_single(found, self.path)
+            kind: Kind = "directory" if stat.S_ISDIR(found.st_mode) else "file"
+            before = State(kind=kind, mode=stat.S_IMODE(found.st_mode) & 0o777, size=found.st_size)
+            after = State(kind=kind, mode=self._mode, size=found.st_size)
+            self.steps.append(Step(path=walk.true_path, before=before, after=after))
+        finally:
+            walk.close()
+
+    def commit(self) -> None:
+        self._set(self._mode)
+
+    def revert(self) -> None:
+        before = self.steps[0].before
+        if before is not None:
+            self._set(before.mode)
+
+    def _set(self, mode: int) -> None:
+        assert self._held is not None
+        if hasattr(os, "O_PATH"):
+            # The file of the descriptor, whatever has its name by now.
+            os.chmod(f"/proc/self/fd/{self._held}", mode)
+        else:
+            os.fchmod(self._held, mode)
+
+    def close(self) -> None:
+        if self._held is not None:
+            os.close(self._held)

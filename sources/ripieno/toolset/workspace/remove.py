@@ -1,0 +1,201 @@
+"""Deletes a file, a link, a directory, or a tree: it loses its name at once, and what is behind it afterwards."""
+
+import contextlib
+import os
+import stat
+
+from ripieno.exceptions import PermissionFault, ResourceFault
+from ripieno.storage.undo import KEEP_BYTES, Step
+from ripieno.toolset.workspace import entries as places
+from ripieno.toolset.workspace.guard import changed, controls, guarded
+from ripieno.toolset.workspace.syscalls import rename_new
+from ripieno.toolset.workspace.transaction import ReversibleDeed, Site
+from ripieno.toolset.workspace.tree import Visit, empty, refuse_controls, visit
+from ripieno.toolset.workspace.walk import Walk
+
+#: What a tree may have so that deleting it can be undone: entries, and bytes.
+UNDO_ENTRIES = 10_000
+UNDO_BYTES = 64 * 1024 * 1024
+
+
+class Remove(ReversibleDeed):
+    """Deletes a file or a link (``kind="file"``), or a directory, with all in it when it is ``recursive``.
+
+    A file whose content is not what is ``expected`` is a conflict.
+    """
+
+    def __init__(self, path: str, *, kind: str, recursive: bool = False, expected: bytes | None = None) -> None:
+        super().__init__(path)
+        self._expected = expected
+        self.count = 1
+        self.kept = True
+        self._kind = kind
+        self._recursive = recursive
+        self._walk: Walk | None = None
+        self._held: int | None = None
+        self._data: bytes | None = None
+        self._found: os.stat_result | None = None
+        self._temporary = ""
+        self._is_tree = False
+
+    def prepare(self, site: Site) -> None:
+        self._walk = walk = site.walk(self.path)
+        if walk.name == ".":
+            raise PermissionFault("The workspace itself cannot be deleted.", code="is_workspace")
+        self._found = found = places.status(walk)
+        is_directory = stat.S_ISDIR(found.st_mode)
+        if is_directory and self._kind == "file":
+            raise ResourceFault(
+                f"{self.path!r} is a directory.", code="is_directory", suggestion="Use delete_directory."
+            )
+        if not is_directory and self._kind == "directory":
+            raise ResourceFault(
+                f"{self.path!r} is not a directory.", code="not_a_directory", suggestion="Use delete_file."
+            )
+        if is_directory:
+            self._prepare_directory(site, walk)
+        else:
+            self._prepare_file(site, walk, found)
+
+    def _prepare_file(self, site: Site, walk: Walk, found: os.stat_result) -> None:
+        if stat.S_ISLNK(found.st_mode):
+            state = places.state_of(walk.directory, walk.name, found, self.path)
+        else:
+            places.check_regular(found, self.path)
+            places.check_single(found, self.path)
+            state = places.file_state(found, None)
+            with contextlib.suppress(PermissionError):
+                self._held = places.open_single(walk, os.O_RDONLY)
+                self._found = found = os.fstat(self._held)
+                self._data = places.read_within(self._held, KEEP_BYTES)
+                state = places.file_state(found, self._data)
+            if self._data is not None:
+                site.keep(self._data)
+            self.kept = self._data is not None
+            if self._expected is not None and self._data != self._expected:
+                raise changed(self.path)
+        self.steps.append(Step(path=walk.true_path, before=state, after=None, kept=self.kept))
+
+    def _prepare_directory(self, site: Site, walk: Walk) -> None:
+        self._held = held = os.open(walk.name, places.DIRECTORY, dir_fd=walk.directory)
+        self._found = found = os.fstat(held)
+        with os.scandir(held) as entries:
+            is_empty = next(entries, None) is None
+        if not is_empty and not self._recursive:
+            raise ResourceFault(
+                f"{self.path!r} is not empty.",
+                code="not_empty",
+                suggestion="Empty it first, or delete it with all that is in it: delete_directory, recursive = true.",
+            )
+        self._is_tree = not is_empty
+        state = places.state_of(walk.directory, walk.name, found, self.path)
+        inner = self._inner(site, walk, held) if self._is_tree else []
+        # The innermost first, so that taking the steps back makes the outermost first.
+        self.steps += [*inner, Step(path=walk.true_path, before=state, after=None, kept=self.kept)]
+
+    def _inner(self, site: Site, walk: Walk, held: int) -> list[Step]:
+        """The steps of all that lies in it, as long as that is not too much; refuses what may not be deleted."""
+        steps: list[Step] = []
+        size = 0
+        for one in visit(held):
+            if controls(one.name):
+                raise guarded(self.path, one.path)
+            if one.is_directory and not one.leaving:
+                continue
+            self.count += 1
+            found = os.stat(one.name, dir_fd=one.directory, follow_symlinks=False)
+            path = f"{self.path.rstrip('/')}/{one.path}"
+            places.check_single(found, path)
+            size += found.st_size if stat.S_ISREG(found.st_mode) else 0
+            if not one.is_directory and not stat.S_ISREG(found.st_mode) and not stat.S_ISLNK(found.st_mode):
+                raise places.special(path)
+            self.kept = self.kept and self.count <= UNDO_ENTRIES and size <= UNDO_BYTES
+            if self.kept and site.journal is not None:
+                steps.append(self._step(site, one, f"{walk.true_path}/{one.path}"))
+        return steps if self.kept else []
+
+    def _step(self, site: Site, one: Visit, path: str) -> Step:
+        found = os.stat(one.name, dir_fd=one.directory, follow_symlinks=False)
+        if not stat.S_ISREG(found.st_mode):
+            state = places.state_of(one.directory, one.name, found, path)
+            return Step(path=path, before=state, after=None)
+        data = None
+        with contextlib.suppress(PermissionError):
+            descriptor = os.open(one.name, os.O_RDONLY | places.SAFELY, dir_fd=one.directory)
+            try:
+                data = places.read_within(descriptor, KEEP_BYTES)
+            finally:
+                os.close(descriptor)
+        if data is None:
+            self.kept = False
+        else:
+            site.keep(data)
+        return Step(path=path, before=places.file_state(found, data), after=None, kept=data is not None)
+
+    def commit(self) -> None:
+        walk, found = self._walk, self._found
+        assert walk is not None
+        assert found is not None
+        self._temporary = places.temporary_name()
+        try:
+            rename_new(walk.directory, walk.name, walk.directory, self._temporary)
+        except FileNotFoundError:
+            self._temporary = ""
+            raise changed(self.path) from None
+        try:
+            self._check(walk, found)
+        except BaseException:
+            self.revert()
+            raise
+
+    def _check(self, walk: Walk, found: os.stat_result) -> None:
+        """That what lost its name is what was looked at. Errors: ``ResourceFault``; ``PermissionFault``."""
+        now = places.look(walk.directory, self._temporary)
+        if not places.is_same(now, found) or (
+            now is not None and stat.S_IFMT(now.st_mode) != stat.S_IFMT(found.st_mode)
+        ):
+            raise changed(self.path)
+        if self._held is None:
+            return
+        if stat.S_ISDIR(found.st_mode):
+            if self._is_tree:
+                refuse_controls(self._held, self.path)
+            else:
+                with os.scandir(self._held) as entries:
+                    if next(entries, None) is not None:
+                        raise changed(self.path)
+        elif self._data is not None and places.read_within(self._held, KEEP_BYTES) != self._data:
+            raise changed(self.path)
+
+    def revert(self) -> None:
+        walk = self._walk
+        if walk is not None and self._temporary:
+            rename_new(walk.directory, self._temporary, walk.directory, walk.name)
+            self._temporary = ""
+
+    def finish(self) -> None:
+        walk, found = self._walk, self._found
+        assert walk is not None
+        assert found is not None
+        try:
+            if not stat.S_ISDIR(found.st_mode):
+                os.unlink(self._temporary, dir_fd=walk.directory)
+                return
+            assert self._held is not None
+            if self._is_tree:
+                empty(self._held)
+            os.rmdir(self._temporary, dir_fd=walk.directory)
+        except OSError as error:
+            where = "/".join([*walk.parents, self._temporary])
+            raise ResourceFault(
+                f"{self.path!r} has lost its name, but not all of it could be deleted ({error.strerror}): "
+                f"what is left is in {where!r}.",
+                code="partly",
+                suggestion="Ask the user; what was deleted comes back with: ripieno undo",
+            ) from error
+
+    def close(self) -> None:
+        if self._walk is not None:
+            self._walk.close()
+        if self._held is not None:
+            os.close(self._held)

@@ -1,0 +1,252 @@
+"""The file room: opens, lists and changes what lies beneath one directory, and nothing outside it.
+
+What is decided about a file is decided on the descriptor that is used. A file that is written is exchanged
+whole: whoever reads it sees the old or the new one.
+"""
+
+import contextlib
+import dataclasses
+import io
+import os
+import stat
+from collections.abc import Generator, Sequence
+from typing import Self
+
+from ripieno.exceptions import ResourceFault
+from ripieno.storage.undo import NOWHERE, Cause, Journal, State, Step
+from ripieno.toolset.workspace import entries as places
+from ripieno.toolset.workspace.copy import CopyTree, read_source
+from ripieno.toolset.workspace.directories import ChangeMode, MakeDirectory
+from ripieno.toolset.workspace.guard import fold
+from ripieno.toolset.workspace.move import Move, check_kind
+from ripieno.toolset.workspace.remove import Remove
+from ripieno.toolset.workspace.replace import Content, Replace
+from ripieno.toolset.workspace.syscalls import find_beneath
+from ripieno.toolset.workspace.transaction import Deed, ReversibleDeed, Site, perform
+from ripieno.toolset.workspace.walk import Walk, check_path, split
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What a write did. Paths are relative to the room's root, without links."""
+
+    path: str
+    created: bool
+    #: Directories that were made for it, outermost first.
+    directories: tuple[str, ...]
+    #: Bytes written.
+    size: int
+    steps: tuple[Step, ...] = ()
+
+
+class Room:
+    """A directory, and what lies beneath it. A context manager.
+
+    Paths are relative to it; an absolute one that lies beneath it, lexically, is taken as relative. Links are
+    followed as long as they stay beneath; the last name of what is changed is never one. Every refusal is a
+    ``ToolFault`` that gives the path as it was given: ``PermissionFault`` for what may not be touched,
+    ``ResourceFault`` for what is not there or not usable, ``ValidationFault`` for what is no path.
+
+    Never changed: a file that has other names (hard links), pipes and devices, and what controls git and ripieno,
+    whether it exists or not; ``protected`` are true paths of more. Changes are written into the ``journal`` before
+    they are made, as those of ``cause``.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        journal: Journal | None = None,
+        cause: Cause = NOWHERE,
+        protected: Sequence[str] = (),
+    ) -> None:
+        root = os.path.abspath(path)
+        try:
+            self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise ResourceFault(
+                f"The workspace {root!r} cannot be opened: {error.strerror}.", code="workspace"
+            ) from error
+        journal = journal if journal is not None and journal.apart else None
+        bases = (split(root), split(os.path.realpath(root)))
+        self._site = Site(self._root, bases, journal, cause, _within(bases[1], protected))
+
+    @property
+    def journalled(self) -> bool:
+        """Whether changes can be undone."""
+        return self._site.journal is not None
+
+    def close(self) -> None:
+        """Closes the root. May be called once."""
+        os.close(self._root)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self.close()
+
+    def open_file(self, path: str) -> io.BufferedReader:
+        """Opens a regular file for reading. The caller closes it."""
+        return self.find_file(path)[0]
+
+    def find_file(self, path: str) -> tuple[io.BufferedReader, str]:
+        """The same, with the file's true path from the root: without links and ``..``."""
+        descriptor = self._find(path)
+        if descriptor is not None:
+            return os.fdopen(descriptor, "rb"), "/".join(split(path))
+        with self._reach(path) as place:
+            places.check_regular(places.status(place), path)
+            descriptor = os.open(place.name, os.O_RDONLY | places.SAFELY, dir_fd=place.directory)
+            with places.closing_on_error(descriptor):
+                places.check_regular(os.fstat(descriptor), path)
+                return os.fdopen(descriptor, "rb"), place.true_path
+
+    def _find(self, path: str) -> int | None:
+        """A regular file that a plain path names, opened at once; None for whatever a walk has to explain."""
+        check_path(path)
+        names = split(path)
+        if path.startswith("/") or ".." in names or not names:
+            return None
+        found = find_beneath(self._root, path)
+        if found is None:
+            return None
+        try:
+            if not stat.S_ISREG(os.fstat(found).st_mode):
+                return None
+            # The very file that was looked at, opened only now that it is known to be one.
+            return os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        finally:
+            os.close(found)
+
+    @contextlib.contextmanager
+    def open_directory(self, path: str) -> Generator[int, None, None]:
+        """A descriptor of a directory, for what takes one: ``os.scandir``, or ``dir_fd``. Closed at the end."""
+        with self._reach(path) as place:
+            found = places.status(place)
+            if not stat.S_ISDIR(found.st_mode):
+                raise ResourceFault(
+                    f"{path!r} is not a directory.", code="not_a_directory", suggestion="Read it as a file instead."
+                )
+            descriptor = os.open(place.name, places.DIRECTORY, dir_fd=place.directory)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def state(self, path: str) -> State | None:
+        """What a path is now, a link itself, a small file with its hash; None for nothing."""
+        with contextlib.ExitStack() as stack:
+            try:
+                place = stack.enter_context(self._reach(path, follow=False))
+            except ResourceFault as fault:
+                if fault.code in ("not_found", "not_a_directory"):
+                    return None
+                raise
+            found = places.look(place.directory, place.name)
+            return None if found is None else places.state_of(place.directory, place.name, found, path)
+
+    def write_file(
+        self,
+        path: str,
+        data: Content,
+        *,
+        append: bool = False,
+        create_directories: bool = True,
+        new: bool = False,
+        existing: bool = False,
+    ) -> Written:
+        """Writes a file whole, or appends to it.
+
+        A whole file is exchanged atomically and keeps its permissions and, where we may, its owner. Appending
+        adds to the file as it stands, so that appenders at the same time lose nothing of each other. ``data`` may be
+        a function of what the file has (None where that cannot be read); ``new`` and ``existing`` say what has to be.
+        """
+        deed = Replace(path, data, append=append, create_directories=create_directories, new=new, existing=existing)
+        steps = self.perform((deed,))
+        return Written(
+            path=steps[-1].path,
+            created=deed.is_new,
+            directories=tuple(deed.created),
+            size=deed.size,
+            steps=tuple(steps),
+        )
+
+    def delete(self, path: str, *, kind: str, recursive: bool = False) -> tuple[tuple[Step, ...], int]:
+        """Deletes a file or link, or a directory; its steps, and how many entries are gone."""
+        deed = Remove(path, kind=kind, recursive=recursive)
+        return tuple(self.perform((deed,))), deed.count
+
+    def move(
+        self,
+        source: str,
+        destination: str,
+        *,
+        kind: str = "any",
+        overwrite: bool = False,
+        create_directories: bool = False,
+    ) -> tuple[Step, ...]:
+        """Moves a file or directory to a new path. Only a file can be replaced, by a file."""
+        deed = Move(source, destination, kind=kind, overwrite=overwrite, create_directories=create_directories)
+        return tuple(self.perform((deed,)))
+
+    def copy(
+        self,
+        source: str,
+        destination: str,
+        *,
+        kind: str = "any",
+        recursive: bool = False,
+        overwrite: bool = False,
+        create_directories: bool = False,
+    ) -> tuple[Step, ...]:
+        """Copies a file, or with ``recursive`` a directory, with their permissions."""
+        with self._reach(source, guarded=True) as place:
+            found = places.status(place)
+            check_kind(found, place, kind)
+        if stat.S_ISDIR(found.st_mode):
+            if not recursive:
+                raise ResourceFault(
+                    f"{source!r} is a directory.",
+                    code="is_directory",
+                    suggestion="Set recursive = true to copy it with all that is in it.",
+                )
+            return tuple(self.perform((CopyTree(source, destination, create_directories=create_directories),)))
+        with places.explaining(source):
+            data, mode = read_source(self._site, source)
+        deed = Replace(destination, data, new=not overwrite, create_directories=create_directories, mode=mode)
+        return tuple(self.perform((deed,)))
+
+    def make_directory(self, path: str, *, parents: bool = False) -> tuple[Step, ...]:
+        """Makes a directory; with ``parents`` those above it too, and then one that exists is good."""
+        return tuple(self.perform((MakeDirectory(path, parents=parents),)))
+
+    def change_mode(self, path: str, mode: int) -> tuple[Step, ...]:
+        """Sets the permission bits of a file or directory."""
+        return tuple(self.perform((ChangeMode(path, mode),)))
+
+    def perform(self, deeds: Sequence[ReversibleDeed] | tuple[Deed]) -> list[Step]:
+        """Does all of several deeds, or none."""
+        return perform(self._site, deeds)
+
+    @contextlib.contextmanager
+    def _reach(self, path: str, *, guarded: bool = False, follow: bool = True) -> Generator[Walk, None, None]:
+        walk = Walk(path, self._root, self._site.bases, guarded=guarded, protected=self._site.protected)
+        try:
+            with places.explaining(path):
+                walk.go(follow=follow)
+                yield walk
+        finally:
+            walk.close()
+
+
+def _within(base: Sequence[str], paths: Sequence[str]) -> tuple[list[str], ...]:
+    """The folded names, from the root, of those paths that lie beneath it."""
+    named = (split(path) for path in paths)
+    return tuple(
+        [fold(name) for name in names[len(base) :]]
+        for names in named
+        if len(names) > len(base) and names[: len(base)] == base
+    )

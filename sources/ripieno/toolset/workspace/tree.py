@@ -1,0 +1,107 @@
+"""Goes through a tree of directories by descriptors: no link is followed, depth and number are bounded."""
+
+import dataclasses
+import os
+from collections.abc import Callable, Generator
+
+from ripieno.exceptions import ResourceFault
+from ripieno.toolset.workspace.entries import DIRECTORY
+from ripieno.toolset.workspace.guard import controls, guarded
+
+#: How many folders deep a tree is followed, and how many entries of it are looked at.
+MAX_DEPTH = 64
+MAX_ENTRIES = 1_000_000
+
+#: What is looked at of a directory, and in which order: a descriptor, and how deep it lies.
+Lister = Callable[[int], list["Found"]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Found:
+    """A name, and whether it was a directory when it was listed."""
+
+    name: str
+    is_directory: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Visit:
+    """One entry: its path from the tree's root, its name in the open ``directory``, and how deep that lies.
+
+    After a directory's entries it comes a second time, with ``leaving``.
+    """
+
+    path: str
+    name: str
+    directory: int
+    depth: int
+    is_directory: bool
+    leaving: bool = False
+
+
+def everything(directory: int) -> list[Found]:
+    """All that a directory has. Errors: ``ResourceFault`` when it is too much."""
+    with os.scandir(directory) as entries:
+        found = [
+            Found(entry.name, entry.is_dir(follow_symlinks=False))
+            for entry, _ in zip(entries, range(MAX_ENTRIES + 1), strict=False)
+        ]
+    if len(found) > MAX_ENTRIES:
+        raise too_many("A directory")
+    return found
+
+
+def visit(
+    directory: int,
+    *,
+    lister: Lister = everything,
+    depth: int = MAX_DEPTH,
+    cut: bool = False,
+    base: str = "",
+    level: int = 0,
+) -> Generator[Visit, None, None]:
+    """Everything beneath an open directory, parents before children. With ``cut``, what is deeper is left out.
+
+    Errors: ``ResourceFault`` for a tree that is deeper; ``OSError``.
+    """
+    for found in lister(directory):
+        path = f"{base}{found.name}"
+        yield Visit(path, found.name, directory, level, found.is_directory)
+        if not found.is_directory or (cut and level + 1 >= depth):
+            continue
+        if level + 1 >= depth:
+            raise ResourceFault(f"{path!r} is more than {depth} folders deep.", code="too_deep")
+        try:
+            inner = os.open(found.name, DIRECTORY, dir_fd=directory)
+        except OSError:
+            if cut:
+                continue  # Not ours to look into, or somebody exchanged it: it was there.
+            raise
+        try:
+            yield from visit(inner, lister=lister, depth=depth, cut=cut, base=f"{path}/", level=level + 1)
+        finally:
+            os.close(inner)
+        yield Visit(path, found.name, directory, level, is_directory=True, leaving=True)
+
+
+def refuse_controls(directory: int, path: str) -> None:
+    """Refuses a tree that holds what controls git or ripieno. Errors: ``PermissionFault``, ``ResourceFault``."""
+    for count, one in enumerate(visit(directory)):
+        if controls(one.name):
+            raise guarded(path, one.path)
+        if count > 2 * MAX_ENTRIES:
+            raise too_many(repr(path))
+
+
+def too_many(what: str) -> ResourceFault:
+    """A tree is too large to be looked through."""
+    return ResourceFault(f"{what} has more than {MAX_ENTRIES} entries.", code="too_many")
+
+
+def empty(directory: int) -> None:
+    """Deletes all that an open directory has, as far as the system allows. Errors: ``OSError``."""
+    for one in visit(directory):
+        if one.is_directory and one.leaving:
+            os.rmdir(one.name, dir_fd=one.directory)
+        elif not one.is_directory:
+            os.unlink(one.name, dir_fd=one.directory)

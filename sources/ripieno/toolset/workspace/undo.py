@@ -1,0 +1,191 @@
+"""Takes back what the journal has, latest first, where nothing has changed since; and marks places to go back to."""
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Generator, Iterator, Sequence
+
+from ripieno.ensembles import Context
+from ripieno.exceptions import InputError, ToolFault
+from ripieno.storage.undo import Cause, Entry, Journal, State, Step
+from ripieno.toolset.workspace.directories import ChangeMode, MakeDirectory, MakeLink
+from ripieno.toolset.workspace.move import Move
+from ripieno.toolset.workspace.remove import Remove
+from ripieno.toolset.workspace.replace import Replace
+from ripieno.toolset.workspace.room import Room
+from ripieno.toolset.workspace.transaction import Deed
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Undone:
+    """What became of one entry: the paths that are as they were, or the reasons why nothing of it was touched."""
+
+    entry: Entry
+    restored: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
+def mark(context: Context, label: str) -> int | None:
+    """Marks this moment of the workspace's journal, to be gone back to; its number, or None without a journal."""
+    journal = None if context.surroundings is None else context.surroundings.journal
+    if journal is None or not journal.apart:
+        return None
+    with journal.locked():
+        return journal.add((), cause_of(context), label=label).number
+
+
+def cause_of(context: Context) -> Cause:
+    """The call that a context belongs to."""
+    return Cause(tool=context.invoker.identity, conversation=context.conversation, invocation=context.invocation)
+
+
+def choose(journal: Journal, count: int, *, to: str | None = None) -> list[Entry]:
+    """The last ``count`` entries that changed something, latest first; with ``to``, all since the mark of that label.
+
+    Errors: ``InputError`` when there is no such mark.
+    """
+    chosen: list[Entry] = []
+    for entry in journal.entries():
+        if to is not None and entry.label == to:
+            return chosen
+        if to is None and len(chosen) == count:
+            return chosen
+        if entry.steps:
+            chosen.append(entry)
+    if to is not None:
+        labels = sorted({entry.label for entry in journal.entries() if entry.label})
+        known = f"Marks: {', '.join(labels)}." if labels else "There are no marks."
+        raise InputError(f"There is no mark {to!r}. {known}")
+    return chosen
+
+
+def undo(
+    journal: Journal, workspace: pathlib.Path, entries: Sequence[Entry], *, skip: bool = False
+) -> Generator[Undone, None, None]:
+    """Takes entries back, one after the other; ends with the first that is refused, or passes over it with ``skip``.
+
+    What an entry changed that was passed over stays, and so does each earlier entry that changed something of it.
+    What is as it was before already is left alone, so that an undo that was cut off can be repeated.
+    Errors: ``InputError`` for a journal that cannot be read; ``ToolFault`` when the system refuses on the way.
+    """
+    with journal.locked(), Room(workspace) as room:
+        staying: set[str] = set()
+        for entry in entries:
+            refused = _staying(entry, staying) or _refusals(entry, room)
+            if refused:
+                staying |= _paths(entry)
+                yield Undone(entry=entry, refused=tuple(refused))
+                if skip:
+                    continue
+                return
+            restored = [path for step in reversed(entry.steps) for path in _restore(step, room, journal)]
+            journal.set_undone(entry)
+            yield Undone(entry=entry, restored=tuple(dict.fromkeys(restored)))
+
+
+def _paths(entry: Entry) -> set[str]:
+    """All that an entry is about."""
+    return {path for step in entry.steps for path in (step.path, step.source) if path}
+
+
+def _staying(entry: Entry, later: set[str]) -> list[str]:
+    """Why an entry stays: each path of it that is one of those, lies in one, or has one in it."""
+    above = {folder for path in later for folder in _above(path)}
+    found = sorted(path for path in _paths(entry) if path in above or not later.isdisjoint((path, *_above(path))))
+    return [f"{path!r} stays, since a later change there was passed over." for path in found]
+
+
+def _above(path: str) -> Iterator[str]:
+    """The folders that a path lies in, beneath the workspace."""
+    while path := path.rpartition("/")[0]:
+        yield path
+
+
+def _refusals(entry: Entry, room: Room) -> list[str]:
+    """Why an entry cannot be taken back: each path that is neither as it became nor as it was."""
+    made = {step.path for step in entry.steps if step.before is None}
+    reasons: list[str] = []
+    for step in entry.steps:
+        try:
+            reason = _refusal(step, room, made)
+        except ToolFault as fault:
+            reason = fault.message
+        if reason:
+            reasons.append(reason)
+    return reasons
+
+
+def _refusal(step: Step, room: Room, made: set[str]) -> str:
+    now = room.state(step.path)
+    source = room.state(step.source) if step.source else None
+    gone_back = _is(step.after, source) and now is None if step.source else False
+    if gone_back or (_is(step.before, now) and (not step.source or _is(step.after, source))):
+        return ""
+    if _is_half(step, source, now):
+        return ""
+    if source is not None:
+        return f"{step.source!r}, from where {step.path!r} was moved, exists again."
+    if not step.kept:
+        return f"What {step.path!r} was before is too large, and was not kept."
+    if not _is(step.after, now):
+        return f"{step.path!r} {'is gone' if now is None else 'has changed since'}."
+    is_new = step.after is not None and step.after.kind == "directory" and step.before is None and not step.source
+    return _strange(step.path, room, made) if is_new else ""
+
+
+def _is_half(step: Step, source: State | None, now: State | None) -> bool:
+    """Whether a move that replaces was cut off when both had been exchanged."""
+    return step.before is not None and step.kept and _is(step.before, source) and _is(step.after, now)
+
+
+def _strange(path: str, room: Room, made: set[str]) -> str:
+    """Why a directory that was made cannot be deleted: something is in it that was not made with it."""
+    with room.open_directory(path) as directory:
+        strange = [name for name in os.listdir(directory) if f"{path}/{name}" not in made]
+    return f"{path!r} has something in it that was not there: {strange[0]!r}." if strange else ""
+
+
+def _is(expected: State | None, now: State | None) -> bool:
+    """Whether a path is what it is expected to be. Where a digest is not known, size and permissions decide."""
+    if expected is None or now is None:
+        return expected is now
+    if expected.kind == "file" and not expected.digest:
+        return now.kind == "file" and (expected.size, expected.mode) == (now.size, now.mode)
+    return expected.same(now) and (expected.kind != "directory" or not expected.mode or expected.mode == now.mode)
+
+
+def _restore(step: Step, room: Room, journal: Journal) -> list[str]:
+    """Makes one path what it was; the paths that this changed."""
+    now = room.state(step.path)
+    if step.source:
+        source = room.state(step.source)
+        moved = not _is(step.after, source)
+        if moved and _is_half(step, source, now):
+            room.perform((Remove(step.source, kind="file"),))
+        if moved:
+            room.perform((Move(step.path, step.source, create_directories=True),))
+            now = None
+        if step.before is not None and now is None:
+            room.perform((_write(step.path, step.before, journal),))
+        return [step.source, step.path] if moved else []
+    if _is(step.before, now):
+        return []
+    room.perform((_reversal(step, journal),))
+    return [step.path]
+
+
+def _reversal(step: Step, journal: Journal) -> Deed:
+    before, after = step.before, step.after
+    if before is None:
+        return Remove(step.path, kind="directory" if after and after.kind == "directory" else "file")
+    if after is not None and before.kind == after.kind and before.mode != after.mode and before.digest == after.digest:
+        return ChangeMode(step.path, before.mode)
+    if before.kind == "directory":
+        return MakeDirectory(step.path, parents=False, mode=before.mode | 0o700)
+    if before.kind == "link":
+        return MakeLink(step.path, before.target)
+    return _write(step.path, before, journal)
+
+
+def _write(path: str, before: State, journal: Journal) -> Deed:
+    return Replace(path, journal.load(before.digest), mode=before.mode)
