@@ -13,7 +13,7 @@ from typing import Any
 
 import pluggy
 
-from ripieno import hookspecs
+from ripieno import plugin as hookspecs
 from ripieno.exceptions import NameAbsence, PluginFailure
 
 #: The plugin that comes with the package.

@@ -5,7 +5,7 @@ from typing import Any
 
 import ripieno
 from ripieno.ensembles import Context
-from ripieno.plugin import ResourceFault
+from ripieno.exceptions import ResourceFault
 from ripieno.testing import call, model_of, turn
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ripieno.canisters import AudioContent, Content, DocumentContent, ImageContent, TextualContent
 from ripieno.ensembles import Context
-from ripieno.plugin import ExecutionFault
+from ripieno.exceptions import ExecutionFault
 
 #: One red pixel.
 _PNG = base64.b64decode(

@@ -5,7 +5,7 @@ import hashlib
 from typing import Any
 
 from ripieno.ensembles import Context
-from ripieno.plugin import ResourceFault
+from ripieno.exceptions import ResourceFault
 
 _CONDITIONS = ("clear", "partly cloudy", "overcast", "rain", "snow")
 
