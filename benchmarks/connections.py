@@ -10,6 +10,7 @@ import tomllib
 from typing import Any
 
 from benchmarks.measuring import Row
+from ripieno.assembly.shortcuts import connected
 from ripieno.canisters import InvocationCanister
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.descriptors.ensembles import read_ensemble
@@ -19,7 +20,6 @@ from ripieno.ensembles.opener import opener
 from ripieno.execution import Execution
 from ripieno.origins.mcp import ORIGIN
 from ripieno.sandbox.processes import LocalSpawner
-from ripieno.standalone import connected
 
 SERVER = str(pathlib.Path(__file__).parent / "waiting_server.py")
 SERVERS = 50

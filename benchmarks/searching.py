@@ -13,9 +13,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from benchmarks.measuring import Row
 from ripieno.assembly import assemble
+from ripieno.assembly.configuration import Places
 from ripieno.canisters import InvocationCanister
 from ripieno.execution import Circumstances
-from ripieno.gathering import Places
 from ripieno.jsonvalues import freeze
 
 FILES, FOLDERS = 100_000, 1_000

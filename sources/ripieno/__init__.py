@@ -43,11 +43,11 @@ _HOMES = {
     "UserCanister": "canisters",
     "assemble": "assembly",
     "conduct": "conducting",
-    "prepare_ensembles": "standalone",
-    "run": "scripts",
+    "prepare_ensembles": "assembly.shortcuts",
+    "run": "assembly.shortcuts",
     "show": "conducting.observers.console",
-    "validate_environment": "environments",
-    "validate_for_task": "environments",
+    "validate_environment": "assembly.coverage.validation",
+    "validate_for_task": "assembly.coverage.validation",
 }
 
 # pyright: reportUnsupportedDunderAll=false

@@ -3,6 +3,10 @@ from ripieno.approvals import Deny as Deny
 from ripieno.approvals import Edit as Edit
 from ripieno.assembly import Assembly as Assembly
 from ripieno.assembly import assemble as assemble
+from ripieno.assembly.coverage.validation import validate_environment as validate_environment
+from ripieno.assembly.coverage.validation import validate_for_task as validate_for_task
+from ripieno.assembly.shortcuts import prepare_ensembles as prepare_ensembles
+from ripieno.assembly.shortcuts import run as run
 from ripieno.canisters import AssistantCanister as AssistantCanister
 from ripieno.canisters import Controls as Controls
 from ripieno.canisters import Conversation as Conversation
@@ -19,12 +23,8 @@ from ripieno.conducting.observers.console import show as show
 from ripieno.ensembles import Context as Context
 from ripieno.ensembles import Ensemble as Ensemble
 from ripieno.ensembles import Outcome as Outcome
-from ripieno.environments import validate_environment as validate_environment
-from ripieno.environments import validate_for_task as validate_for_task
 from ripieno.exceptions import RipienoError as RipienoError
 from ripieno.exceptions import ToolFault as ToolFault
 from ripieno.execution import Execution as Execution
-from ripieno.scripts import run as run
-from ripieno.standalone import prepare_ensembles as prepare_ensembles
 
 __version__: str

@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from ripieno.gathering import Places
+from ripieno.assembly.configuration import Places
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import pytest
 from frozendict import frozendict
 
 from ripieno.assembly import assemble
+from ripieno.assembly.shortcuts import connected, prepare_ensembles
 from ripieno.canisters import InvocationCanister, ResultCanister, SupervisorCanister
 from ripieno.canisters.controls import Rules
 from ripieno.conducting import conduct
@@ -23,7 +24,6 @@ from ripieno.exceptions import (
     NameAbsence,
 )
 from ripieno.execution import Execution
-from ripieno.standalone import connected, prepare_ensembles
 from ripieno.testing import call, model_of, turn
 from tests.assembly.conftest import Home
 

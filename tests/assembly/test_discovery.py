@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ripieno.discovery import BUILT_IN, discover, normalize
+from ripieno.assembly.plugins import BUILT_IN, discover, normalize
 from ripieno.exceptions import NameAbsence, PluginFailure
 
 GOOD = """

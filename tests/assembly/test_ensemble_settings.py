@@ -1,8 +1,8 @@
 """``[configuration.NAME]``: what an operator lays over the configuration of an ensemble, and who may not."""
 
+from ripieno.assembly.configuration import gather
+from ripieno.assembly.trust import TrustStore, find_project
 from ripieno.exceptions import NameAbsence
-from ripieno.gathering import gather
-from ripieno.trust import TrustStore, find_project
 from tests.assembly.conftest import Home
 
 MORE = '[configuration]\nfolder = "a"\nplaces = { one = 1, two = 2 }\n[[invokers]]\n'

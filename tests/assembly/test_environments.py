@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ripieno.assembly import assemble
-from ripieno.coverage import CategoryStatus, Coverage, EnsembleStatus, ToolStatus, percent
+from ripieno.assembly.configuration import gather, provision
+from ripieno.assembly.coverage.manifest import read_manifest
+from ripieno.assembly.coverage.validation import validate_environment, validate_for_task, validate_gathered
+from ripieno.assembly.coverage.values import CategoryStatus, Coverage, EnsembleStatus, ToolStatus, percent
 from ripieno.descriptors.profiles import read_profile
 from ripieno.ensembles.offers import Offer
-from ripieno.environments import validate_environment, validate_for_task, validate_gathered
 from ripieno.exceptions import AssemblyFailure, NameAbsence
-from ripieno.gathering import gather, provision
-from ripieno.manifests import read_manifest
 from tests.assembly.conftest import Home
 
 #: Seed 000, section 11.3.

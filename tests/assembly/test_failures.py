@@ -6,8 +6,8 @@ import traceback
 import pytest
 
 from ripieno.assembly import assemble
+from ripieno.assembly.configuration import Places, gather
 from ripieno.exceptions import AssemblyFailure, NameAbsence
-from ripieno.gathering import Places, gather
 
 
 async def fail(places: Places) -> AssemblyFailure:

@@ -3,10 +3,10 @@
 import pytest
 
 from ripieno.assembly import assemble
+from ripieno.assembly.configuration import Gathered, gather
+from ripieno.assembly.trust import TrustStore, find_project
 from ripieno.canisters.controls import Rules
 from ripieno.exceptions import AssemblyFailure, ConfigurationInvalidity, NameAbsence, Problem
-from ripieno.gathering import Gathered, gather
-from ripieno.trust import TrustStore, find_project
 from tests.assembly.conftest import Home
 
 

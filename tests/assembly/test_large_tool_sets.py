@@ -10,11 +10,11 @@ import pytest
 
 from ripieno.approvals import Approve, ConfirmationRequest
 from ripieno.assembly import Assembly, assemble
+from ripieno.assembly.configuration import Places
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.events import ConfirmationRequested
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ConfigurationInvalidity
-from ripieno.gathering import Places
 from ripieno.jsonvalues import encode
 from ripieno.models import Protocol
 from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES

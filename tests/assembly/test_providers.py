@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from ripieno.assembly.configuration import gather
 from ripieno.descriptors import ProviderDescriptor
 from ripieno.exceptions import ConfigurationInvalidity
-from ripieno.gathering import gather
 from ripieno.models.protocols.openai_chat import PROTOCOL
 from ripieno.models.providers import Providers
 from tests.assembly.conftest import Home

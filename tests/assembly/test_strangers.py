@@ -5,9 +5,9 @@ import textwrap
 import pytest
 
 from ripieno.assembly import assemble
+from ripieno.assembly.configuration import Gathered, gather
 from ripieno.canisters.events import Alert
 from ripieno.exceptions import AssemblyFailure, ConfigurationInvalidity, Problem
-from ripieno.gathering import Gathered, gather
 from ripieno.models.fallback import FallbackModel
 from tests.assembly.conftest import Home
 

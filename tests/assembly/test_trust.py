@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from ripieno.assembly.configuration import Gathered, gather
+from ripieno.assembly.protection import sandbox_of
+from ripieno.assembly.trust import TrustStore, find_project
 from ripieno.canisters.controls import Rules
 from ripieno.descriptors.sandbox import LEVELS, SandboxDescriptor, tighten
 from ripieno.exceptions import InputError
-from ripieno.gathering import Gathered, gather
-from ripieno.protection import sandbox_of
-from ripieno.trust import TrustStore, find_project
 from tests.assembly.conftest import Home
 
 
@@ -98,7 +98,7 @@ def test_what_lies_outside_is_not_looked_at(home: Home, tmp_path: pathlib.Path) 
 
 
 def test_too_many_files_cannot_be_trusted(home: Home, greeting: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ripieno.trust._FILES", 2)
+    monkeypatch.setattr("ripieno.assembly.trust._FILES", 2)
     for number in range(3):
         home.ensemble(f"greeting{number}", greeting, folder=home.workspace / "ensembles")
     project = find_project(home.workspace)

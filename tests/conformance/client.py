@@ -17,9 +17,9 @@ from typing import Any
 
 import ripieno
 from ripieno.approvals import Answer, Approve, ConfirmationRequest
+from ripieno.assembly.configuration import Places
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import AssemblyFailure, ConnectionFailure
-from ripieno.gathering import Places
 from ripieno.jsonvalues import thaw
 from ripieno.origins.mcp.oauth.sign_in import sign_in
 from ripieno.scores import Call

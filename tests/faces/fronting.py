@@ -20,11 +20,11 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ripieno.assembly import Assembly, assemble
+from ripieno.assembly.configuration import Places
 from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, OpaqueContent
 from ripieno.canisters.events import Event, play
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.gateway import create_application
-from ripieno.gathering import Places
 from ripieno.jsonvalues import freeze
 from ripieno.models import Protocol
 from ripieno.models.protocol import Asked

@@ -13,13 +13,13 @@ from frozendict import frozendict
 from ripieno.approvals import Confirmer
 from ripieno.approvals.confirmers import ServingConfirmer
 from ripieno.assembly import Assembly, assemble
+from ripieno.assembly.configuration import Places
 from ripieno.canisters import Canister, Controls, InvocationCanister, TextualContent, UserCanister
 from ripieno.canisters.events import ContentSealed, Event, InvocationSealed, ResultReady, TurnEnded
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.exceptions import ExecutionFault
 from ripieno.gateway.conducting import Stage
-from ripieno.gathering import Places
 from ripieno.jsonvalues import canonical
 from ripieno.models import Model
 from ripieno.models.protocol import Asked, HostedTool

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from ripieno.assembly.configuration import Places, gather
+from ripieno.assembly.protection import withheld
 from ripieno.cli import exits
-from ripieno.gathering import Places, gather
 from ripieno.models.protocols.openai_chat import PROTOCOL
 from ripieno.scores import Score
-from ripieno.withholding import withheld
 from tests.faces.commanding import User
 from tests.faces.conftest import Done
 from tests.faces.test_cli_ask import serving

@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from ripieno.assembly import assemble
+from ripieno.assembly.configuration import Gathered, Places, gather
 from ripieno.canisters import (
     AssistantCanister,
     InvocationCanister,
@@ -30,7 +31,6 @@ from ripieno.canisters import (
 )
 from ripieno.canisters.events import Alert
 from ripieno.descriptors.timeouts import Caution, Timeouts
-from ripieno.gathering import Gathered, Places, gather
 from ripieno.jsonvalues import freeze
 from ripieno.models import Model
 from ripieno.models.fallback import FallbackModel

@@ -2,8 +2,8 @@
 
 import tomllib
 
+from ripieno.assembly.configuration import Places, gather
 from ripieno.descriptors import Retry
-from ripieno.gathering import Places, gather
 from tests.documenting import texts
 from tests.faces.commanding import User
 

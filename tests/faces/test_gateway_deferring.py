@@ -15,13 +15,13 @@ from frozendict import frozendict
 
 from ripieno.approvals import Answer, Approve, DeferredConfirmer, Deny
 from ripieno.assembly import assemble
+from ripieno.assembly.configuration import Places
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.events import Event, InvocationSealed
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.exceptions import Conflict, InputError, ProviderRefusal, RipienoError
 from ripieno.gateway import create_application
-from ripieno.gathering import Places
 from ripieno.models import Model
 from ripieno.models.protocol import Asked
 from ripieno.models.protocols.openai_responses import PROTOCOL

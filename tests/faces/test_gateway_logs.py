@@ -17,13 +17,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ripieno.assembly import assemble
+from ripieno.assembly.configuration import Places
 from ripieno.canisters.events import ConductEnded, Event, TurnBegan, TurnEnded
 from ripieno.cli.observing import LogFormat, observed
 from ripieno.conducting.observers.tracing import Telemetry
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.descriptors.names import spelled
 from ripieno.gateway import create_application
-from ripieno.gathering import Places
 from ripieno.serving import serve
 from ripieno.serving.keys import digest_of
 from ripieno.testing import call, turn

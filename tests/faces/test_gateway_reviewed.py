@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ripieno.assembly import assemble
+from ripieno.assembly.configuration import Places
 from ripieno.canisters import Canister, InvocationCanister, ResultCanister, TextualContent, UserCanister
 from ripieno.canisters.events import Event, TextDelta, TurnBegan, TurnEnded
 from ripieno.cli.observing import observed
@@ -20,7 +21,6 @@ from ripieno.conducting.observers.logs import FIELDS
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.exceptions import InputError
 from ripieno.gateway import create_application
-from ripieno.gathering import Places
 from ripieno.models import Protocol
 from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
 from ripieno.models.protocols.common.encoding import Calls

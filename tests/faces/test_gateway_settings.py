@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
+from ripieno.assembly.configuration import Places, gather
+from ripieno.assembly.trust import TrustStore, find_project
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.descriptors.configuration import combine, read_configuration, read_parts
 from ripieno.descriptors.gateway import GATEWAY
 from ripieno.descriptors.json_schema import schema
 from ripieno.exceptions import InputError
-from ripieno.gathering import Places, gather
 from ripieno.serving.keys import Keys, digest_of, make_key
-from ripieno.trust import TrustStore, find_project
 from tests.faces.commanding import User
 from tests.faces.conftest import Done
 

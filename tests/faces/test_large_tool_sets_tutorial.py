@@ -7,10 +7,10 @@ from typing import Any
 
 from ripieno.approvals import Approve, ConfirmationRequest
 from ripieno.assembly import assemble
+from ripieno.assembly.configuration import Places, gather
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.controls import Limits
 from ripieno.ensembles.offers import Offer
-from ripieno.gathering import Places, gather
 from ripieno.jsonvalues import parse
 from ripieno.testing import call, model_of, turn
 from tests.documenting import texts

@@ -13,11 +13,11 @@ from mcp.types import ToolListChangedNotification
 
 from ripieno.approvals import Answer, ConfirmationRequest, Edit
 from ripieno.assembly import Assembly, assemble
+from ripieno.assembly.configuration import Places
 from ripieno.canisters.events import Alert
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Context, Definition, Ensemble, Opened
 from ripieno.exceptions import ConfigurationInvalidity
-from ripieno.gathering import Places
 from ripieno.mcpserver import create_server, server
 from ripieno.mcpserver.calling import PENDING
 from ripieno.schemas import Schema

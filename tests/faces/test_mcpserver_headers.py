@@ -6,11 +6,11 @@ from typing import Any
 import httpx2
 
 from ripieno.assembly import assemble
+from ripieno.assembly.configuration import Places
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.events import Alert
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Context, Definition, Ensemble
-from ripieno.gathering import Places
 from ripieno.mcpserver import create_server, serve_http
 from ripieno.schemas import Schema
 from ripieno.testing import call, model_of, turn

@@ -22,13 +22,13 @@ from mcp.client.stdio import StdioServerParameters
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ripieno.assembly import assemble
+from ripieno.assembly.configuration import Places
 from ripieno.canisters import Controls
 from ripieno.canisters.conversation import Usage
 from ripieno.canisters.events import ResultReady
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.exceptions import InputError
-from ripieno.gathering import Places
 from ripieno.models import Protocol
 from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.models.protocols.gemini import PROTOCOL as GEMINI

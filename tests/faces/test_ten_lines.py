@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 import ripieno
-from ripieno.gathering import Places
+from ripieno.assembly.configuration import Places
 from ripieno.models.protocols.openai_chat import PROTOCOL
 from ripieno.rehearsal.server import base_url, create_application
 from ripieno.scores import Score

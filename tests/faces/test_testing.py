@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from ripieno.assembly.configuration import Places
+from ripieno.assembly.shortcuts import prepare_ensembles
 from ripieno.canisters import Controls, TextualContent, UserCanister
 from ripieno.canisters.events import (
     ConductEnded,
@@ -20,10 +22,8 @@ from ripieno.conducting import conduct
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import ConfigurationInvalidity, ResourceFault, UsageError
-from ripieno.gathering import Places
 from ripieno.models.protocol import Asked
 from ripieno.scores import Score
-from ripieno.standalone import prepare_ensembles
 from ripieno.testing import ScoredModel, call, model_of, turn
 
 

@@ -7,11 +7,11 @@ import sys
 import jsonschema_rs
 import pytest
 
-from ripieno.builtins import ripieno_origins
+from ripieno.assembly.builtins import ripieno_origins
+from ripieno.assembly.plugins import resolve
 from ripieno.descriptors.reader.keys import Table
 from ripieno.descriptors.reader.kinds import INVALID
 from ripieno.descriptors.reader.problems import Problems, Source
-from ripieno.discovery import resolve
 from ripieno.jsonvalues import freeze
 from ripieno.origins.command import PROGRAM
 from ripieno.origins.mcp.settings import CONNECTION

@@ -7,12 +7,12 @@ import pathlib
 import signal
 import sys
 
+from ripieno.assembly.shortcuts import connected
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.ensembles import Ensemble
 from ripieno.ensembles.owner import Recovery
 from ripieno.execution import Execution
-from ripieno.standalone import connected
 from tests.counts import count
 from tests.guests.playing import Alerts, make_ensemble, surround
 from tests.guests.test_origin_mcp_http import until

@@ -16,6 +16,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from ripieno.assembly import assemble
+from ripieno.assembly.configuration import Places
 from ripieno.canisters import (
     AssistantCanister,
     Canister,
@@ -34,7 +35,6 @@ from ripieno.descriptors.configuration import read_configuration
 from ripieno.descriptors.providers import CAPABILITY_KEYS
 from ripieno.descriptors.reader.kinds import Text
 from ripieno.exceptions import InputError, NameAbsence
-from ripieno.gathering import Places
 from ripieno.jsonvalues import freeze
 from ripieno.models import Protocol
 from ripieno.models.protocol import Asked, Request

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ripieno.assembly import assemble
+from ripieno.assembly.configuration import Places
 from ripieno.canisters.faults import Change
 from ripieno.exceptions import AssemblyFailure, PermissionFault, ResourceFault, ToolFault, ValidationFault
-from ripieno.gathering import Places
 from ripieno.storage.undo import digest
 from tests.guests.filetools import ENSEMBLES, NAMES, Tools, file_tools
 

@@ -9,8 +9,8 @@ from frozendict import frozendict
 from ripieno.approvals import Answer, Approve, CallbackConfirmer, ConfirmationRequest, Deny
 from ripieno.approvals.presentation import show_change
 from ripieno.assembly import assemble
+from ripieno.assembly.configuration import Places
 from ripieno.canisters import InvocationCanister
-from ripieno.gathering import Places
 from tests.guests.filetools import file_tools
 
 DIFF = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+three\n"

@@ -9,11 +9,11 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 import ripieno.assembly
+from ripieno.assembly.configuration import Places
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.events import Event
 from ripieno.ensembles import Ensemble
 from ripieno.execution import Circumstances, Execution
-from ripieno.gathering import Places
 from ripieno.jsonvalues import freeze
 
 _DATA = pathlib.Path(__file__).parents[2] / "data" / "ensembles"

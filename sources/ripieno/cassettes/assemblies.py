@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 from ripieno.approvals import Answer, Confirmer, Given
 from ripieno.assembly import Assembly
+from ripieno.assembly.configuration import Gathered, gather
+from ripieno.assembly.protection import withheld
 from ripieno.canisters import Canister, Controls, Conversation, SupervisorCanister
 from ripieno.canisters.controls import Limits
 from ripieno.cassettes.redacting import secrets_among
@@ -13,9 +15,7 @@ from ripieno.conducting import Run, Watcher
 from ripieno.ensembles import Ensemble
 from ripieno.ensembles.surroundings import Tap
 from ripieno.exceptions import InputError
-from ripieno.gathering import Gathered, gather
 from ripieno.models import Model
-from ripieno.withholding import withheld
 
 
 class Cassette(Protocol):

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ripieno.assembly.protection import SECRET_NAME
 from ripieno.jsonvalues import is_list, is_table, thaw
 from ripieno.storage.redaction import HIDDEN, forms
-from ripieno.withholding import SECRET_NAME
 
 #: Characters of the shortest secret that is looked for: a shorter one would take words apart.
 _SHORTEST = 8

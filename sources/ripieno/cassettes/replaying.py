@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ripieno.approvals import Confirmer
+from ripieno.assembly.plugins import discover
 from ripieno.canisters import Canister, Controls, Conversation
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.canisters.events import Alert
@@ -18,7 +19,6 @@ from ripieno.cassettes.recorders import Ends
 from ripieno.cassettes.redacting import Redactor, secrets_among
 from ripieno.cassettes.values import restore, restore_definition
 from ripieno.conducting import Run, conduct
-from ripieno.discovery import discover
 from ripieno.ensembles import Definition, Ensemble, Surroundings
 from ripieno.exceptions import InputError, ReplayDivergence, SerializationInvalidity
 from ripieno.execution import Execution

@@ -10,6 +10,7 @@ import click
 
 from ripieno.approvals import Answer, Approve, Deny
 from ripieno.approvals.presentation import Presentation
+from ripieno.assembly.configuration import Places
 from ripieno.canisters.conversation import Waiting
 from ripieno.cli.keeping import first_words
 from ripieno.cli.settings import Format, common, formats
@@ -18,7 +19,6 @@ from ripieno.conducting.observers.console import clean
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.ensembles import Claim
 from ripieno.exceptions import InputError
-from ripieno.gathering import Places
 from ripieno.jsonvalues import thaw
 
 

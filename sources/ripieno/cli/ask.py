@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from ripieno.assembly.configuration import Gathered
 from ripieno.canisters import Conversation
 from ripieno.cassettes import Replay
 from ripieno.cli import exits
@@ -15,7 +16,6 @@ from ripieno.cli.settings import Settings, common, pass_settings
 from ripieno.cli.taping import begin
 from ripieno.cli.terminal import ShownConfirmer, Terminal
 from ripieno.exceptions import InputError
-from ripieno.gathering import Gathered
 
 #: Ends of a run that are answers.
 ANSWERED = ("stop", "terminal")

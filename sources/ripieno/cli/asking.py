@@ -10,6 +10,7 @@ import click
 
 from ripieno.approvals import AutonomousConfirmer, Confirmer, DeferredConfirmer, Given
 from ripieno.assembly import Assembly
+from ripieno.assembly.configuration import Gathered
 from ripieno.canisters import Conversation
 from ripieno.canisters.events import ConfirmationRequested
 from ripieno.cassettes import Replay
@@ -22,7 +23,6 @@ from ripieno.cli.taping import NAMES, Cassette, assemble_taped, open_cassette, p
 from ripieno.cli.terminal import ShownConfirmer, Terminal, is_attended, make_confirmer
 from ripieno.conducting import Run, Watcher
 from ripieno.conducting.observers.console import Renderer
-from ripieno.gathering import Gathered
 
 Consent: TypeAlias = Literal["terminal", "deferred", "autonomous"]
 

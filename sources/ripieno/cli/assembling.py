@@ -9,15 +9,15 @@ import click
 
 from ripieno.approvals import Confirmer
 from ripieno.assembly import Assembly
+from ripieno.assembly.configuration import Gathered, Places, gather, provision
+from ripieno.assembly.trust import Project, TrustStore, find_project
 from ripieno.canisters.events import Alert
 from ripieno.cli.running import say
 from ripieno.cli.settings import Settings
 from ripieno.cli.waiting import telling
 from ripieno.conducting import Watcher
 from ripieno.exceptions import NameAbsence, Problem
-from ripieno.gathering import Gathered, Places, gather, provision
 from ripieno.models import Protocol
-from ripieno.trust import Project, TrustStore, find_project
 
 
 def gather_layers(settings: Settings, *, quiet: bool = False) -> Gathered:

@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ripieno.assembly.configuration import Gathered, prefix_of
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.descriptors.loading import load_ensembles, locate, read_toml
 from ripieno.descriptors.names import expose, matches
@@ -12,7 +13,6 @@ from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import dotted
 from ripieno.descriptors.rules import Pattern
 from ripieno.exceptions import ConfigurationInvalidity, Problem, nearest
-from ripieno.gathering import Gathered, prefix_of
 from ripieno.jsonvalues import is_list, is_table
 
 

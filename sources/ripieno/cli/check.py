@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
+from ripieno.assembly.configuration import Gathered, gather
+from ripieno.assembly.plugins import Registry
 from ripieno.cli import exits
 from ripieno.cli.assembling import (
     gather_layers,
@@ -36,11 +38,9 @@ from ripieno.descriptors.loading import Document, Layer, load_ensembles, locate,
 from ripieno.descriptors.profiles import read_profile
 from ripieno.descriptors.providers import read_provider
 from ripieno.descriptors.reader.problems import Problems
-from ripieno.discovery import Registry
 from ripieno.ensembles import Origin
 from ripieno.ensembles.opener import needed_origins
 from ripieno.exceptions import ConfigurationInvalidity, Problem, RipienoError
-from ripieno.gathering import Gathered, gather
 from ripieno.scores import Score
 
 _KINDS = ("ensemble", "invoker", "provider", "profile", "score")

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from ripieno.assembly import Assembly, assemble
+from ripieno.assembly.configuration import Places, gather
 from ripieno.canisters import Conversation
 from ripieno.cassettes import Recorder, Replay
 from ripieno.cli import exits
@@ -22,7 +23,6 @@ from ripieno.cli.staging import Stage, encore, since
 from ripieno.cli.taping import open_cassette, taping
 from ripieno.cli.touring import Tour
 from ripieno.exceptions import NameAbsence, UsageError
-from ripieno.gathering import Places, gather
 from ripieno.models import Protocol
 from ripieno.rehearsal.server import base_url, create_application
 from ripieno.scores import Score

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from ripieno.assembly.configuration import Gathered
 from ripieno.cli import exits
 from ripieno.cli.assembling import gather_layers, project_of
 from ripieno.cli.doctorpolicy import policy_facts, print_policy
@@ -18,7 +19,6 @@ from ripieno.cli.tables import print_json, print_table
 from ripieno.cli.trials import Trial, try_ensembles
 from ripieno.conducting.observers.console import brief, clean
 from ripieno.exceptions import AssemblyFailure
-from ripieno.gathering import Gathered
 from ripieno.models.transport.clouds import HOMES
 
 

@@ -6,12 +6,12 @@ from typing import Any
 import click
 
 from ripieno.approvals.rules import expect
+from ripieno.assembly.configuration import Gathered
 from ripieno.cli.tables import print_table
 from ripieno.cli.trials import Trial
 from ripieno.conducting.observers.console import clean
 from ripieno.descriptors import Policy
 from ripieno.descriptors.rules import CallRules
-from ripieno.gathering import Gathered
 
 
 def policy_facts(gathered: Gathered, trials: Mapping[str, Trial]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ripieno.assembly.configuration import Gathered
 from ripieno.descriptors import ProviderDescriptor
 from ripieno.descriptors.loading import load_providers, locate
 from ripieno.descriptors.loading.unknown_names import file_of, models_of
@@ -9,7 +10,6 @@ from ripieno.descriptors.model_rows import find_idle
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import dotted
 from ripieno.exceptions import Problem
-from ripieno.gathering import Gathered
 from ripieno.jsonvalues import EMPTY
 
 

@@ -4,6 +4,7 @@ import dataclasses
 
 import click
 
+from ripieno.assembly.configuration import Gathered
 from ripieno.cli.assembling import gather_layers, make_assembly, only, require_ensembles, resolve_wire
 from ripieno.cli.explaining import suggest_tool
 from ripieno.cli.running import run_async
@@ -11,7 +12,6 @@ from ripieno.cli.settings import Format, Settings, common, formats, pass_setting
 from ripieno.cli.tables import print_json, print_table
 from ripieno.descriptors.names import split
 from ripieno.ensembles import Invoker
-from ripieno.gathering import Gathered
 from ripieno.models import Protocol
 from ripieno.schemas.lowering import Lowered
 

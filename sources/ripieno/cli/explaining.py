@@ -7,6 +7,7 @@ from typing import Any
 
 from ripieno.approvals import Confirmer, RulesConfirmer
 from ripieno.approvals.rules import Verdict, judge
+from ripieno.assembly.configuration import Gathered, Places, prefix_of
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.controls import Rules
 from ripieno.cli.auditing import exposed_names
@@ -17,7 +18,6 @@ from ripieno.descriptors.rules import CallRules
 from ripieno.ensembles import Invoker
 from ripieno.ensembles.owner import reason
 from ripieno.exceptions import InputError, nearest
-from ripieno.gathering import Gathered, Places, prefix_of
 from ripieno.jsonvalues import EMPTY, is_table
 
 #: Keywords under which a schema may name arguments beside its properties.

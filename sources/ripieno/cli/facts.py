@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
+from ripieno.assembly.configuration import Gathered, Places
+from ripieno.assembly.plugins import PluginStatus
+from ripieno.assembly.trust import Project, TrustStore
 from ripieno.cli.assembling import absence, left_out_mappings, make_assembly, say_alert
 from ripieno.cli.group import version
 from ripieno.cli.models import at_home, show_address, variables_of
@@ -15,10 +18,7 @@ from ripieno.cli.pinning import pin_facts
 from ripieno.cli.sandboxing import sandbox_facts
 from ripieno.cli.trials import Trial
 from ripieno.cli.variables import absent_variables
-from ripieno.discovery import PluginStatus
 from ripieno.ensembles import Surroundings
-from ripieno.gathering import Gathered, Places
-from ripieno.trust import Project, TrustStore
 
 
 def collect_facts(gathered: Gathered, project: Project | None, trials: Mapping[str, Trial]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from ripieno.assembly.configuration import Gathered
 from ripieno.cli.assembling import absence
 from ripieno.descriptors.loading import locate
 from ripieno.descriptors.loading.unknown_names import file_of
@@ -11,7 +12,6 @@ from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import dotted, spelling
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import Problem
-from ripieno.gathering import Gathered
 from ripieno.origins.settings import advise_setting
 
 

@@ -18,6 +18,7 @@ import click
 
 from ripieno.approvals import DeferredConfirmer
 from ripieno.approvals.confirmers import ServingConfirmer
+from ripieno.assembly.configuration import Gathered
 from ripieno.cli import exits
 from ripieno.cli.assembling import gather_layers, make_assembly, only, require_ensembles
 from ripieno.cli.counting import counting_together
@@ -30,7 +31,6 @@ from ripieno.descriptors.gateway import GATEWAY
 from ripieno.descriptors.reader.keys import toml_line
 from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.exceptions import InputError
-from ripieno.gathering import Gathered
 from ripieno.supervising.workers import NOTICED, Place, Workers
 
 HOST = "127.0.0.1"

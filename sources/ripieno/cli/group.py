@@ -94,7 +94,7 @@ def _plugin_commands(ctx: click.Context) -> Mapping[str, str]:
 
 
 def _discover(settings: Settings) -> Mapping[str, str]:
-    from ripieno.gathering import Places, gather
+    from ripieno.assembly.configuration import Places, gather
 
     if settings.config is None and not (Places.of_user().configuration / "config.toml").is_file():
         return {}
@@ -103,7 +103,7 @@ def _discover(settings: Settings) -> Mapping[str, str]:
 
 def _foreign(name: str, path: str) -> click.Command:
     """A plugin's command. Errors: ``PluginFailure`` when it cannot be imported, or is no command."""
-    from ripieno.discovery import resolve
+    from ripieno.assembly.plugins import resolve
     from ripieno.exceptions import PluginFailure
 
     command: Any = resolve(path)

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from ripieno.assembly.configuration import Gathered, Places, gather
 from ripieno.cli import exits
 from ripieno.cli.mcpensembles import Made, Variables, make, propose_name
 from ripieno.cli.mcpservers import Entry, find_entries, parse, read_entry
@@ -19,7 +20,6 @@ from ripieno.cli.settings import Format, Settings, common, formats, pass_setting
 from ripieno.cli.tables import print_json, print_table
 from ripieno.conducting.observers.console import clean
 from ripieno.exceptions import InputError, NameAbsence
-from ripieno.gathering import Gathered, Places, gather
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

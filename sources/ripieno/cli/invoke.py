@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from ripieno.approvals import Confirmer
+from ripieno.assembly.configuration import Gathered
 from ripieno.canisters import InvocationCanister, ResultCanister, TextualContent
 from ripieno.canisters.events import Alert, Event, ExecutionProgress
 from ripieno.canisters.serialization import serialize
@@ -30,7 +31,6 @@ from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import JsonInvalidity
 from ripieno.execution import Circumstances, Execution, Prepared
 from ripieno.execution.call import settle
-from ripieno.gathering import Gathered
 from ripieno.jsonvalues import freeze, parse
 
 _JSON = "application/json"

@@ -6,6 +6,7 @@ import sys
 import click
 
 from ripieno.approvals.visible_text import visible
+from ripieno.assembly.configuration import Places
 from ripieno.canisters.serialization import serialize
 from ripieno.cli import exits
 from ripieno.cli.journals import chosen, journals, opened, place_of, read_since
@@ -16,7 +17,6 @@ from ripieno.cli.transcripts import excerpt, heading, moment, transcript
 from ripieno.conducting.observers.console import brief
 from ripieno.conducting.paused import PausedStore
 from ripieno.exceptions import InputError
-from ripieno.gathering import Places
 from ripieno.storage.files import open_private
 from ripieno.storage.journal import Anchor, Journal, Summary, anchor_line, read_anchor, says
 from ripieno.storage.outputs import Outputs

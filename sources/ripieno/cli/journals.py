@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
+from ripieno.assembly.configuration import Places
 from ripieno.exceptions import InputError
-from ripieno.gathering import Places
 from ripieno.storage.journal import NAME, Journal, Summary
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -5,13 +5,13 @@ import os
 from collections.abc import Generator, Mapping
 
 from ripieno.approvals import Given
+from ripieno.assembly.configuration import Gathered, Places
+from ripieno.assembly.protection import withheld
 from ripieno.canisters import Conversation, TextualContent, UserCanister
 from ripieno.cli.running import say
 from ripieno.conducting.observers.console import brief
 from ripieno.conducting.paused import Paused, PausedStore
-from ripieno.gathering import Gathered, Places
 from ripieno.storage.journal import NAME, Journal
-from ripieno.withholding import withheld
 
 
 class Keeper:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import click
 
+from ripieno.assembly.configuration import Places
 from ripieno.cli import exits
 from ripieno.cli.assembling import gather_layers, make_assembly, require_ensembles
 from ripieno.cli.locking import Look, foreign, look_at, mapping, sentences
@@ -13,7 +14,6 @@ from ripieno.cli.settings import Format, Settings, common, formats, pass_setting
 from ripieno.cli.tables import print_json
 from ripieno.conducting.observers.console import clean
 from ripieno.exceptions import AssemblyFailure, InputError, NameAbsence
-from ripieno.gathering import Places
 from ripieno.storage.pins import PinRecord, PinStore, read_pins, write_pins
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from frozendict import frozendict
 
+from ripieno.assembly.configuration import Gathered
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.ensembles import Ensemble, Opened, Origin, Surroundings
 from ripieno.exceptions import RipienoError
-from ripieno.gathering import Gathered
 from ripieno.storage.pins import Comparison, Pin, PinRecord, compare, pin_command, pin_tools, show_difference
 
 

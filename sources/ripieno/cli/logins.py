@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
+from ripieno.assembly.configuration import Gathered
 from ripieno.cli.assembling import make_assembly, say_alert
 from ripieno.cli.tables import print_table
 from ripieno.cli.trials import Trial
-from ripieno.gathering import Gathered
 from ripieno.origins.mcp.oauth.sign_in import find_sign_in, signs_in
 from ripieno.origins.mcp.oauth.tokens import SignIn
 

@@ -3,10 +3,10 @@
 import shlex
 from collections.abc import Iterator
 
+from ripieno.assembly.configuration import Gathered
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.descriptors.reader.problems import dotted
 from ripieno.exceptions import Problem, RipienoError
-from ripieno.gathering import Gathered
 from ripieno.models import Protocol
 from ripieno.schemas import Schema
 from ripieno.schemas.lowering import PLAIN, Dialect, lower

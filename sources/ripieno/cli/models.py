@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ripieno.assembly import Assembly
+from ripieno.assembly.configuration import Gathered, Places, gather
 from ripieno.descriptors import ProviderDescriptor
 from ripieno.exceptions import InputError
-from ripieno.gathering import Gathered, Places, gather
 from ripieno.models.transport.clouds import HOMES
 from ripieno.storage.redaction import HIDDEN
 

@@ -6,11 +6,11 @@ import shlex
 
 import click
 
+from ripieno.assembly.configuration import Gathered, Places, gather
 from ripieno.cli.settings import Settings, common, pass_settings
 from ripieno.conducting.observers.console import clean
 from ripieno.descriptors.ensembles import ENSEMBLE_NAME
 from ripieno.exceptions import InputError, nearest
-from ripieno.gathering import Gathered, Places, gather
 
 _DESCRIPTOR = """\
 # An ensemble: tools that belong together. `ripieno schema ensemble` prints what may stand here.

@@ -11,6 +11,7 @@ import tomli_w
 from frozendict import frozendict
 
 from ripieno.assembly import Assembly
+from ripieno.assembly.configuration import Gathered
 from ripieno.cli.assembling import gather_layers, make_assembly
 from ripieno.cli.models import show_address, show_needs, variables_of
 from ripieno.cli.running import run_async, say
@@ -19,7 +20,6 @@ from ripieno.cli.tables import print_json, print_table
 from ripieno.descriptors import ProviderDescriptor
 from ripieno.descriptors.model_rows import ModelRow
 from ripieno.exceptions import AssemblyFailure, NameAbsence
-from ripieno.gathering import Gathered
 from ripieno.jsonvalues import EMPTY
 from ripieno.models.probe import Finding
 from ripieno.models.probe import probe as ask_everything

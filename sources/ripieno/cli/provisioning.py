@@ -4,15 +4,15 @@ from collections.abc import Iterable, Sequence
 
 import click
 
+from ripieno.assembly.coverage.manifest import read_manifest
+from ripieno.assembly.coverage.validation import validate_gathered
+from ripieno.assembly.coverage.values import CategoryStatus, Coverage, TaskStatus, ToolStatus
 from ripieno.cli import exits
 from ripieno.cli.assembling import gather_layers
 from ripieno.cli.settings import Format, Settings
 from ripieno.cli.tables import print_json, print_table
 from ripieno.conducting.observers.console import clean
-from ripieno.coverage import CategoryStatus, Coverage, TaskStatus, ToolStatus
-from ripieno.environments import validate_gathered
 from ripieno.exceptions import NameAbsence
-from ripieno.manifests import read_manifest
 
 
 def check_environment(settings: Settings, wanted: Sequence[str], output: Format, *, strict: bool) -> None:

@@ -5,11 +5,11 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from ripieno.assembly.configuration import Gathered
 from ripieno.cli.keeping import Keeper
 from ripieno.conducting.paused import Paused
 from ripieno.conducting.resume import Resumable, resumable
 from ripieno.exceptions import InputError, NameAbsence
-from ripieno.gathering import Gathered
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

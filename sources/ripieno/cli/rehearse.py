@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 import click
 
+from ripieno.assembly.configuration import gather
 from ripieno.cli.running import Interrupted, run_async, say
 from ripieno.cli.scores import WantedEnsemble, find_score, wanted_ensembles
 from ripieno.cli.settings import Settings, common, pass_settings
 from ripieno.cli.tables import print_table
 from ripieno.conducting.observers.console import clean
-from ripieno.gathering import gather
 from ripieno.models import Protocol
 from ripieno.rehearsal.server import base_url, create_application
 from ripieno.scores import Score

@@ -2,6 +2,7 @@
 
 import click
 
+from ripieno.assembly.configuration import Gathered
 from ripieno.canisters import Conversation
 from ripieno.cli import exits
 from ripieno.cli.ask import ANSWERED
@@ -14,7 +15,6 @@ from ripieno.cli.settings import Settings, common, pass_settings
 from ripieno.cli.terminal import ShownConfirmer, Terminal
 from ripieno.conducting.resume import Resumable
 from ripieno.exceptions import InputError
-from ripieno.gathering import Gathered
 
 
 @click.command()

@@ -3,11 +3,11 @@
 import dataclasses
 import pathlib
 
+from ripieno.assembly.configuration import Gathered, prefix_of
 from ripieno.cli.auditing import exposed_names
 from ripieno.descriptors.loading import Layer, load_ensembles
 from ripieno.descriptors.names import unprefixed
 from ripieno.exceptions import NameAbsence
-from ripieno.gathering import Gathered, prefix_of
 from ripieno.scores import Score
 from ripieno.toolset import DATA
 

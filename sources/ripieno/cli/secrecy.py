@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from ripieno.withholding import SECRET_NAME
+from ripieno.assembly.protection import SECRET_NAME
 
 #: Names that a process always has, so that nobody needs to set them.
 HOME, WORKSPACE = "HOME", "PWD"

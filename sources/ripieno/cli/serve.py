@@ -9,12 +9,12 @@ from collections.abc import Sequence
 import click
 
 from ripieno.approvals.confirmers import ServingConfirmer
+from ripieno.assembly.configuration import Gathered
 from ripieno.cli.assembling import gather_layers, make_assembly, only, require_ensembles
 from ripieno.cli.gateway import key, responses
 from ripieno.cli.running import Interrupted, run_async, say
 from ripieno.cli.servers import approvable, approving, check_approvals, leave_input, read_key, report_logs
 from ripieno.cli.settings import Settings, common, pass_settings
-from ripieno.gathering import Gathered
 
 HOST = "127.0.0.1"
 PORT = 8765

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 import click
 
 from ripieno.assembly import Assembly
+from ripieno.assembly.configuration import Gathered
 from ripieno.cli.running import say
 from ripieno.cli.settings import Settings
 from ripieno.descriptors.rules import Pattern
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError
-from ripieno.gathering import Gathered
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import click
 
 from ripieno.assembly import Assembly
+from ripieno.assembly.configuration import Gathered
 from ripieno.canisters import Conversation, UserCanister
 from ripieno.canisters.contents import text_of
 from ripieno.cassettes import Recorder, Replay
@@ -16,7 +17,6 @@ from ripieno.cli import exits
 from ripieno.cli.assembling import ToldAssembly
 from ripieno.cli.running import run_async, say
 from ripieno.conducting.observers.console import Renderer
-from ripieno.gathering import Gathered
 
 Cassette: TypeAlias = Recorder | Replay
 _FILE = click.Path(path_type=pathlib.Path, dir_okay=False)

@@ -9,6 +9,7 @@ from frozendict import frozendict
 
 from ripieno.approvals.rules import Outlook, expect
 from ripieno.assembly import Assembly
+from ripieno.assembly.configuration import Gathered
 from ripieno.canisters.controls import Rules
 from ripieno.cli.assembling import (
     absence,
@@ -27,7 +28,6 @@ from ripieno.descriptors.rules import CallRules
 from ripieno.ensembles import Invoker
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import AssemblyFailure
-from ripieno.gathering import Gathered
 from ripieno.jsonvalues import encode
 from ripieno.models import Protocol
 

@@ -5,11 +5,11 @@ import dataclasses
 import time
 from collections.abc import Mapping
 
+from ripieno.assembly.configuration import Gathered
 from ripieno.canisters.events import Alert
 from ripieno.cli.assembling import make_assembly
 from ripieno.descriptors import EnsembleDescriptor, Policy
 from ripieno.exceptions import AssemblyFailure, RipienoError, explain_absence
-from ripieno.gathering import Gathered
 from ripieno.jsonvalues import EMPTY
 
 

@@ -4,12 +4,12 @@ import pathlib
 
 import click
 
+from ripieno.assembly.configuration import Places
+from ripieno.assembly.trust import CONFIGURATION_NAME, ENSEMBLES_NAME, TrustStore, find_project
 from ripieno.cli.running import say
 from ripieno.cli.settings import Settings, common, pass_settings
 from ripieno.conducting.observers.console import clean
 from ripieno.exceptions import InputError
-from ripieno.gathering import Places
-from ripieno.trust import CONFIGURATION_NAME, ENSEMBLES_NAME, TrustStore, find_project
 
 
 @click.command()

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 
 import click
 
+from ripieno.assembly.configuration import Gathered
 from ripieno.cli import exits
 from ripieno.cli.assembling import gather_layers
 from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
 from ripieno.cli.tables import print_json, print_table
 from ripieno.conducting.observers.console import clean
 from ripieno.exceptions import InputError, ToolFault
-from ripieno.gathering import Gathered
 from ripieno.storage.undo import Entry, Journal, Step
 from ripieno.toolset.workspace.undo import Undone, choose
 from ripieno.toolset.workspace.undo import undo as take_back

@@ -7,7 +7,7 @@ from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.discovery import discover
+from ripieno.assembly.plugins import discover
 from ripieno.jsonvalues import parse
 from ripieno.models import Model, Protocol, Provider
 from ripieno.models.protocol import Natives

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Mapping
 
 from frozendict import frozendict
 
-from ripieno.coverage import CategoryStatus, Coverage, EnsembleStatus, State, TaskStatus, ToolStatus
+from ripieno.assembly.configuration import Gathered, prefix_of
+from ripieno.assembly.coverage.manifest import Manifest, Need, read_manifest
+from ripieno.assembly.coverage.values import CategoryStatus, Coverage, EnsembleStatus, State, TaskStatus, ToolStatus
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.names import expose
 from ripieno.ensembles import Surroundings
 from ripieno.ensembles.opener import why_not
 from ripieno.ensembles.requirements import find_absent, has_command, programs_of, waits_for_grant
-from ripieno.gathering import Gathered, prefix_of
-from ripieno.manifests import Manifest, Need, read_manifest
 
 
 def cover(

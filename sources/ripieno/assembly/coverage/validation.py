@@ -4,16 +4,16 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ripieno.assembly.configuration import Gathered, Places, gather, provision
+from ripieno.assembly.coverage.manifest import read_manifest
+from ripieno.assembly.coverage.survey import cover
+from ripieno.assembly.coverage.values import Coverage, TaskStatus
+from ripieno.assembly.protection import sandbox_of
+from ripieno.assembly.trust import Project
 from ripieno.canisters.events import Alert
-from ripieno.coverage import Coverage, TaskStatus
-from ripieno.covering import cover
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import AssemblyFailure
-from ripieno.gathering import Gathered, Places, gather, provision
-from ripieno.manifests import read_manifest
-from ripieno.protection import sandbox_of
 from ripieno.sandbox.processes import LocalSpawner
-from ripieno.trust import Project
 
 
 def validate_environment(

@@ -6,13 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ripieno.approvals import Answer, Confirmer, Given, Grants
+from ripieno.assembly.configuration import Gathered, Places, gather, prefix_of, variables_of
+from ripieno.assembly.coverage.survey import cover
+from ripieno.assembly.coverage.values import Coverage
+from ripieno.assembly.protection import beneath, protected_by, sandbox_of
+from ripieno.assembly.trust import Project
 from ripieno.canisters import Canister, Controls, Conversation, SupervisorCanister
 from ripieno.canisters.controls import Limits
 from ripieno.canisters.events import Alert
 from ripieno.conducting import Run, Watcher, conduct
 from ripieno.conducting.history import History
-from ripieno.coverage import Coverage
-from ripieno.covering import cover
 from ripieno.descriptors import AgentDescriptor, EnsembleDescriptor, HistoryDescriptor
 from ripieno.descriptors.loading import locate
 from ripieno.descriptors.names import split
@@ -31,16 +34,13 @@ from ripieno.exceptions import (
     explain_absence,
 )
 from ripieno.execution import Execution
-from ripieno.gathering import Gathered, Places, gather, prefix_of, variables_of
 from ripieno.models import Model
 from ripieno.models.fallback import FallbackModel
 from ripieno.models.providers import Providers
-from ripieno.protection import beneath, protected_by, sandbox_of
 from ripieno.sandbox import RoutedSpawner, Spawner
 from ripieno.sandbox.processes import LocalSpawner
 from ripieno.storage.outputs import Outputs
 from ripieno.storage.records import Recorder
-from ripieno.trust import Project
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,9 @@ from typing import Any
 
 import platformdirs
 
+from ripieno.assembly.plugins import BUILT_IN, Registry, discover
+from ripieno.assembly.selection import choose, named_profile
+from ripieno.assembly.trust import Project, TrustStore, paths_of, restrict
 from ripieno.descriptors import ConfigurationDescriptor, EnsembleDescriptor, ProfileDescriptor, ProviderDescriptor
 from ripieno.descriptors.configuration import combine, read_parts
 from ripieno.descriptors.loading import (
@@ -35,14 +38,11 @@ from ripieno.descriptors.loading.unknown_names import (
     find_strange_providers,
 )
 from ripieno.descriptors.providers import lay_over
-from ripieno.discovery import BUILT_IN, Registry, discover
 from ripieno.exceptions import ConfigurationInvalidity, InputError, NameAbsence, Problem, RipienoError
 from ripieno.jsonvalues import is_table
 from ripieno.models.transport.clouds import CLOUDS, HOMES
-from ripieno.selecting import choose, named_profile
 from ripieno.storage.pins import PinRecord, Pins, PinStore, read_pins
 from ripieno.storage.undo import Journal
-from ripieno.trust import Project, TrustStore, paths_of, restrict
 
 _USER, _CALLER, _PROJECT = "user", "caller", "project"
 

@@ -17,7 +17,7 @@ from ripieno import plugin as hookspecs
 from ripieno.exceptions import NameAbsence, PluginFailure
 
 #: The plugin that comes with the package.
-BUILT_IN = "ripieno.builtins"
+BUILT_IN = "ripieno.assembly.builtins"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

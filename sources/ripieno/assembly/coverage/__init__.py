@@ -1,0 +1,1 @@
+"""Coverage: whether an environment has the tools that a task needs."""

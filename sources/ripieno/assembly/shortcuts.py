@@ -1,0 +1,97 @@
+"""For scripts: one call that assembles, conducts and comes back with the conversation.
+
+Connected ensembles, for programs that want no more of an assembly than these.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any
+
+from ripieno.approvals import Confirmer
+from ripieno.assembly.assembly import assemble
+from ripieno.canisters import Canister, Controls, Conversation
+from ripieno.ensembles import Ensemble
+from ripieno.ensembles.opener import connect_all, disconnect_all
+from ripieno.exceptions import AssemblyFailure, UsageError
+
+
+class prepare_ensembles:
+    """Connects the ensembles of a configuration (seed 002, "Configuration Loading").
+
+    Awaited, it gives the ensembles, and the caller disconnects each of them. Entered with ``async with``, it does
+    that itself. Errors: ``AssemblyFailure``.
+    """
+
+    def __init__(
+        self, configuration: str | os.PathLike[str] | Mapping[str, Any] | None = None, **settings: Any
+    ) -> None:
+        self._assembly = assemble(configuration, **settings)
+
+    def __await__(self) -> Any:
+        return self._open().__await__()
+
+    async def _open(self) -> tuple[Ensemble, ...]:
+        await self._assembly.__aenter__()
+        return self._assembly.ensembles
+
+    async def __aenter__(self) -> tuple[Ensemble, ...]:
+        return await self._open()
+
+    async def __aexit__(self, *details: object) -> None:
+        await self._assembly.__aexit__(*details)
+
+
+@contextlib.asynccontextmanager
+async def connected(*ensembles: Ensemble) -> AsyncGenerator[tuple[Ensemble, ...], None]:
+    """Ensembles that a program made itself, connected together and disconnected at the end.
+
+    Errors on entering: ``AssemblyFailure``, with every reason; whatever had been connected is disconnected.
+    """
+    failures = [outcome for outcome in await connect_all(ensembles) if outcome is not None]
+    try:
+        if failures:
+            raise AssemblyFailure("Start-up failed:", failures)
+        yield ensembles
+    finally:
+        await disconnect_all(ensembles)
+
+
+def run(
+    what: str | Canister | Sequence[Canister] | Conversation,
+    *,
+    model: str | None = None,
+    configuration: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    ensembles: Sequence[Ensemble] = (),
+    agent: str | None = None,
+    supervisor: str | None = None,
+    controls: Controls | None = None,
+    confirmer: Confirmer | None = None,
+    auxdata: Any = None,
+) -> Conversation:
+    """Conducts a conversation from code that is not asynchronous. ``ensembles`` play beside those of the configuration.
+
+    Errors: ``UsageError`` where an event loop runs already (use ``assemble`` there); ``AssemblyFailure``, also for
+    ``ensembles``; ``InputError`` for names that fit nothing; ``ProviderFailure``; ``ToolExecutionFailure``.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        raise UsageError("ripieno.run is for scripts; inside asynchronous code: async with ripieno.assemble() as …")
+
+    async def conducted() -> Conversation:
+        async with assemble(configuration, confirmer=confirmer) as assembly, connected(*ensembles) as own:
+            return await assembly.conduct(
+                what,
+                model=model,
+                agent=agent,
+                ensembles=(*assembly.ensembles, *own),
+                supervisor=supervisor,
+                controls=controls,
+                auxdata=auxdata,
+            )
+
+    return asyncio.run(conducted())
