@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from ripieno.serving import serve
+from ripieno.servers.http.server import serve
 
 
 class Obedient:

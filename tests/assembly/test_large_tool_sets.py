@@ -23,7 +23,7 @@ from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 from ripieno.rehearsal.server import base_url, create_application
 from ripieno.scores import Score
-from ripieno.serving import serve
+from ripieno.servers.http.server import serve
 from ripieno.storage.records import Record
 from ripieno.testing import call, model_of, turn
 

@@ -38,7 +38,7 @@ from mcp_types import (
     UnsubscribeRequestParams,
 )
 
-from ripieno.mcpserver import EnsembleServer
+from ripieno.servers.mcp.server import EnsembleServer
 
 #: The one that serves, for tools that change something beside the tools.
 _servers: list[EnsembleServer] = []

@@ -5,7 +5,8 @@ import pathlib
 import signal
 
 import ripieno
-from ripieno.mcpserver import create_server, serve_http
+from ripieno.servers.mcp.http import serve_http
+from ripieno.servers.mcp.server import create_server
 from tests.conformance.beside import add_to
 
 HERE = pathlib.Path(__file__).parent

@@ -24,7 +24,6 @@ from ripieno.assembly.configuration import Places
 from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, OpaqueContent
 from ripieno.canisters.events import Event, play
 from ripieno.descriptors import GatewayDescriptor
-from ripieno.gateway import create_application
 from ripieno.jsonvalues import freeze
 from ripieno.models import Protocol
 from ripieno.models.protocol import Asked
@@ -36,7 +35,9 @@ from ripieno.models.protocols.prompted.reader import in_words, recover
 from ripieno.rehearsal.server import base_url
 from ripieno.rehearsal.server import create_application as rehearse
 from ripieno.scores import Score, Turn
-from ripieno.serving import Bounds, serve
+from ripieno.servers.gateway.application import create_application
+from ripieno.servers.http.connections import Bounds
+from ripieno.servers.http.server import serve
 from tests.guests.loopback import serving
 
 Speaker = Callable[[Asked], Iterable[Event]]

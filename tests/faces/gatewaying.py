@@ -19,12 +19,12 @@ from ripieno.canisters.events import ContentSealed, Event, InvocationSealed, Res
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.exceptions import ExecutionFault
-from ripieno.gateway.conducting import Stage
 from ripieno.jsonvalues import canonical
 from ripieno.models import Model
 from ripieno.models.protocol import Asked, HostedTool
 from ripieno.models.protocols.openai_responses import PROTOCOL
 from ripieno.schemas import Schema
+from ripieno.servers.gateway.run import Stage
 
 SECRET = b"a secret of the tests"
 CALLER = "ada"

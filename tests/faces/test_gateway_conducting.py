@@ -24,8 +24,8 @@ from ripieno.canisters.events import (
 )
 from ripieno.ensembles import Context
 from ripieno.exceptions import InputError, NameAbsence, ProviderRefusal, ToolExecutionFailure
-from ripieno.gateway.pairing import check
 from ripieno.models.protocols.openai_responses import PROTOCOL
+from ripieno.servers.gateway.history_checks import check
 from ripieno.testing import call, model_of, turn
 from ripieno.testing.wires import rehearsed
 from tests.faces.gatewaying import (

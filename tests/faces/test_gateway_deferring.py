@@ -21,12 +21,12 @@ from ripieno.canisters.events import Event, InvocationSealed
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.exceptions import Conflict, InputError, ProviderRefusal, RipienoError
-from ripieno.gateway import create_application
 from ripieno.models import Model
 from ripieno.models.protocol import Asked
 from ripieno.models.protocols.openai_responses import PROTOCOL
-from ripieno.serving import serve
-from ripieno.serving.keys import digest_of
+from ripieno.servers.gateway.application import create_application
+from ripieno.servers.http.keys import digest_of
+from ripieno.servers.http.server import serve
 from ripieno.testing import call, turn
 from tests.counts import count
 from tests.faces.fronting import KINDS, Backend, Front, rehearsing

@@ -14,10 +14,11 @@ from frozendict import frozendict
 from starlette.types import Receive, Scope, Send
 
 from ripieno.descriptors import GatewayDescriptor
-from ripieno.gateway.guarding import Guard
 from ripieno.models.protocol import Refusal
-from ripieno.serving import Bounds, serve
-from ripieno.serving.keys import digest_of
+from ripieno.servers.gateway.middleware import Guard
+from ripieno.servers.http.connections import Bounds
+from ripieno.servers.http.keys import digest_of
+from ripieno.servers.http.server import serve
 from tests.counts import count
 
 KEY, OTHER = "a-key-of-many-letters", "another-key-of-letters"

@@ -14,9 +14,9 @@ from ripieno.approvals import DeferredConfirmer
 from ripieno.canisters.events import Event, InvocationSealed, ResultReady, TurnBegan
 from ripieno.ensembles import Context
 from ripieno.exceptions import InputError
-from ripieno.gateway.pairing import check
 from ripieno.models import Model
 from ripieno.models.protocol import Asked
+from ripieno.servers.gateway.history_checks import check
 from tests.counts import count
 from tests.faces.gatewaying import (
     CALLER,

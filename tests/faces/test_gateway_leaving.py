@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from ripieno.serving import serve
+from ripieno.servers.http.server import serve
 from tests.counts import ATTACK, count
 from tests.faces.fronting import KINDS, Front, fronting
 

@@ -23,9 +23,9 @@ from ripieno.cli.observing import LogFormat, observed
 from ripieno.conducting.observers.tracing import Telemetry
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.descriptors.names import spelled
-from ripieno.gateway import create_application
-from ripieno.serving import serve
-from ripieno.serving.keys import digest_of
+from ripieno.servers.gateway.application import create_application
+from ripieno.servers.http.keys import digest_of
+from ripieno.servers.http.server import serve
 from ripieno.testing import call, turn
 from tests.faces.commanding import User
 from tests.faces.fronting import Front, before, fronting, rehearsing

@@ -21,7 +21,7 @@ from ripieno.canisters import AssistantCanister, InvocationCanister
 from ripieno.canisters.conversation import Usage
 from ripieno.canisters.events import Event, play
 from ripieno.jsonvalues import freeze
-from ripieno.serving.keys import digest_of
+from ripieno.servers.http.keys import digest_of
 from tests.faces.commanding import PATIENCE, User
 from tests.faces.fronting import KINDS, Front, before, fronting, says
 from tests.faces.test_gateway_workers import ANSWER, Backend, Gateway, configured

@@ -25,11 +25,11 @@ from ripieno.canisters import (
 )
 from ripieno.canisters.faults import Fault
 from ripieno.exceptions import InputError
-from ripieno.gateway.pairing import check
-from ripieno.gateway.signing import Signer, signatures_in
-from ripieno.gateway.telling import carried
 from ripieno.jsonvalues import encode
 from ripieno.models.protocols.openai_responses import PROTOCOL
+from ripieno.servers.gateway.history_checks import check
+from ripieno.servers.gateway.one_answer import carried
+from ripieno.servers.gateway.signatures import Signer, signatures_in
 from tests.faces.gatewaying import CALLER, PIXEL, SECRET, sends
 
 

@@ -20,13 +20,13 @@ from ripieno.cli.observing import observed
 from ripieno.conducting.observers.logs import FIELDS
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.exceptions import InputError
-from ripieno.gateway import create_application
 from ripieno.models import Protocol
 from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
 from ripieno.models.protocols.common.encoding import Calls
 from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
-from ripieno.serving import serve
+from ripieno.servers.gateway.application import create_application
+from ripieno.servers.http.server import serve
 from ripieno.testing import call, turn
 from tests.faces.fronting import Front, before, fronting, rehearsing
 from tests.faces.test_gateway_metrics import CANARY, CHAT, asks, post, speaks

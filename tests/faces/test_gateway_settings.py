@@ -18,7 +18,7 @@ from ripieno.descriptors.configuration import combine, read_configuration, read_
 from ripieno.descriptors.gateway import GATEWAY
 from ripieno.descriptors.json_schema import schema
 from ripieno.exceptions import InputError
-from ripieno.serving.keys import Keys, digest_of, make_key
+from ripieno.servers.http.keys import Keys, digest_of, make_key
 from tests.faces.commanding import User
 from tests.faces.conftest import Done
 

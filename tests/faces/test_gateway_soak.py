@@ -21,8 +21,8 @@ import anthropic
 import openai
 from prometheus_client import mmap_dict
 
-from ripieno.serving import serve
-from ripieno.serving.keys import digest_of
+from ripieno.servers.http.keys import digest_of
+from ripieno.servers.http.server import serve
 from tests.counts import ATTACK, count
 from tests.faces.commanding import PATIENCE, User
 from tests.faces.soaking import (
@@ -369,7 +369,7 @@ async def soak(user: User, backend: Backend, url: str) -> None:
         *warned, last = "".join(heard).splitlines()
         # Whoever runs it is told of each failure of the backend, without a word of it.
         assert last == "The server has ended."
-        assert not [line for line in warned if not line.startswith("! ripieno.gateway.refusing: house: ")]
+        assert not [line for line in warned if not line.startswith("! ripieno.servers.gateway.errors: house: ")]
         assert not MARKER.search("".join(warned))
         assert not any(is_alive(worker) for worker in workers)
     notes = (user.configuration / "ensembles" / "notes").read_text().split()

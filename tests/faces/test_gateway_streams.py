@@ -16,7 +16,7 @@ from starlette.responses import Response, StreamingResponse
 
 from ripieno.canisters import AssistantCanister
 from ripieno.rehearsal.server import base_url
-from ripieno.serving import Bounds
+from ripieno.servers.http.connections import Bounds
 from ripieno.testing import turn
 from tests.counts import ATTACK, count
 from tests.faces.fronting import KINDS, Front, Kind, before, fronting, kinds, read, says

@@ -302,7 +302,7 @@ def test_what_is_wrong_with_all_is_said_once(user: User, backend: Backend) -> No
 
 SCRIPT = """
 import os, signal, socket, sys, threading, time
-from ripieno.supervising.workers import Place, Workers
+from ripieno.servers.http.workers import Place, Workers
 
 def say(text):
     os.write(1, (text + "\\n").encode())

@@ -15,8 +15,11 @@ from mcp.server.subscriptions import PromptsListChanged
 from ripieno.approvals import Answer, ConfirmationRequest, Edit
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Context, Definition, Ensemble, Opened
-from ripieno.mcpserver import EnsembleServer, clients, create_server, current_client, parking
 from ripieno.schemas import Schema
+from ripieno.servers.mcp import calls as parking
+from ripieno.servers.mcp import client as clients
+from ripieno.servers.mcp.client import current_client
+from ripieno.servers.mcp.server import EnsembleServer, create_server
 from ripieno.storage.records import Record
 from tests.faces.commanding import PATIENCE
 from tests.faces.mcpserving import ERAS

@@ -18,9 +18,10 @@ from ripieno.canisters.events import Alert
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Context, Definition, Ensemble, Opened
 from ripieno.exceptions import ConfigurationInvalidity
-from ripieno.mcpserver import create_server, server
-from ripieno.mcpserver.calling import PENDING
 from ripieno.schemas import Schema
+from ripieno.servers.mcp import server
+from ripieno.servers.mcp.calls import PENDING
+from ripieno.servers.mcp.server import create_server
 from ripieno.storage.records import Record
 from tests.faces.commanding import PATIENCE
 from tests.faces.mcpserving import ERAS

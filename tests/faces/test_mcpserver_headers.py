@@ -11,8 +11,9 @@ from ripieno.canisters import ResultCanister
 from ripieno.canisters.events import Alert
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Context, Definition, Ensemble
-from ripieno.mcpserver import create_server, serve_http
 from ripieno.schemas import Schema
+from ripieno.servers.mcp.http import serve_http
+from ripieno.servers.mcp.server import create_server
 from ripieno.testing import call, model_of, turn
 
 READ = Policy(effect="read")

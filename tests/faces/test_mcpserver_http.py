@@ -10,7 +10,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from ripieno.mcpserver.bodies import BODY_BYTES
+from ripieno.servers.mcp.http import BODY_BYTES
 from tests.faces.commanding import PATIENCE, User
 from tests.faces.mcpserving import ERAS, KEY, appear, over_http, play_band
 from tests.faces.test_mcpserver_stdio import INITIALIZE

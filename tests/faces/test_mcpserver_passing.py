@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters
 
-from ripieno.mcpserver import EnsembleServer, create_server
+from ripieno.servers.mcp.server import EnsembleServer, create_server
 from tests.faces.commanding import PATIENCE
 from tests.faces.mcpserving import ERAS
 from tests.faces.test_mcpserver_embedding import entered, names_of

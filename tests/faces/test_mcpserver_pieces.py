@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from mcp_types import INVALID_REQUEST
 from starlette.types import Message, Receive, Scope, Send
 
-from ripieno.mcpserver import bodies
-from ripieno.mcpserver.concealing import Concealer
-from ripieno.mcpserver.messages import Refused, read
 from ripieno.origins.mcp.transports.framing import LINE_LIMIT, VALUES
-from ripieno.serving.listening import is_loopback
+from ripieno.servers.http.listeners import is_loopback
+from ripieno.servers.mcp import http as bodies
+from ripieno.servers.mcp.messages import Refused, read
+from ripieno.servers.mcp.results import Concealer
 
 WORKSPACE = pathlib.Path("/tmp/work")
 HIDDEN = "(a path outside of the workspace)"

@@ -38,7 +38,7 @@ from ripieno.rehearsal import clock
 from ripieno.rehearsal.server import BODY_BYTES, base_url, create_application
 from ripieno.schemas import Schema
 from ripieno.scores import Score
-from ripieno.serving import serve
+from ripieno.servers.http.server import serve
 from ripieno.testing import call, turn
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -10,7 +10,7 @@ import httpx2
 from ripieno.models.protocols.openai_chat import PROTOCOL
 from ripieno.rehearsal.server import create_application
 from ripieno.scores import Score
-from ripieno.serving import serve
+from ripieno.servers.http.server import serve
 from ripieno.testing import turn
 
 

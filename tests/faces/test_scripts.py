@@ -31,7 +31,7 @@ from ripieno.models.protocols.openai_chat import PROTOCOL
 from ripieno.rehearsal.server import base_url, create_application
 from ripieno.schemas import Schema
 from ripieno.scores import Score
-from ripieno.serving import serve
+from ripieno.servers.http.server import serve
 from ripieno.testing import call, turn
 from tests.faces.commanding import PATIENCE, User
 

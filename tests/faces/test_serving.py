@@ -8,7 +8,8 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from ripieno.exceptions import InputError
-from ripieno.serving import Bounds, serve
+from ripieno.servers.http.connections import Bounds
+from ripieno.servers.http.server import serve
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: here\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 4\r\n\r\n"

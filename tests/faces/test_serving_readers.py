@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 
 from starlette.types import Receive, Scope, Send
 
-from ripieno.serving import Bounds, serve
+from ripieno.servers.http.connections import Bounds
+from ripieno.servers.http.server import serve
 
 PIECE = b"x" * 32_768
 BOUNDS = Bounds(stalled_seconds=0.3)

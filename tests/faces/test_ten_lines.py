@@ -11,7 +11,7 @@ from ripieno.assembly.configuration import Places
 from ripieno.models.protocols.openai_chat import PROTOCOL
 from ripieno.rehearsal.server import base_url, create_application
 from ripieno.scores import Score
-from ripieno.serving import serve
+from ripieno.servers.http.server import serve
 from ripieno.testing import call, turn
 
 SCORE = Score.of_turns(

@@ -47,7 +47,7 @@ from ripieno.models.protocols.prompted.styles import STYLES
 from ripieno.models.protocols.prompted.writer import written_result
 from ripieno.rehearsal.server import base_url, create_application
 from ripieno.scores import Score
-from ripieno.serving import serve
+from ripieno.servers.http.server import serve
 from ripieno.testing import call, turn
 from tests.counts import count
 from tests.guests.loopback import serving

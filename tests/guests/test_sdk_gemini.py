@@ -32,7 +32,7 @@ from ripieno.models.protocols.gemini import PROTOCOL
 from ripieno.models.protocols.gemini.contents import parts_of
 from ripieno.rehearsal.server import create_application
 from ripieno.scores import Score
-from ripieno.serving import serve
+from ripieno.servers.http.server import serve
 from ripieno.testing import call, turn
 from tests.guests.loopback import serving
 from tests.guests.test_wire_scenarios import failed, paced, written

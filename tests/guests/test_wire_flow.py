@@ -32,7 +32,7 @@ from ripieno.models.transport.endpoints import Endpoint
 from ripieno.models.transport.transport import HttpTransport
 from ripieno.rehearsal.server import base_url, create_application
 from ripieno.scores import Score
-from ripieno.serving import serve
+from ripieno.servers.http.server import serve
 from ripieno.testing import turn
 from tests.counts import count
 from tests.guests.test_wire_scenarios import natives_of, read, written

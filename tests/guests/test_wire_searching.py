@@ -19,7 +19,7 @@ from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 from ripieno.rehearsal.server import base_url, create_application
 from ripieno.scores import Score
-from ripieno.serving import serve
+from ripieno.servers.http.server import serve
 from ripieno.testing import call, turn
 from tests.guests.sdk_types import problems
 from tests.mechanism.players import ensemble, tool

@@ -19,7 +19,7 @@ def counting_together(chosen: GatewayDescriptor) -> Generator[None, None, None]:
 
     There is none where nobody counts, and where whoever runs this has named one.
     """
-    from ripieno.gateway.watching import is_countable
+    from ripieno.servers.gateway.request_log import is_countable
 
     if not chosen.metrics or not is_countable() or os.environ.get(_VARIABLE):
         yield
@@ -29,7 +29,7 @@ def counting_together(chosen: GatewayDescriptor) -> Generator[None, None, None]:
     os.environ[_VARIABLE] = folder
     try:
         # What all workers need is imported once.
-        importlib.import_module("ripieno.gateway.metrics")
+        importlib.import_module("ripieno.servers.gateway.metrics")
         yield
     finally:
         if os.getpid() == maker:

@@ -26,7 +26,7 @@ from ripieno.exceptions import NameAbsence, UsageError
 from ripieno.models import Protocol
 from ripieno.rehearsal.server import base_url, create_application
 from ripieno.scores import Score
-from ripieno.serving import serve
+from ripieno.servers.http.server import serve
 from ripieno.toolset import DATA
 
 _PLAYS: Mapping[str, type[Tour] | type[Repair]] = {one.score: one for one in (Tour, Repair)}

@@ -31,7 +31,7 @@ from ripieno.descriptors.gateway import GATEWAY
 from ripieno.descriptors.reader.keys import toml_line
 from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.exceptions import InputError
-from ripieno.supervising.workers import NOTICED, Place, Workers
+from ripieno.servers.http.workers import NOTICED, Place, Workers
 
 HOST = "127.0.0.1"
 PORT = 8080
@@ -196,7 +196,7 @@ def _prepare(
     options: Mapping[str, Any],
 ) -> _Served:
     """Reads everything, and takes the port; nobody can connect yet. Errors: ``InputError``."""
-    from ripieno.serving.listening import bind, check_exposure
+    from ripieno.servers.http.listeners import bind, check_exposure
 
     host, port = address
     gathered = approving(gather_layers(settings), approve)
@@ -207,7 +207,7 @@ def _prepare(
         require_ensembles(gathered, needed)
         gathered = only(gathered, needed)
     # Whatever all workers need is imported once.
-    importlib.import_module("ripieno.gateway")
+    importlib.import_module("ripieno.servers.gateway")
     return _Served(
         gathered=gathered,
         chosen=chosen,
@@ -220,7 +220,7 @@ def _prepare(
 
 def _choose(known: GatewayDescriptor, host: str, options: Mapping[str, Any]) -> GatewayDescriptor:
     """What the options say over what the configuration says. Errors: ``UsageError``, ``InputError``."""
-    from ripieno.serving.keys import digest_of
+    from ripieno.servers.http.keys import digest_of
 
     names = [*known.hosts, *options["allowed"]]
     if not _is_address(host):
@@ -273,7 +273,7 @@ def _names(served: _Served) -> str:
 
 def _serve_together(served: _Served, count: int, told: Callable[[str], None], warned: Callable[[], None]) -> int | None:
     """Serves in so many workers. The exit code; None in a worker, where it is for the parent to say how it ended."""
-    from ripieno.serving.listening import url_of
+    from ripieno.servers.http.listeners import url_of
 
     workers = Workers(
         count,
@@ -313,8 +313,9 @@ async def _work(served: _Served, place: Any) -> None:
 
 async def _serve(served: _Served, told: Callable[[str], None]) -> None:
     from ripieno.conducting.observers.logs import log_runs
-    from ripieno.gateway import create_application
-    from ripieno.serving import Bounds, serve
+    from ripieno.servers.gateway.application import create_application
+    from ripieno.servers.http.connections import Bounds
+    from ripieno.servers.http.server import serve
 
     chosen = served.chosen
     bounds = Bounds(
@@ -354,7 +355,7 @@ def key(name: str) -> None:
     Example:
       ripieno serve key --name laptop
     """
-    from ripieno.serving.keys import digest_of, make_key
+    from ripieno.servers.http.keys import digest_of, make_key
 
     made = make_key()
     digest = digest_of(made)

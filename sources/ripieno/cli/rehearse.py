@@ -19,7 +19,7 @@ from ripieno.conducting.observers.console import clean
 from ripieno.models import Protocol
 from ripieno.rehearsal.server import base_url, create_application
 from ripieno.scores import Score
-from ripieno.serving import serve
+from ripieno.servers.http.server import serve
 
 
 @click.command()

@@ -131,7 +131,7 @@ def _gather(settings: Settings, names: Sequence[str], approve: Sequence[str]) ->
 
 
 def _serve_stdio(settings: Settings, names: Sequence[str], approve: Sequence[str]) -> None:
-    from ripieno.mcpserver import claim_streams
+    from ripieno.servers.mcp.stdio import claim_streams
 
     if sys.stdin is not None and sys.stdin.isatty():
         say("An MCP client starts this and talks to it; nothing is to be typed here. See: ripieno serve mcp --help")
@@ -142,7 +142,8 @@ def _serve_stdio(settings: Settings, names: Sequence[str], approve: Sequence[str
 
 
 async def _serve_streams(gathered: Gathered, approve: Sequence[str], streams: tuple[int, int]) -> None:
-    from ripieno.mcpserver import create_server, serve_stdio
+    from ripieno.servers.mcp.server import create_server
+    from ripieno.servers.mcp.stdio import serve_stdio
 
     async with make_assembly(gathered, confirmer=ServingConfirmer(_COMMAND)) as assembly:
         check_approvals(assembly, approve)
@@ -150,7 +151,8 @@ async def _serve_streams(gathered: Gathered, approve: Sequence[str], streams: tu
 
 
 async def _serve_http(gathered: Gathered, approve: Sequence[str], address: _Address) -> None:
-    from ripieno.mcpserver import create_server, serve_http
+    from ripieno.servers.mcp.http import serve_http
+    from ripieno.servers.mcp.server import create_server
 
     async with make_assembly(gathered, confirmer=ServingConfirmer(_COMMAND)) as assembly:
         check_approvals(assembly, approve)

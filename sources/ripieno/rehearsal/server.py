@@ -27,8 +27,8 @@ from ripieno.models.protocol import Asked, Refusal
 from ripieno.models.protocols.prompted.reader import ended, in_words, recover
 from ripieno.models.tokens import EstimatingTokenizer
 from ripieno.scores import Answer, Score, callable_names, events_of, perform
-from ripieno.serving.listing import model_list
-from ripieno.serving.receiving import Gone, Refused, read_asked, receive_body
+from ripieno.servers.http.bodies import Gone, Refused, read_asked, receive_body
+from ripieno.servers.http.models import model_list
 
 #: Bytes of a request's body.
 BODY_BYTES = 10 * 1024 * 1024

@@ -19,7 +19,7 @@ from mcp_types import (
 from tests.conformance.beside import change_prompts
 
 from ripieno.ensembles import Context
-from ripieno.mcpserver import Client, current_client
+from ripieno.servers.mcp.client import Client, current_client
 
 _NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 _COLOR = {"type": "object", "properties": {"color": {"type": "string"}}, "required": ["color"]}

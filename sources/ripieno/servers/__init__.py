@@ -1,0 +1,1 @@
+"""Servers: the Responses gateway, the MCP server, and the HTTP base that both share."""

@@ -1,0 +1,63 @@
+"""The models that clients may ask for, under the names that the operator gives them."""
+
+from collections.abc import Mapping
+
+from frozendict import frozendict
+
+from ripieno.assembly import Assembly
+from ripieno.descriptors import GatewayDescriptor
+from ripieno.exceptions import InputError, NameAbsence
+from ripieno.jsonvalues import encode
+from ripieno.models import Model
+from ripieno.servers.http.models import model_entry, model_list
+
+#: The name that stands for every other one.
+ANY = "*"
+
+
+class Names:
+    """Names to models. All models are made at once, so that a name which leads nowhere is told at the start.
+
+    A model is known by its identity, ``provider/model``, and by its bare name where no other has that one; and by
+    whatever name it is mapped from. Without models and map there is the default model. Errors: ``InputError``.
+    """
+
+    def __init__(self, assembly: Assembly, settings: GatewayDescriptor) -> None:
+        known: dict[str, Model] = {}
+        bare: dict[str, list[Model]] = {}
+        identities = settings.models
+        if not identities and not settings.map:
+            if assembly.configuration.model is None:
+                raise InputError(
+                    "No model is named that clients may ask for. Name some: --model provider/model, --map "
+                    'NAME=provider/model, or models = ["provider/model"] under [gateway].'
+                )
+            identities = (assembly.configuration.model,)
+        for identity in identities:
+            default = identity == assembly.configuration.model
+            model = assembly.access_model(None if default else identity)
+            known[identity] = model
+            bare.setdefault(model.name, []).append(model)
+        for name, models in bare.items():
+            if len(models) == 1:
+                known.setdefault(name, models[0])
+        for name, identity in settings.map.items():
+            model = known[name] = assembly.access_model(identity)
+            if name == ANY:
+                known.setdefault(identity, model)
+        for model in dict.fromkeys(known.values()):
+            model.open()
+        self._any = known.pop(ANY, None)
+        self._known: Mapping[str, Model] = frozendict[str, Model](known)
+        self.listed = encode(model_list(tuple(self._known)))
+
+    def resolve(self, name: str) -> Model:
+        """The model of that name. Errors: ``NameAbsence``."""
+        model = self._known.get(name) or self._any
+        if model is None:
+            raise NameAbsence("model", name, self._known)
+        return model
+
+    def one(self, name: str) -> bytes | None:
+        """What is said of one model, or None where there is none."""
+        return encode(model_entry(name)) if name in self._known else None

@@ -1,0 +1,219 @@
+"""What of a request runs here: ensembles of the operator, and what a client's hosted tools and labels are bound to.
+
+An address that a client sends is not even read: a label names an ensemble that the operator declared, or nothing.
+
+The tools of clients as offers: whoever sends the same tools again is not to wait until they are made ready again.
+"""
+
+import dataclasses
+import glob
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from ripieno.assembly import Assembly
+from ripieno.canisters import Controls
+from ripieno.descriptors import GatewayDescriptor
+from ripieno.ensembles import Definition, Ensemble, Invoker
+from ripieno.ensembles.offers import Offer
+from ripieno.exceptions import NameAbsence, RequestInvalidity
+from ripieno.models.protocol import Asked, HostedTool
+from ripieno.models.protocols.common.tools import hosted_named
+
+#: The kind of tools whose label names an ensemble.
+_SERVER = "mcp"
+#: The ensemble of a client's own tools. No descriptor can have its name.
+_CLIENT = "Client"
+#: How many kinds that are bound to nothing are told of, and how much of what a client calls them.
+_TOLD = 256
+_SHOWN = 100
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Offering:
+    """What a request's model is offered. ``tools`` are the patterns that narrow the ``ensembles``.
+
+    ``patterns`` are those of them that fit tools of ours.
+    ``ours`` are the exposed names of tools that run here, ``theirs`` those of the client's own. ``controls`` are those
+    of the request, in which hosted tools have the names of what they are bound to.
+    """
+
+    ensembles: tuple[Ensemble, ...]
+    tools: tuple[str, ...]
+    patterns: tuple[str, ...]
+    ours: frozenset[str]
+    theirs: frozenset[str]
+    controls: Controls
+
+
+class Hosting:
+    """Finds out for each request what runs here.
+
+    ``warn`` is told once of each kind of tool that is bound to nothing. Errors: ``NameAbsence`` when the operator has
+    bound something to an ensemble or a tool that does not play.
+    """
+
+    def __init__(self, assembly: Assembly, descriptor: GatewayDescriptor, warn: Callable[[str], None]) -> None:
+        for name in (*descriptor.ensembles, *descriptor.mcp):
+            assembly.access_ensemble(name)
+        for identity in descriptor.hosted.values():
+            assembly.access_invoker(identity)
+        self._assembly = assembly
+        self._descriptor = descriptor
+        self._warn = warn
+        self._told: set[str] = set()
+
+    def offer(self, asked: Asked) -> Offering | None:
+        """What runs here of this request; None when nothing does.
+
+        Errors: ``RequestInvalidity`` for a hosted tool that is bound to nothing, where that is strict, and for a tool
+        of the client that has the name of one of ours; ``NameAbsence`` for a tool that is not there.
+        """
+        bound = {tool: self._bound(tool) for tool in dict.fromkeys(asked.hosted)}
+        for tool, invokers in bound.items():
+            if invokers is None:
+                self._leave_out(tool)
+        chosen = self._choose(bound)
+        if not chosen:
+            return None
+        ensembles = list(dict.fromkeys(one.ensemble for one in chosen))
+        patterns = mine = tuple(_patterns(chosen, ensembles))
+        ours = {one.exposed: one for one in chosen}
+        clients = Ensemble.of_request(asked.tools, _CLIENT)
+        theirs = _names(clients, ours)
+        if theirs:
+            # First: whatever one of ours is called later, a client's tool keeps its name.
+            ensembles.insert(0, clients)
+            patterns += (_CLIENT,)
+        controls = self.settle(asked.controls)
+        offer = Offer.of(ensembles, tools=patterns)
+        if controls.tool_choice not in (None, "auto", "none", "required"):
+            _check_choice(controls.tool_choice, offer)
+        return Offering(
+            ensembles=tuple(ensembles),
+            tools=patterns,
+            patterns=mine,
+            ours=frozenset(one.exposed for one in (*offer.everything, *offer.invokers) if one.hosted == "here"),
+            theirs=theirs,
+            controls=controls,
+        )
+
+    def _choose(self, bound: Mapping[HostedTool, Sequence[Invoker] | None]) -> list[Invoker]:
+        """The invokers that run here: all of the operator's ensembles, unless the request narrows one by its label."""
+        labels = {tool.label for tool, invokers in bound.items() if tool.kind == _SERVER and invokers is not None}
+        usual = [self._assembly.access_ensemble(name) for name in self._descriptor.ensembles if name not in labels]
+        chosen = [invoker for ensemble in usual for invoker in ensemble.invokers.values()]
+        for invokers in bound.values():
+            chosen += invokers or ()
+        return list(dict.fromkeys(chosen))
+
+    def _bound(self, tool: HostedTool) -> Sequence[Invoker] | None:
+        """What stands for a hosted tool; None where it is bound to nothing. Errors: ``NameAbsence``."""
+        if tool.kind == _SERVER:
+            return self._served(tool)
+        identity = self._descriptor.hosted.get(tool.kind)
+        if identity is None:
+            return None
+        try:
+            return (self._assembly.access_invoker(identity),)
+        except NameAbsence:
+            return None  # Its server has taken it back.
+
+    def _served(self, tool: HostedTool) -> Sequence[Invoker] | None:
+        if tool.label not in self._descriptor.mcp and tool.label not in self._descriptor.ensembles:
+            return None
+        invokers = tuple(self._assembly.access_ensemble(tool.label).invokers.values())
+        if tool.names is None:
+            return invokers
+        wanted = set(tool.names)
+        known = {name for one in invokers for name in (one.name, one.exposed)}
+        for name in tool.names:
+            if name not in known:
+                raise NameAbsence(f"tool of {tool.label!r}", name[:_SHOWN], (one.name for one in invokers))
+        return [one for one in invokers if one.name in wanted or one.exposed in wanted]
+
+    def _leave_out(self, tool: HostedTool) -> None:
+        """A tool is bound to nothing. Errors: ``RequestInvalidity``, where that is strict."""
+        if tool.kind == _SERVER:
+            what, key = f"an MCP server labelled {tool.label[:_SHOWN]!r}", f"mcp = [{tool.label[:_SHOWN]!r}]"
+        else:
+            what, key = f"a tool of the kind {tool.kind[:_SHOWN]!r}", f'{tool.kind[:_SHOWN]!r} = "ensemble.tool"'
+        if self._descriptor.strict:
+            raise RequestInvalidity(f"Nothing runs here for {what}: leave it out of the tools.", parameter="tools")
+        if what not in self._told and len(self._told) < _TOLD:
+            self._told.add(what)
+            where = "[gateway]" if tool.kind == _SERVER else "[gateway.hosted]"
+            self._warn(f"A client asks for {what}; it is left out. To run it here: {key} under {where}.")
+
+    def settle(self, controls: Controls) -> Controls:
+        """The controls, with names of tools for the words that hosted ones have. Errors: ``RequestInvalidity``."""
+        choice, allowed = controls.tool_choice, controls.allowed_tools
+        changed = controls
+        named = None if choice is None else hosted_named(choice)
+        if named is not None:
+            names = self._names_of(named)
+            if not names:
+                raise RequestInvalidity("The tool choice is a tool that does not run here.", parameter="tool_choice")
+            # There is no word for a choice among several.
+            changed = dataclasses.replace(changed, tool_choice=names[0] if len(names) == 1 else "required")
+        if allowed is not None and any(map(hosted_named, allowed)):
+            tools = ((word, hosted_named(word)) for word in allowed)
+            settled = [name for word, tool in tools for name in ((word,) if tool is None else self._names_of(tool))]
+            changed = dataclasses.replace(changed, allowed_tools=tuple(dict.fromkeys(settled)))
+        return changed
+
+    def _names_of(self, tool: HostedTool) -> Sequence[str]:
+        return [one.exposed for one in self._bound(tool) or ()]
+
+
+def _patterns(chosen: Collection[Invoker], ensembles: Iterable[Ensemble]) -> Iterable[str]:
+    """Patterns that fit the chosen ones, and no others. Names of tools are those of servers, and are no patterns."""
+    for ensemble in ensembles:
+        mine = [one for one in chosen if one.ensemble is ensemble]
+        if len(mine) == len(ensemble.invokers):
+            yield ensemble.name
+        else:
+            yield from (glob.escape(one.identity) for one in mine)
+
+
+def _names(clients: Ensemble, ours: Mapping[str, Invoker]) -> frozenset[str]:
+    """The names of the client's own tools. Errors: ``RequestInvalidity`` where one of ours has the same."""
+    names = frozenset(one.exposed for one in clients.invokers.values())
+    for name in sorted(names & ours.keys()):
+        raise RequestInvalidity(
+            f"The tool {name!r} of the request has the name of one that runs here ({ours[name].identity}): give it "
+            "another name, or leave it out.",
+            parameter="tools",
+        )
+    return names
+
+
+def _check_choice(name: str, offer: Offer) -> None:
+    if offer.named(name) is None:
+        raise NameAbsence("tool", name[:_SHOWN], offer.names)
+
+
+#: How many are kept.
+_MOST = 64
+
+_Tools = tuple[Definition, ...]
+
+
+class Offers:
+    """Keeps what was made of tools, for each caller apart. Protocols give the same tools for the same request."""
+
+    def __init__(self) -> None:
+        #: By caller and by the identity of the tools, which are kept with their offer: nothing else can have it then.
+        self._kept: OrderedDict[tuple[str, int], tuple[_Tools, Offer]] = OrderedDict()
+
+    def of(self, caller: str, tools: _Tools) -> Offer:
+        """The offer of these tools, which the caller runs. Errors: ``InputError``."""
+        key = (caller, id(tools))
+        found = self._kept.get(key)
+        if found is not None:
+            self._kept.move_to_end(key)
+            return found[1]
+        offer = Offer(Ensemble.of_request(tools).invokers.values())
+        self._kept[key] = (tools, offer)
+        if len(self._kept) > _MOST:
+            self._kept.popitem(last=False)
+        return offer

@@ -1,0 +1,1 @@
+"""The HTTP base of all servers: sockets, keys, bodies, workers."""

@@ -1,0 +1,150 @@
+"""The protocol over HTTP: on loopback, or anywhere else behind a key; Host and Origin are checked in any case.
+
+Bodies of HTTP requests: bounded in size and time, and strict JSON, before anything else sees them.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Iterable
+
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ripieno.ensembles.owner import Owner
+from ripieno.servers.http.keys import BEARER, Keys, digest_of
+from ripieno.servers.http.listeners import LOOPBACK, check_exposure
+from ripieno.servers.http.server import serve
+from ripieno.servers.mcp.messages import Refused, read
+from ripieno.servers.mcp.server import EnsembleServer
+
+#: Bytes of a body, as many as the SDK takes.
+BODY_BYTES = 4 * 1024 * 1024
+#: Seconds in which all of a body must come.
+BODY_SECONDS = 30.0
+
+
+class StrictBodies:
+    """Passes on the requests whose bodies are in order."""
+
+    def __init__(self, application: ASGIApp) -> None:
+        self._application = application
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self._application(scope, receive, send)
+            return
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                body = await _collect(receive)
+        except TimeoutError:
+            await PlainTextResponse("The body did not come in time.\n", 408)(scope, receive, send)
+            return
+        if body is None:
+            return
+        if len(body) > BODY_BYTES:
+            await PlainTextResponse(f"A body may have {BODY_BYTES} bytes.\n", 413)(scope, receive, send)
+            return
+        try:
+            read(body, limit=BODY_BYTES)
+        except Refused as refused:
+            answer = refused.answer.model_dump_json(by_alias=True, exclude_unset=True)
+            await Response(answer, 400, media_type="application/json")(scope, receive, send)
+            return
+        await self._application(scope, _Again(body, receive), send)
+
+
+async def _collect(receive: Receive) -> bytes | None:
+    """The body, or enough of one that is too large; None when the client has gone."""
+    body = bytearray()
+    while len(body) <= BODY_BYTES:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        body += message.get("body", b"")
+        if not message.get("more_body", False):
+            break
+    return bytes(body)
+
+
+class _Again:
+    """Gives a body that was read once more, and then whatever comes."""
+
+    def __init__(self, body: bytes, receive: Receive) -> None:
+        self._body: bytes | None = body
+        self._receive = receive
+
+    async def __call__(self) -> Message:
+        if self._body is None:
+            return await self._receive()
+        body, self._body = self._body, None
+        return {"type": "http.request", "body": body, "more_body": False}
+
+
+PATH = "/mcp"
+_logger = logging.getLogger(__name__)
+
+
+@contextlib.asynccontextmanager
+async def serve_http(
+    server: EnsembleServer, *, host: str = "127.0.0.1", port: int = 0, key: str | None = None, names: Iterable[str] = ()
+) -> AsyncGenerator[str, None]:
+    """Serves as long as it is entered, once for each server; gives the URL. Port 0 is any that is free.
+
+    Clients send ``Authorization: Bearer KEY`` when there is a key. They reach the server under loopback's names, under
+    ``host``, and under ``names``. Errors: ``InputError`` for an address beyond loopback without a key, a key that is
+    none, a port that cannot be had.
+    """
+    check_exposure(host, keyed=key is not None)
+    keys = None if key is None else Keys({"": digest_of(key)}, places=(BEARER,))
+    security = _security([*LOOPBACK, host, *names])
+    application: ASGIApp = StrictBodies(
+        server.streamable_http_app(streamable_http_path=PATH, transport_security=security)
+    )
+    if keys is not None:
+        application = _Keyed(application, keys)
+    # Its task group would wrap whatever is raised here, a port that is taken among it.
+    sessions = Owner("MCP sessions", server.session_manager.run, lost=_report)
+    await sessions.open()
+    try:
+        async with serve(application, host=host, port=port) as url:
+            try:
+                yield url + PATH
+            finally:
+                server.changes.close()
+    finally:
+        await sessions.close()
+
+
+def _report(error: BaseException, *_: object) -> None:
+    _logger.error("The sessions of the MCP server were lost.", exc_info=error)
+
+
+def _security(names: Iterable[str]) -> TransportSecuritySettings:
+    hosts = [f"[{name}]" if ":" in name else name for name in dict.fromkeys(names)]
+    allowed = [form for host in hosts for form in (host, f"{host}:*")]
+    return TransportSecuritySettings(
+        enable_dns_rebinding_protection=True,
+        allowed_hosts=allowed,
+        allowed_origins=[f"{scheme}://{form}" for scheme in ("http", "https") for form in allowed],
+    )
+
+
+class _Keyed:
+    """Lets requests through that have the key. Takes the same time for any other, however much of it is right."""
+
+    def __init__(self, application: ASGIApp, keys: Keys) -> None:
+        self._application = application
+        self._keys = keys
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and self._keys.identify(scope["headers"]) is None:
+            refusal = Response(
+                "The key is missing or wrong: send Authorization: Bearer KEY.\n",
+                status_code=401,
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+            await refusal(scope, receive, send)
+            return
+        await self._application(scope, receive, send)

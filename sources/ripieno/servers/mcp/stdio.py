@@ -1,0 +1,154 @@
+"""The protocol over standard input and output, which nothing else of the process can read or write then.
+
+The SDK's own transport reads lines of any length in a way that cannot be cancelled (measured), and takes the streams
+only when everything that may print has been started.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import select
+import sys
+from collections.abc import Callable
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+from mcp_types import INVALID_REQUEST, jsonrpc_message_adapter
+from pydantic import ValidationError
+
+from ripieno.exceptions import InputError
+from ripieno.origins.mcp.transports.framing import LINE_LIMIT, Lines
+from ripieno.servers.mcp.messages import Refused, read
+from ripieno.servers.mcp.server import EnsembleServer
+
+_CHUNK = 64 * 1024
+#: Seconds for the last messages to be read when all is over.
+GRACE = 1.0
+
+
+def claim_streams() -> tuple[int, int]:
+    """Takes standard input and output away from the rest of the process, for good; gives both as descriptors.
+
+    From then on there is nothing to read, and whatever anybody prints goes to standard error. Call it before anything
+    that may print. Errors: ``InputError`` when one of the streams is closed.
+    """
+    try:
+        reading = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3)
+        writing = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 3)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, 0)
+        try:
+            os.dup2(2, 1)
+        except OSError:  # Standard error is closed.
+            os.dup2(nothing, 1)
+        os.close(nothing)
+        # Whoever started us may share the streams with us, and not block on them.
+        os.set_blocking(reading, True)
+        os.set_blocking(writing, True)
+    except OSError as error:
+        raise InputError(f"Standard input and output must be open for a client: {error}") from error
+    if sys.stdout is not None:
+        # What was printed before goes where everything goes now.
+        sys.stdout.flush()
+    return reading, writing
+
+
+async def serve_stdio(server: EnsembleServer, streams: tuple[int, int]) -> None:
+    """Serves one client over the descriptors that ``claim_streams`` gave, until it closes its end.
+
+    Cancelling this is to the server as if the client had gone: calls are cancelled, and have their results.
+    """
+    reading, writing = streams
+    # The server closes its ends of the streams.
+    arriving, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    outgoing, leaving = anyio.create_memory_object_stream[SessionMessage](0)
+    reader = asyncio.create_task(_read(reading, arriving, outgoing.clone()))
+    writer = asyncio.create_task(_write(writing, leaving))
+    serving = asyncio.create_task(server.run(incoming, outgoing, server.create_initialization_options()))
+    try:
+        # The writer ends first when nobody reads what it writes.
+        await asyncio.wait((serving, writer), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        with anyio.CancelScope(shield=True):
+            # Cancelled itself, the SDK would raise for the message that it passes on just then (measured).
+            reader.cancel()
+            await asyncio.wait((reader, serving))
+            await asyncio.wait((writer,), timeout=GRACE)
+            writer.cancel()
+            await asyncio.wait((writer,))
+    serving.result()
+
+
+async def _read(
+    descriptor: int,
+    arriving: MemoryObjectSendStream[SessionMessage | Exception],
+    refusals: MemoryObjectSendStream[SessionMessage],
+) -> None:
+    """Reads messages until the end; what is none is answered at once."""
+    lines = Lines()
+    with arriving, refusals, contextlib.suppress(anyio.BrokenResourceError):  # The server has ended.
+        while data := await _next(descriptor):
+            for line in lines.feed(data):
+                if line is not None and not line.strip():
+                    continue
+                try:
+                    message = _message(line)
+                except Refused as refused:
+                    await refusals.send(SessionMessage(refused.answer))
+                else:
+                    await arriving.send(message)
+
+
+async def _next(descriptor: int) -> bytes:
+    loop = asyncio.get_running_loop()
+    await _ready(descriptor, select.POLLIN, loop.add_reader, loop.remove_reader)
+    try:
+        return os.read(descriptor, _CHUNK)
+    except OSError:  # A terminal that was hung up.
+        return b""
+
+
+async def _ready(descriptor: int, mask: int, add: Callable[..., object], remove: Callable[[int], object]) -> None:
+    """Waits until a read or a small write will not block; files never do, and no loop can wait for them.
+
+    The descriptors stay as they are, blocking: what starts us may share them.
+    """
+    poll = select.poll()
+    poll.register(descriptor, mask)
+    if poll.poll(0):
+        return
+    ready = asyncio.Event()
+    add(descriptor, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        remove(descriptor)
+
+
+def _message(line: bytes | None) -> SessionMessage:
+    """The message of a line; None is a line that was too long. Errors: ``Refused``."""
+    if line is None:
+        raise Refused(INVALID_REQUEST, f"A message may have {LINE_LIMIT} bytes.")
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_python(read(line, limit=LINE_LIMIT), by_name=False))
+    except ValidationError:
+        raise Refused(INVALID_REQUEST, "The message is not one of JSON-RPC 2.0.", line) from None
+
+
+async def _write(descriptor: int, leaving: MemoryObjectReceiveStream[SessionMessage]) -> None:
+    """Writes messages until the server has no more, or nobody reads them."""
+    with leaving, contextlib.suppress(OSError):
+        async for item in leaving:
+            text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+            await _write_all(descriptor, f"{text}\n".encode())
+
+
+async def _write_all(descriptor: int, data: bytes) -> None:
+    loop = asyncio.get_running_loop()
+    rest = memoryview(data)
+    while rest:
+        await _ready(descriptor, select.POLLOUT, loop.add_writer, loop.remove_writer)
+        # As much as a pipe takes that can take anything (POSIX).
+        rest = rest[os.write(descriptor, rest[: select.PIPE_BUF]) :]

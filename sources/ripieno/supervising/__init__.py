@@ -1,1 +1,0 @@
-"""The workers of a server."""
