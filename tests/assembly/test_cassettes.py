@@ -17,15 +17,16 @@ from ripieno.approvals import Answer, Approve, ConfirmationRequest, Deny, Edit
 from ripieno.canisters import Conversation
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.canisters.events import Event, ResultReady
-from ripieno.cassettes import Recorder, Replay, players
 from ripieno.conducting import Run
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Context, Ensemble, Outcome
 from ripieno.exceptions import InputError, ReplayDivergence, ResourceFault, RipienoError, ToolExecutionFailure
 from ripieno.execution import Execution
-from ripieno.scores import Turn
 from ripieno.storage.records import Record
 from ripieno.testing import call, turn
+from ripieno.testing.cassettes import Recorder, Replay
+from ripieno.testing.cassettes import player as players
+from ripieno.testing.scores.turns import Turn
 from ripieno.testing.wires import rehearsed
 from tests.counts import count
 

@@ -4,8 +4,8 @@ import pathlib
 
 from ripieno.approvals import Approve, Deny
 from ripieno.assembly.configuration import Places
-from ripieno.cassettes import Recorder, Replay
 from ripieno.testing import call, turn
+from ripieno.testing.cassettes import Recorder, Replay
 from ripieno.testing.wires import rehearsed
 from tests.assembly.test_cassettes import Answers, Records, same
 

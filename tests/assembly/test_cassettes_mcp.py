@@ -14,13 +14,13 @@ import pytest
 from ripieno.approvals import Approve
 from ripieno.canisters import Conversation
 from ripieno.canisters.controls import Rules
-from ripieno.cassettes import Recorder, Replay
-from ripieno.cassettes.lines import read
-from ripieno.cassettes.redacting import Redactor
-from ripieno.cassettes.traffic import LIMIT
 from ripieno.exceptions import InputError
 from ripieno.execution import Execution
 from ripieno.testing import call, turn
+from ripieno.testing.cassettes import Recorder, Replay
+from ripieno.testing.cassettes.file import read
+from ripieno.testing.cassettes.recorder import LIMIT
+from ripieno.testing.cassettes.redaction import Redactor
 from ripieno.testing.wires import rehearsed
 from tests.assembly.conftest import Home
 from tests.assembly.test_cassettes import Answers, Records, same

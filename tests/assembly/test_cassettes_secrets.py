@@ -14,8 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ripieno.canisters import Conversation, ImageContent
-from ripieno.cassettes import Recorder, Replay
-from ripieno.cassettes.redacting import Redactor, StreamRedactor, secrets_among
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import ProviderRefusal, ProviderUnreachable, WireInvalidity
@@ -24,6 +22,8 @@ from ripieno.models import Model
 from ripieno.models.protocol import Natives
 from ripieno.models.retries import Patience
 from ripieno.testing import call, turn
+from ripieno.testing.cassettes import Recorder, Replay
+from ripieno.testing.cassettes.redaction import Redactor, StreamRedactor, secrets_among
 from ripieno.testing.wires import rehearsed
 from tests.counts import count
 

@@ -21,11 +21,11 @@ from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
-from ripieno.rehearsal.server import base_url, create_application
-from ripieno.scores import Score
 from ripieno.servers.http.server import serve
 from ripieno.storage.records import Record
 from ripieno.testing import call, model_of, turn
+from ripieno.testing.rehearsal.server import base_url, create_application
+from ripieno.testing.scores import Score
 
 LEDGER = """
 [ensemble]

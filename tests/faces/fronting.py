@@ -32,12 +32,13 @@ from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 from ripieno.models.protocols.prompted.reader import in_words, recover
-from ripieno.rehearsal.server import base_url
-from ripieno.rehearsal.server import create_application as rehearse
-from ripieno.scores import Score, Turn
 from ripieno.servers.gateway.application import create_application
 from ripieno.servers.http.connections import Bounds
 from ripieno.servers.http.server import serve
+from ripieno.testing.rehearsal.server import base_url
+from ripieno.testing.rehearsal.server import create_application as rehearse
+from ripieno.testing.scores import Score
+from ripieno.testing.scores.turns import Turn
 from tests.guests.loopback import serving
 
 Speaker = Callable[[Asked], Iterable[Event]]

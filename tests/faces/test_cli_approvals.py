@@ -11,7 +11,7 @@ from ripieno.assembly.configuration import Places, gather
 from ripieno.assembly.protection import withheld
 from ripieno.cli import exits
 from ripieno.models.protocols.openai_chat import PROTOCOL
-from ripieno.scores import Score
+from ripieno.testing.scores import Score
 from tests.faces.commanding import User
 from tests.faces.conftest import Done
 from tests.faces.test_cli_ask import serving

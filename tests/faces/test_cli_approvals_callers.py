@@ -11,7 +11,7 @@ import pytest
 from ripieno.cli import exits
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.models.protocols.openai_chat import PROTOCOL
-from ripieno.scores import Score
+from ripieno.testing.scores import Score
 from tests.faces.commanding import User
 from tests.faces.conftest import Done
 from tests.faces.test_cli_ask import serving

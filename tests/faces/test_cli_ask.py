@@ -15,9 +15,9 @@ from ripieno.models import Protocol
 from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
-from ripieno.rehearsal.server import base_url, create_application
-from ripieno.scores import Score
 from ripieno.servers.http.server import serve
+from ripieno.testing.rehearsal.server import base_url, create_application
+from ripieno.testing.scores import Score
 from tests.faces.commanding import PATIENCE, Screen, User
 from tests.mechanism.living import living
 

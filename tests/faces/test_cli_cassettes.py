@@ -10,7 +10,7 @@ import pytest
 
 from ripieno.cli import exits
 from ripieno.models.protocols.openai_chat import PROTOCOL
-from ripieno.scores import Score
+from ripieno.testing.scores import Score
 from tests.faces.commanding import COMMAND, PATIENCE, User
 from tests.faces.test_cli_ask import serving
 from tests.needing import lacking

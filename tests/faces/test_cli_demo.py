@@ -14,7 +14,7 @@ import pytest
 
 from ripieno.cli import exits
 from ripieno.cli.scores import FOLDER
-from ripieno.scores import Score
+from ripieno.testing.scores import Score
 from tests.faces.commanding import PATIENCE, ROOT, User
 
 SCORE = '[score]\nname = "mine"\n[[turns]]\ntext = "Hello from the score."\n'

@@ -274,7 +274,7 @@ def test_two_secrets_never_share_a_variable(bring: Call, user: User) -> None:
 
 
 def test_an_imported_server_plays(bring: Call, user: User, call: Call) -> None:
-    clock = {"command": sys.executable, "args": ["-P", "-m", "ripieno.rehearsal.clock", "${NOTHING_HERE}"]}
+    clock = {"command": sys.executable, "args": ["-P", "-m", "ripieno.testing.rehearsal.clock", "${NOTHING_HERE}"]}
     path = str(pathlib.Path(ROOT) / "sources")
     assert bring({"clock": {**clock, "env": {"PYTHONPATH": path}}}).code == 0
     # It is no reason not to start when a variable is missing.

@@ -226,7 +226,7 @@ def test_everything_that_is_wrong_comes_together(call: Call, user: User) -> None
 
 
 def test_nothing_stays_connected_when_one_server_fails(user: User, tmp_path: pathlib.Path) -> None:
-    clock = f'["sh", "-c", "exec 9>$ALIVE; exec {sys.executable} -m ripieno.rehearsal.clock"]'
+    clock = f'["sh", "-c", "exec 9>$ALIVE; exec {sys.executable} -m ripieno.testing.rehearsal.clock"]'
     with living(tmp_path / "alive") as alive:
         environment = f'environment = {{ ALIVE = "{alive.path}", PYTHONPATH = "{user.environment()["PYTHONPATH"]}" }}\n'
         user.ensemble("server", SERVER.format(command=clock) + environment)

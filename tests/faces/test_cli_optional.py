@@ -7,7 +7,7 @@ import tomli_w
 
 from ripieno.cli import exits
 from ripieno.models.protocols.anthropic import PROTOCOL
-from ripieno.scores import Score
+from ripieno.testing.scores import Score
 from tests.faces.commanding import ROOT, User
 from tests.faces.test_cli_ask import serving
 

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable
 
 from ripieno.models.protocols.openai_chat import PROTOCOL
-from ripieno.scores import Score
+from ripieno.testing.scores import Score
 from tests.documenting import texts
 from tests.faces.commanding import User
 from tests.faces.conftest import Done

@@ -19,13 +19,13 @@ from starlette.routing import Mount
 from ripieno.canisters import AssistantCanister
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.models.protocol import Refusal
-from ripieno.rehearsal.server import base_url, create_application
-from ripieno.scores import Score
 from ripieno.servers.gateway.application import create_application as gateway
 from ripieno.servers.http.keys import digest_of
 from ripieno.servers.http.listeners import bind
 from ripieno.servers.http.server import serve
 from ripieno.testing import turn
+from ripieno.testing.rehearsal.server import base_url, create_application
+from ripieno.testing.scores import Score
 from tests.faces.fronting import KINDS, Front, Kind, before, fronting, kinds, read, says
 from tests.guests.loopback import serving
 from tests.openresponses import StreamChecker

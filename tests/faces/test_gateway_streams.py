@@ -15,9 +15,9 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from ripieno.canisters import AssistantCanister
-from ripieno.rehearsal.server import base_url
 from ripieno.servers.http.connections import Bounds
 from ripieno.testing import turn
+from ripieno.testing.rehearsal.server import base_url
 from tests.counts import ATTACK, count
 from tests.faces.fronting import KINDS, Front, Kind, before, fronting, kinds, read, says
 from tests.guests.loopback import serving

@@ -34,12 +34,12 @@ from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
-from ripieno.rehearsal import clock
-from ripieno.rehearsal.server import BODY_BYTES, base_url, create_application
 from ripieno.schemas import Schema
-from ripieno.scores import Score
 from ripieno.servers.http.server import serve
 from ripieno.testing import call, turn
+from ripieno.testing.rehearsal import clock
+from ripieno.testing.rehearsal.server import BODY_BYTES, base_url, create_application
+from ripieno.testing.scores import Score
 
 ROOT = pathlib.Path(__file__).parents[2]
 DATA = ROOT / "data"
@@ -385,7 +385,9 @@ async def test_the_clock_tells_time_and_adds_days() -> None:
 
 async def test_the_clock_runs_as_a_process() -> None:
     environment = {"PYTHONPATH": str(ROOT / "sources")}
-    server = StdioServerParameters(command=sys.executable, args=["-m", "ripieno.rehearsal.clock"], env=environment)
+    server = StdioServerParameters(
+        command=sys.executable, args=["-m", "ripieno.testing.rehearsal.clock"], env=environment
+    )
     async with mcp.Client(server) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
         assert sorted(names) == ["add_days", "tell_time"]

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import httpx2
 
 from ripieno.models.protocols.openai_chat import PROTOCOL
-from ripieno.rehearsal.server import create_application
-from ripieno.scores import Score
 from ripieno.servers.http.server import serve
 from ripieno.testing import turn
+from ripieno.testing.rehearsal.server import create_application
+from ripieno.testing.scores import Score
 
 
 def accepted(port: int) -> Iterator[socket.socket]:

@@ -23,8 +23,10 @@ from ripieno.canisters import (
 from ripieno.canisters.events import ArgumentsDelta, Event, ReasoningDelta, TextDelta, TurnEnded, collect
 from ripieno.canisters.faults import Fault
 from ripieno.exceptions import ConfigurationInvalidity
-from ripieno.scores import WHOLE, Answer, Call, Score, Turn, callable_names, events_of, perform
 from ripieno.testing import call, turn
+from ripieno.testing.scores import Score
+from ripieno.testing.scores.player import WHOLE, Answer, callable_names, events_of, perform
+from ripieno.testing.scores.turns import Call, Turn
 from tests.counts import count
 
 DATA = pathlib.Path(__file__).parents[2] / "data"

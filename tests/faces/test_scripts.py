@@ -28,11 +28,11 @@ from ripieno.exceptions import (
     UsageError,
 )
 from ripieno.models.protocols.openai_chat import PROTOCOL
-from ripieno.rehearsal.server import base_url, create_application
 from ripieno.schemas import Schema
-from ripieno.scores import Score
 from ripieno.servers.http.server import serve
 from ripieno.testing import call, turn
+from ripieno.testing.rehearsal.server import base_url, create_application
+from ripieno.testing.scores import Score
 from tests.faces.commanding import PATIENCE, User
 
 SCORE = Score.of_turns([turn("I ask.", calls=[call("tell", "told", what="it")]), turn("It says: {told}")])

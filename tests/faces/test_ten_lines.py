@@ -9,10 +9,10 @@ import pytest
 import ripieno
 from ripieno.assembly.configuration import Places
 from ripieno.models.protocols.openai_chat import PROTOCOL
-from ripieno.rehearsal.server import base_url, create_application
-from ripieno.scores import Score
 from ripieno.servers.http.server import serve
 from ripieno.testing import call, turn
+from ripieno.testing.rehearsal.server import base_url, create_application
+from ripieno.testing.scores import Score
 
 SCORE = Score.of_turns(
     (

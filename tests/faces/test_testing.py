@@ -23,8 +23,8 @@ from ripieno.descriptors import Policy
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import ConfigurationInvalidity, ResourceFault, UsageError
 from ripieno.models.protocol import Asked
-from ripieno.scores import Score
 from ripieno.testing import ScoredModel, call, model_of, turn
+from ripieno.testing.scores import Score
 
 
 def reader(folder: pathlib.Path) -> Ensemble:

@@ -42,8 +42,8 @@ OPTIONS = ("-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:asyncio", "-rP"
 #: What a run in this process imports it also forgets, and a class that comes back is another one: these are here first.
 IMPORTED = (
     "anthropic",
-    "ripieno.cassettes.recording",
-    "ripieno.cassettes.replaying",
+    "ripieno.testing.cassettes.record",
+    "ripieno.testing.cassettes.replay",
     "ripieno.origins",
     "ripieno.models.protocols.anthropic",
     "ripieno.models.protocols.gemini",

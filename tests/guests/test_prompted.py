@@ -45,10 +45,10 @@ from ripieno.models.protocols.prompted import around
 from ripieno.models.protocols.prompted.reader import in_words, recover
 from ripieno.models.protocols.prompted.styles import STYLES
 from ripieno.models.protocols.prompted.writer import written_result
-from ripieno.rehearsal.server import base_url, create_application
-from ripieno.scores import Score
 from ripieno.servers.http.server import serve
 from ripieno.testing import call, turn
+from ripieno.testing.rehearsal.server import base_url, create_application
+from ripieno.testing.scores import Score
 from tests.counts import count
 from tests.guests.loopback import serving
 from tests.guests.parsing import calls_in

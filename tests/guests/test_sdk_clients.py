@@ -18,10 +18,10 @@ from ripieno.models import Protocol
 from ripieno.models.protocol import Refusal
 from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.rehearsal.server import base_url, create_application
-from ripieno.scores import Score
 from ripieno.servers.http.server import serve
 from ripieno.testing import call, turn
+from ripieno.testing.rehearsal.server import base_url, create_application
+from ripieno.testing.scores import Score
 from tests.guests.loopback import serving
 from tests.guests.test_wire_scenarios import failed, paced, written
 from tests.guests.wires import ANSWERS, Scenario, named, revive, usage_in

@@ -26,10 +26,10 @@ from ripieno.jsonvalues import parse, thaw
 from ripieno.models.protocol import Asked, Refusal
 from ripieno.models.protocols.openai_responses import PROTOCOL
 from ripieno.models.protocols.openai_responses.items import is_made
-from ripieno.rehearsal.server import base_url, create_application
-from ripieno.scores import Score
 from ripieno.servers.http.server import serve
 from ripieno.testing import call, turn
+from ripieno.testing.rehearsal.server import base_url, create_application
+from ripieno.testing.scores import Score
 from tests.guests.loopback import serving
 from tests.guests.test_wire_scenarios import failed, paced, written
 from tests.guests.wires import ANSWERS, Scenario, named, revive, usage_in

@@ -20,9 +20,9 @@ from ripieno.models.fallback import FallbackModel
 from ripieno.models.protocol import Refusal
 from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.rehearsal.server import create_application
-from ripieno.scores import Score
 from ripieno.testing import call, turn
+from ripieno.testing.rehearsal.server import create_application
+from ripieno.testing.scores import Score
 from tests.guests.loopback import Asked, serving
 from tests.mechanism.players import ensemble, tool
 

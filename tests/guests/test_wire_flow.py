@@ -30,10 +30,10 @@ from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 from ripieno.models.transport.endpoints import Endpoint
 from ripieno.models.transport.transport import HttpTransport
-from ripieno.rehearsal.server import base_url, create_application
-from ripieno.scores import Score
 from ripieno.servers.http.server import serve
 from ripieno.testing import turn
+from ripieno.testing.rehearsal.server import base_url, create_application
+from ripieno.testing.scores import Score
 from tests.counts import count
 from tests.guests.test_wire_scenarios import natives_of, read, written
 from tests.guests.wires import PROTOCOLS

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from ripieno.canisters import ImageContent, ResultCanister, UserCanister
-from ripieno.scores import Turn
 from ripieno.testing import call, turn
+from ripieno.testing.scores.turns import Turn
 from tests.faces.commanding import User
 from tests.faces.fronting import KINDS, Backend, rehearsing
 from tests.faces.gatewaying import PIXEL

@@ -6,7 +6,6 @@ import click
 
 from ripieno.assembly.configuration import Gathered
 from ripieno.canisters import Conversation
-from ripieno.cassettes import Replay
 from ripieno.cli import exits
 from ripieno.cli.asking import Wanted, asking, follow
 from ripieno.cli.assembling import gather_layers
@@ -16,6 +15,7 @@ from ripieno.cli.settings import Settings, common, pass_settings
 from ripieno.cli.taping import begin
 from ripieno.cli.terminal import ShownConfirmer, Terminal
 from ripieno.exceptions import InputError
+from ripieno.testing.cassettes import Replay
 
 #: Ends of a run that are answers.
 ANSWERED = ("stop", "terminal")

@@ -13,7 +13,6 @@ from ripieno.assembly import Assembly
 from ripieno.assembly.configuration import Gathered
 from ripieno.canisters import Conversation
 from ripieno.canisters.events import ConfirmationRequested
-from ripieno.cassettes import Replay
 from ripieno.cli.assembling import only
 from ripieno.cli.keeping import Keeper
 from ripieno.cli.models import require_model
@@ -23,6 +22,7 @@ from ripieno.cli.taping import NAMES, Cassette, assemble_taped, open_cassette, p
 from ripieno.cli.terminal import ShownConfirmer, Terminal, is_attended, make_confirmer
 from ripieno.conducting import Run, Watcher
 from ripieno.conducting.observers.console import Renderer
+from ripieno.testing.cassettes import Replay
 
 Consent: TypeAlias = Literal["terminal", "deferred", "autonomous"]
 

@@ -19,7 +19,6 @@ import click
 
 from ripieno.assembly import Assembly
 from ripieno.canisters import Conversation
-from ripieno.cassettes import Replay
 from ripieno.cli.asking import Wanted, asking, follow
 from ripieno.cli.assembling import gather_layers
 from ripieno.cli.keeping import Keeper, keeping
@@ -32,6 +31,7 @@ from ripieno.conducting import Run
 from ripieno.conducting.observers.console import brief
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import RipienoError
+from ripieno.testing.cassettes import Replay
 
 Value = TypeVar("Value")
 

@@ -41,7 +41,7 @@ from ripieno.descriptors.reader.problems import Problems
 from ripieno.ensembles import Origin
 from ripieno.ensembles.opener import needed_origins
 from ripieno.exceptions import ConfigurationInvalidity, Problem, RipienoError
-from ripieno.scores import Score
+from ripieno.testing.scores import Score
 
 _KINDS = ("ensemble", "invoker", "provider", "profile", "score")
 

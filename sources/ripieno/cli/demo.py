@@ -11,7 +11,6 @@ import click
 from ripieno.assembly import Assembly, assemble
 from ripieno.assembly.configuration import Places, gather
 from ripieno.canisters import Conversation
-from ripieno.cassettes import Recorder, Replay
 from ripieno.cli import exits
 from ripieno.cli.models import bundled_examples
 from ripieno.cli.plays import Findings, Play
@@ -24,9 +23,10 @@ from ripieno.cli.taping import open_cassette, taping
 from ripieno.cli.touring import Tour
 from ripieno.exceptions import NameAbsence, UsageError
 from ripieno.models import Protocol
-from ripieno.rehearsal.server import base_url, create_application
-from ripieno.scores import Score
 from ripieno.servers.http.server import serve
+from ripieno.testing.cassettes import Recorder, Replay
+from ripieno.testing.rehearsal.server import base_url, create_application
+from ripieno.testing.scores import Score
 from ripieno.toolset import DATA
 
 _PLAYS: Mapping[str, type[Tour] | type[Repair]] = {one.score: one for one in (Tour, Repair)}

@@ -17,9 +17,9 @@ from ripieno.cli.settings import Settings, common, pass_settings
 from ripieno.cli.tables import print_table
 from ripieno.conducting.observers.console import clean
 from ripieno.models import Protocol
-from ripieno.rehearsal.server import base_url, create_application
-from ripieno.scores import Score
 from ripieno.servers.http.server import serve
+from ripieno.testing.rehearsal.server import base_url, create_application
+from ripieno.testing.scores import Score
 
 
 @click.command()

@@ -8,7 +8,7 @@ from ripieno.cli.auditing import exposed_names
 from ripieno.descriptors.loading import Layer, load_ensembles
 from ripieno.descriptors.names import unprefixed
 from ripieno.exceptions import NameAbsence
-from ripieno.scores import Score
+from ripieno.testing.scores import Score
 from ripieno.toolset import DATA
 
 FOLDER = DATA / "scores"

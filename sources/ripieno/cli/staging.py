@@ -7,11 +7,11 @@ from typing import TextIO
 
 from ripieno.canisters import Conversation
 from ripieno.canisters.events import Event, ExecutionBegan, ResultReady, TurnBegan
-from ripieno.cassettes import Recorder, Replay
 from ripieno.cli.plays import Findings
 from ripieno.cli.taping import Cassette
 from ripieno.conducting import Run
 from ripieno.conducting.observers.console import Renderer
+from ripieno.testing.cassettes import Recorder, Replay
 
 #: Names of notes in the cassette: what is said and played, and the times that are shown.
 _STAGE, _CLOCK = "stage", "clock"

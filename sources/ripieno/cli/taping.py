@@ -11,12 +11,12 @@ from ripieno.assembly import Assembly
 from ripieno.assembly.configuration import Gathered
 from ripieno.canisters import Conversation, UserCanister
 from ripieno.canisters.contents import text_of
-from ripieno.cassettes import Recorder, Replay
-from ripieno.cassettes.assemblies import CassetteAssembly
 from ripieno.cli import exits
 from ripieno.cli.assembling import ToldAssembly
 from ripieno.cli.running import run_async, say
 from ripieno.conducting.observers.console import Renderer
+from ripieno.testing.cassettes import Recorder, Replay
+from ripieno.testing.cassettes.assembly import CassetteAssembly
 
 Cassette: TypeAlias = Recorder | Replay
 _FILE = click.Path(path_type=pathlib.Path, dir_okay=False)

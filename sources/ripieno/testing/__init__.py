@@ -21,7 +21,7 @@
 for pytest: scores, and cassettes that are recorded once and replayed ever after.
 
 The model asks for what its score says; tools, rules and limits are the real ones. What a score can say stands in
-``ripieno.scores``.
+``ripieno.testing.scores``.
 """
 
 import contextlib
@@ -38,7 +38,9 @@ from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import UsageError
 from ripieno.jsonvalues import freeze
 from ripieno.models import Model, Provider
-from ripieno.scores import CHUNK, WHOLE, Call, ModelFinish, Score, Turn, callable_names, perform
+from ripieno.testing.scores import Score
+from ripieno.testing.scores.player import CHUNK, WHOLE, callable_names, perform
+from ripieno.testing.scores.turns import Call, ModelFinish, Turn
 
 
 class _NoWire:
@@ -47,7 +49,7 @@ class _NoWire:
     def __getattr__(self, name: str) -> Any:
         raise UsageError(
             f"A score that is played as a model has no wire, and so no {name!r}. "
-            "Rehearse it (ripieno.rehearsal.server) and talk to that server to have one."
+            "Rehearse it (ripieno.testing.rehearsal.server) and talk to that server to have one."
         )
 
     async def close(self) -> None:

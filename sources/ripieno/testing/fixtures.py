@@ -16,9 +16,10 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from ripieno.cassettes import Recorder, Replay
 from ripieno.models import Model
-from ripieno.scores import Score, Turn
+from ripieno.testing.cassettes import Recorder, Replay
+from ripieno.testing.scores import Score
+from ripieno.testing.scores.turns import Turn
 from ripieno.testing.wires import rehearsed
 
 Scoring: TypeAlias = Callable[..., Model]

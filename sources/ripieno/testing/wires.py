@@ -12,7 +12,9 @@ from ripieno.jsonvalues import parse
 from ripieno.models import Model, Protocol, Provider
 from ripieno.models.protocol import Natives
 from ripieno.models.transport.sse import read_objects, split
-from ripieno.scores import CHUNK, Score, Turn, callable_names, events_of
+from ripieno.testing.scores import Score
+from ripieno.testing.scores.player import CHUNK, callable_names, events_of
+from ripieno.testing.scores.turns import Turn
 
 _BYTES = 64 * 1024 * 1024
 _NAME = "rehearsed"

@@ -26,9 +26,10 @@ from ripieno.models import Protocol
 from ripieno.models.protocol import Asked, Refusal
 from ripieno.models.protocols.prompted.reader import ended, in_words, recover
 from ripieno.models.tokens import EstimatingTokenizer
-from ripieno.scores import Answer, Score, callable_names, events_of, perform
 from ripieno.servers.http.bodies import Gone, Refused, read_asked, receive_body
 from ripieno.servers.http.models import model_list
+from ripieno.testing.scores import Score
+from ripieno.testing.scores.player import Answer, callable_names, events_of, perform
 
 #: Bytes of a request's body.
 BODY_BYTES = 10 * 1024 * 1024

@@ -7,15 +7,20 @@ from typing import Any
 
 from ripieno.approvals import Confirmer, RulesConfirmer
 from ripieno.canisters import Canister, Conversation
-from ripieno.cassettes.assemblies import CassetteAssembly, assemble_with
-from ripieno.cassettes.recorders import Ends, RunTape, open_desk
-from ripieno.cassettes.taping import TapedConfirmer, TapedExecution, describe_model, links_of, tape_model
-from ripieno.cassettes.traffic import Traffic
 from ripieno.conducting import Run, conduct
 from ripieno.ensembles.surroundings import Tap
 from ripieno.exceptions import UsageError
 from ripieno.execution import Execution
 from ripieno.models import Model
+from ripieno.testing.cassettes.assembly import CassetteAssembly, assemble_with
+from ripieno.testing.cassettes.recorded_parts import (
+    TapedConfirmer,
+    TapedExecution,
+    describe_model,
+    links_of,
+    tape_model,
+)
+from ripieno.testing.cassettes.recorder import Ends, RunTape, Traffic, open_desk
 
 
 class Recorder:

@@ -1,4 +1,4 @@
-"""A small MCP server over standard input and output, for the demo: ``python -m ripieno.rehearsal.clock``."""
+"""A small MCP server over standard input and output, for the demo: ``python -m ripieno.testing.rehearsal.clock``."""
 
 import datetime
 import zoneinfo

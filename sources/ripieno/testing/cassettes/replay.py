@@ -11,13 +11,6 @@ from ripieno.canisters import Canister, Controls, Conversation
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.canisters.events import Alert
 from ripieno.canisters.serialization import deserialize_conversation
-from ripieno.cassettes.assemblies import CassetteAssembly, assemble_with
-from ripieno.cassettes.lines import Line, read
-from ripieno.cassettes.players import Player
-from ripieno.cassettes.playing import PlayedConfirmer, PlayedExecution, played_model
-from ripieno.cassettes.recorders import Ends
-from ripieno.cassettes.redacting import Redactor, secrets_among
-from ripieno.cassettes.values import restore, restore_definition
 from ripieno.conducting import Run, conduct
 from ripieno.ensembles import Definition, Ensemble, Surroundings
 from ripieno.exceptions import InputError, ReplayDivergence, SerializationInvalidity
@@ -26,6 +19,13 @@ from ripieno.jsonvalues import is_list
 from ripieno.models import Model, Protocol
 from ripieno.sandbox.processes import LocalSpawner
 from ripieno.storage.records import Recorder as Journal
+from ripieno.testing.cassettes.assembly import CassetteAssembly, assemble_with
+from ripieno.testing.cassettes.file import Line, read
+from ripieno.testing.cassettes.player import Player
+from ripieno.testing.cassettes.recorder import Ends
+from ripieno.testing.cassettes.redaction import Redactor, secrets_among
+from ripieno.testing.cassettes.replayed_parts import PlayedConfirmer, PlayedExecution, played_model
+from ripieno.testing.cassettes.values import restore, restore_definition
 
 
 class _Stage(Ensemble):

@@ -9,8 +9,8 @@ from ripieno.descriptors.reader.keys import Key, Table, description_key
 from ripieno.descriptors.reader.kinds import Flag, Free, Number, Several, Text
 from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.exceptions import ConfigurationInvalidity
-from ripieno.scores.templates import LABEL
-from ripieno.scores.turns import Call, ModelFinish, Turn, check
+from ripieno.testing.scores.templates import LABEL
+from ripieno.testing.scores.turns import Call, ModelFinish, Turn, check
 
 _LABEL = Text(pattern=LABEL, shape="a label of letters, digits, _ and -, beginning with a letter")
 _PACE = Number(minimum=0, maximum=60, unit="seconds")

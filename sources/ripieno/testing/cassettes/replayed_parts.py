@@ -13,11 +13,6 @@ from ripieno.approvals import Answer, ConfirmationRequest, Confirmer
 from ripieno.canisters import Canister, Controls, InvocationCanister, ResultCanister
 from ripieno.canisters.events import Alert, Batches, Event, ExecutionBegan
 from ripieno.canisters.faults import Fault
-from ripieno.cassettes.bodies import differ, digest, lengthen, read_body
-from ripieno.cassettes.lines import Line
-from ripieno.cassettes.players import Player
-from ripieno.cassettes.redacting import Redactor
-from ripieno.cassettes.values import restore_answer, restore_event, restore_failure, restore_result
 from ripieno.ensembles import Ensemble, Invoker
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ProviderFailure, ReplayDivergence, RipienoError, SerializationInvalidity
@@ -30,6 +25,11 @@ from ripieno.models.protocol import Natives
 from ripieno.models.protocols.prompted import around as prompted
 from ripieno.models.protocols.text_calls.interpreter import interpret
 from ripieno.models.retries import Patience
+from ripieno.testing.cassettes.file import Line
+from ripieno.testing.cassettes.player import Player
+from ripieno.testing.cassettes.redaction import Redactor
+from ripieno.testing.cassettes.requests import differ, digest, lengthen, read_body
+from ripieno.testing.cassettes.values import restore_answer, restore_event, restore_failure, restore_result
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

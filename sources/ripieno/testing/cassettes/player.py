@@ -5,8 +5,8 @@ import collections
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from ripieno.cassettes.lines import Line
 from ripieno.exceptions import ReplayDivergence
+from ripieno.testing.cassettes.file import Line
 
 #: What a line is for: a kind, and the request or the call.
 Key: TypeAlias = tuple[str, object]

@@ -21,8 +21,8 @@ from ripieno.canisters.events import (
     TurnEnded,
 )
 from ripieno.jsonvalues import encode, freeze
-from ripieno.scores.templates import error_of, failed, fill, fill_all
-from ripieno.scores.turns import Call, Turn
+from ripieno.testing.scores.templates import error_of, failed, fill, fill_all
+from ripieno.testing.scores.turns import Call, Turn
 
 #: Characters of a streamed piece.
 CHUNK = 24

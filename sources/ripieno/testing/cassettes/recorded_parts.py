@@ -10,7 +10,6 @@ from ripieno.approvals import Answer, ConfirmationRequest, Confirmer
 from ripieno.canisters import Canister, Controls, ResultCanister
 from ripieno.canisters.events import Alert, Batches, Event, ExecutionBegan
 from ripieno.canisters.serialization import serialize
-from ripieno.cassettes.recorders import RunTape
 from ripieno.ensembles import Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.ensembles.owner import reason
@@ -22,6 +21,7 @@ from ripieno.models import Model
 from ripieno.models.fallback import FallbackModel
 from ripieno.models.protocol import Natives, Transport
 from ripieno.models.protocols.prompted import Messages
+from ripieno.testing.cassettes.recorder import RunTape
 
 
 class TapedTransport:

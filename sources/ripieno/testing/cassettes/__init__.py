@@ -6,7 +6,10 @@ around and in the place of a model, ``players`` keeps the recorded order, ``traf
 are told and say.
 """
 
-from ripieno.cassettes.recording import Recorder
-from ripieno.cassettes.replaying import Replay
+from ripieno.testing.cassettes.record import Recorder
+from ripieno.testing.cassettes.replay import Replay
 
-__all__ = ["Recorder", "Replay"]
+__all__ = [
+    "Recorder",
+    "Replay",
+]

@@ -7,7 +7,7 @@ from typing import Literal
 from frozendict import frozendict
 
 from ripieno.descriptors.reader.problems import Problems, spelling
-from ripieno.scores.templates import EXPECTED, labels_of, strings_of
+from ripieno.testing.scores.templates import EXPECTED, labels_of, strings_of
 
 #: The finishes that a model has of its own; the others are made here.
 ModelFinish = Literal["stop", "invocations", "length", "filter"]

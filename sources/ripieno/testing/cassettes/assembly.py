@@ -10,12 +10,12 @@ from ripieno.assembly.configuration import Gathered, gather
 from ripieno.assembly.protection import withheld
 from ripieno.canisters import Canister, Controls, Conversation, SupervisorCanister
 from ripieno.canisters.controls import Limits
-from ripieno.cassettes.redacting import secrets_among
 from ripieno.conducting import Run, Watcher
 from ripieno.ensembles import Ensemble
 from ripieno.ensembles.surroundings import Tap
 from ripieno.exceptions import InputError
 from ripieno.models import Model
+from ripieno.testing.cassettes.redaction import secrets_among
 
 
 class Cassette(Protocol):

@@ -49,7 +49,7 @@ from ripieno.canisters.conversation import assistant_messages
 from ripieno.descriptors.loading import read_toml
 from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.exceptions import ConfigurationInvalidity
-from ripieno.scores.playing import (
+from ripieno.testing.scores.player import (
     CHUNK,
     WHOLE,
     Answer,
@@ -61,8 +61,8 @@ from ripieno.scores.playing import (
     say,
     since_prompt,
 )
-from ripieno.scores.reading import read_score
-from ripieno.scores.turns import Call, ModelFinish, Turn, check
+from ripieno.testing.scores.reader import read_score
+from ripieno.testing.scores.turns import Call, ModelFinish, Turn, check
 
 __all__ = ["CHUNK", "WHOLE", "Answer", "Call", "ModelFinish", "Score", "Turn", "callable_names", "events_of", "perform"]
 
