@@ -12,7 +12,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import nested_parse_with_titles
 
-from ripieno.cli import group
+from ripieno.cli.common import group
 from ripieno.descriptors.json_schema import reference
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -9,7 +9,7 @@ import pytest
 
 from ripieno.assembly.configuration import Places, gather
 from ripieno.assembly.protection import withheld
-from ripieno.cli import exits
+from ripieno.cli.common import options as exits
 from ripieno.models.protocols.openai_chat import PROTOCOL
 from ripieno.testing.scores import Score
 from tests.faces.commanding import User

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ripieno.cli import exits
+from ripieno.cli.common import options as exits
 from ripieno.conducting.paused import Paused, PausedStore
 from ripieno.models.protocols.openai_chat import PROTOCOL
 from ripieno.testing.scores import Score

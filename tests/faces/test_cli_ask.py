@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ripieno.cli import exits
+from ripieno.cli.common import options as exits
 from ripieno.models import Protocol
 from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT

@@ -10,8 +10,8 @@ from typing import Any
 import click
 import pytest
 
-from ripieno.cli import exits
-from ripieno.cli.group import COMMANDS, GROUP
+from ripieno.cli.common import options as exits
+from ripieno.cli.common.group import COMMANDS, GROUP
 from tests.assembly.test_discovery import install
 from tests.faces.commanding import COMMAND, User
 from tests.faces.conftest import Done
@@ -130,7 +130,7 @@ def test_a_bug_is_one_line_and_with_debug_a_traceback(call: Call, monkeypatch: p
     def fail(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("nothing to share")
 
-    monkeypatch.setattr("ripieno.cli.tools.gather_layers", fail)
+    monkeypatch.setattr("ripieno.cli.common.assembly.gather_layers", fail)
     done = call("tools")
     assert done.code == exits.INTERNAL
     assert "ZeroDivisionError: nothing to share" in done.err

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from ripieno.cli import exits
+from ripieno.cli.common import options as exits
 from ripieno.models.protocols.openai_chat import PROTOCOL
 from ripieno.testing.scores import Score
 from tests.faces.commanding import COMMAND, PATIENCE, User

@@ -12,8 +12,8 @@ import google.genai
 import openai
 import pytest
 
-from ripieno.cli import exits
-from ripieno.cli.scores import FOLDER
+from ripieno.cli.common import options as exits
+from ripieno.cli.demo.scores import FOLDER
 from ripieno.testing.scores import Score
 from tests.faces.commanding import PATIENCE, ROOT, User
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from ripieno.cli import exits
-from ripieno.cli.models import show_address
+from ripieno.cli.common import options as exits
+from ripieno.cli.common.models import show_address
 from tests.assembly.obeying import Obedient, obeying
 from tests.faces.commanding import User
 from tests.faces.conftest import Done

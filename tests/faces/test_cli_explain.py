@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ripieno.cli import exits
+from ripieno.cli.common import options as exits
 from tests.faces.commanding import User
 from tests.faces.conftest import Done
 

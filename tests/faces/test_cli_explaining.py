@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ripieno.cli import exits
+from ripieno.cli.common import options as exits
 from tests.faces.commanding import Screen, User
 from tests.faces.conftest import Done
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from ripieno.cli import exits
+from ripieno.cli.common import options as exits
 from tests.faces.commanding import PATIENCE, User
 
 #: Notes, in a file, every act that a folder must not be able to cause.

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from ripieno.cli import exits
-from ripieno.cli.mcpservers import parse
-from ripieno.cli.secrecy import Reference, find_references, looks_secret
+from ripieno.cli.common import options as exits
+from ripieno.cli.importing.secrets import Reference, find_references, looks_secret
+from ripieno.cli.importing.servers import parse
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import is_list, is_table
 from tests.counts import count

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ripieno.cli import exits
-from ripieno.cli.arguments import read_pairs, read_value, types_of
+from ripieno.cli.common import options as exits
+from ripieno.cli.tools.invoke import read_pairs, read_value, types_of
 from tests.counts import count
 from tests.faces.commanding import Screen, User
 from tests.faces.conftest import Done

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ripieno.cli import exits
+from ripieno.cli.common import options as exits
 from tests.faces.commanding import Screen, User
 from tests.faces.conftest import Done
 from tests.faces.test_cli_lock import KEEP, TELL, offer, text

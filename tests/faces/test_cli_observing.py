@@ -6,7 +6,7 @@ import logging
 import click
 import pytest
 
-from ripieno.cli.observing import LogFormat, logged, observed
+from ripieno.cli.common.observers import LogFormat, logged, observed
 from ripieno.conducting import conduct
 from ripieno.conducting.observers.tracing import Telemetry
 from tests.mechanism.players import ensemble, invoke, invokes, says, scripted, tool

@@ -5,7 +5,7 @@ import pathlib
 import pytest
 import tomli_w
 
-from ripieno.cli import exits
+from ripieno.cli.common import options as exits
 from ripieno.models.protocols.anthropic import PROTOCOL
 from ripieno.testing.scores import Score
 from tests.faces.commanding import ROOT, User

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from ripieno.cli import exits
+from ripieno.cli.common import options as exits
 from tests.assembly.obeying import Obedient, obeying
 from tests.faces.commanding import User
 from tests.faces.conftest import Done

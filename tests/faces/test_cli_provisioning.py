@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ripieno.cli import exits
+from ripieno.cli.common import options as exits
 from tests.faces.commanding import ROOT, User
 from tests.faces.conftest import Done
 

@@ -11,9 +11,9 @@ from frozendict import frozendict
 
 from ripieno.assembly.configuration import Places, gather
 from ripieno.canisters import Conversation, InvocationCanister
-from ripieno.cli import exits
-from ripieno.cli.repairing import Repair
-from ripieno.cli.scores import find_score, wanted_ensembles
+from ripieno.cli.common import options as exits
+from ripieno.cli.demo.play_repair import Repair
+from ripieno.cli.demo.scores import find_score, wanted_ensembles
 from ripieno.exceptions import InputError
 from ripieno.sandbox.detection import try_tier
 from tests.faces.commanding import User

@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from ripieno.cli.secrecy import Reference, Secret, find_references, read_arguments, read_value
+from ripieno.cli.importing.secrets import Reference, Secret, find_references, read_arguments, read_value
 
 PLAIN = {
     "LOG_LEVEL": "debug",

@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from ripieno.cli import exits
+from ripieno.cli.common import options as exits
 from ripieno.descriptors.json_schema import FILES
 from tests.faces.commanding import ROOT, Screen, User
 from tests.faces.conftest import Done

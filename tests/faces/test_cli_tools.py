@@ -9,7 +9,7 @@ import openai.types.chat
 import pydantic
 import pytest
 
-from ripieno.cli import exits
+from ripieno.cli.common import options as exits
 from tests.faces.commanding import Screen, User
 from tests.faces.conftest import Done
 

@@ -19,7 +19,7 @@ from starlette.responses import Response
 from ripieno.assembly import assemble
 from ripieno.assembly.configuration import Places
 from ripieno.canisters.events import ConductEnded, Event, TurnBegan, TurnEnded
-from ripieno.cli.observing import LogFormat, observed
+from ripieno.cli.common.observers import LogFormat, observed
 from ripieno.conducting.observers.tracing import Telemetry
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.descriptors.names import spelled

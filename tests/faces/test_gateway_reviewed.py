@@ -16,7 +16,7 @@ from ripieno.assembly import assemble
 from ripieno.assembly.configuration import Places
 from ripieno.canisters import Canister, InvocationCanister, ResultCanister, TextualContent, UserCanister
 from ripieno.canisters.events import Event, TextDelta, TurnBegan, TurnEnded
-from ripieno.cli.observing import observed
+from ripieno.cli.common.observers import observed
 from ripieno.conducting.observers.logs import FIELDS
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.exceptions import InputError

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command and gives its exit code (``ripieno.cli.exits``). Reads ``sys.argv`` by default."""
-    from ripieno.cli.running import launch
+    """Runs one command and gives its exit code (``ripieno.cli.common.options``). Reads ``sys.argv`` by default."""
+    from ripieno.cli.common.main import launch
 
     return launch(arguments)

@@ -12,11 +12,11 @@ from frozendict import frozendict
 
 from ripieno.assembly import Assembly
 from ripieno.assembly.configuration import Gathered
-from ripieno.cli.assembling import gather_layers, make_assembly
-from ripieno.cli.models import show_address, show_needs, variables_of
-from ripieno.cli.running import run_async, say
-from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
-from ripieno.cli.tables import print_json, print_table
+from ripieno.cli.common.assembly import gather_layers, make_assembly
+from ripieno.cli.common.main import run_async, say
+from ripieno.cli.common.models import show_address, show_needs, variables_of
+from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
+from ripieno.cli.common.tables import print_json, print_table
 from ripieno.descriptors import ProviderDescriptor
 from ripieno.descriptors.model_rows import ModelRow
 from ripieno.exceptions import AssemblyFailure, NameAbsence

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 import click
 
 from ripieno.assembly.configuration import Gathered
-from ripieno.cli import exits
-from ripieno.cli.assembling import gather_layers
-from ripieno.cli.settings import Format, Settings, common, formats, pass_settings
-from ripieno.cli.tables import print_json, print_table
+from ripieno.cli.common import options as exits
+from ripieno.cli.common.assembly import gather_layers
+from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
+from ripieno.cli.common.tables import print_json, print_table
 from ripieno.conducting.observers.console import clean
 from ripieno.exceptions import InputError, ToolFault
 from ripieno.storage.undo import Entry, Journal, Step

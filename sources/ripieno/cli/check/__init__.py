@@ -1,0 +1,1 @@
+"""``ripieno check``: finds problems in descriptors and configuration."""

@@ -1,0 +1,263 @@
+"""``ripieno check``: everything that is wrong with descriptors and configuration, at once, with file and line."""
+
+import dataclasses
+import pathlib
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+
+import click
+
+from ripieno.assembly.configuration import Gathered, gather
+from ripieno.assembly.plugins import Registry
+from ripieno.cli.check.coverage import check_environment, split_words
+from ripieno.cli.check.descriptors import lint
+from ripieno.cli.check.functions import resolve_functions
+from ripieno.cli.check.gateway import audit_gateway
+from ripieno.cli.check.models import doubt, doubt_rows
+from ripieno.cli.check.programs import find_missing_programs
+from ripieno.cli.check.schemas import find_losses
+from ripieno.cli.check.variables import find_absent_variables
+from ripieno.cli.common import options as exits
+from ripieno.cli.common.assembly import (
+    gather_layers,
+    left_out_lines,
+    left_out_mappings,
+    make_assembly,
+    project_of,
+    project_warnings,
+    say_alert,
+)
+from ripieno.cli.common.main import say
+from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
+from ripieno.cli.common.rules import audit, find_replaced
+from ripieno.cli.common.tables import print_json
+from ripieno.conducting.observers.console import clean
+from ripieno.descriptors import EnsembleDescriptor
+from ripieno.descriptors.json_schema import FILES
+from ripieno.descriptors.loading import Document, Layer, load_ensembles, locate, read_toml
+from ripieno.descriptors.profiles import read_profile
+from ripieno.descriptors.providers import read_provider
+from ripieno.descriptors.reader.problems import Problems
+from ripieno.ensembles import Origin
+from ripieno.ensembles.opener import needed_origins
+from ripieno.exceptions import ConfigurationInvalidity, Problem, RipienoError
+from ripieno.testing.scores import Score
+
+_KINDS = ("ensemble", "invoker", "provider", "profile", "score")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What was found in how many ensembles."""
+
+    problems: tuple[Problem, ...]
+    ensembles: int = 0
+    left_out: Gathered | None = None
+
+
+@click.command()
+@click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=pathlib.Path))
+@click.option("--strict", is_flag=True, help="Warnings fail too.")
+@click.option(
+    "--import/--no-import",
+    "importing",
+    default=True,
+    show_default=True,
+    help="Import the Python functions, of trusted and named files only.",
+)
+@click.option(
+    "--for",
+    "wanted",
+    metavar="NAMES",
+    multiple=True,
+    help="Validate it for tasks, such as python,web: of rust, python, javascript, web, data-science, devops.",
+)
+@formats
+@common
+@pass_settings
+def check(
+    settings: Settings,
+    paths: tuple[pathlib.Path, ...],
+    *,
+    strict: bool,
+    importing: bool,
+    wanted: tuple[str, ...],
+    output: Format,
+) -> None:
+    """Check descriptors and configuration, and say everything that is wrong.
+
+    Without PATH all layers are checked as they would be loaded together; with PATH those files and folders. Nothing
+    is connected and no process is started. The exit code is 2 when there are errors; warnings are allowed, unless
+    --strict.
+
+    With --profile or --for the environment is validated instead: which tools of the manifest are there, which are
+    missing and why, and what can be used in their place. Nothing is connected; a sandbox is tried. Where only --for is
+    given, the profile is that of your configuration. The exit code is 0 when all is there that was selected; 1 when a
+    category, an ensemble or something that the tasks need is missing, and with --strict when any tool is; 2 for a
+    mistake, such as a profile that there is not.
+
+    \b
+    Example:
+      ripieno check
+      ripieno check ensembles/mine.toml --strict
+      ripieno check --profile full --format json
+      ripieno check --profile standard --for python,web
+    """
+    words = split_words(wanted)
+    if wanted and not words:
+        raise click.UsageError("--for names nothing: write a language or a kind of task, such as python,web.")
+    if settings.profile is not None or words:
+        if paths:
+            raise click.UsageError("--profile and --for validate the environment; files are checked without them.")
+        check_environment(settings, words, output, strict=strict)
+        return
+    findings = _check_paths(settings, paths, importing=importing) if paths else _check_layers(settings, importing)
+    errors = sum(problem.severity == "error" for problem in findings.problems)
+    warnings = len(findings.problems) - errors
+    if output == "json":
+        left_out = [] if findings.left_out is None else left_out_mappings(findings.left_out)
+        problems = [dataclasses.asdict(problem) for problem in findings.problems]
+        print_json({"ensembles": findings.ensembles, "problems": problems, "left_out": left_out})
+    else:
+        for problem in findings.problems:
+            click.echo(clean(str(problem)))
+        for line in () if findings.left_out is None else left_out_lines(findings.left_out):
+            say(line)
+        counts = (_count(findings.ensembles, "ensemble"), _count(errors, "error"), _count(warnings, "warning"))
+        click.echo(f"Checked {counts[0]}: {counts[1]}, {counts[2]}.")
+    if errors or (strict and warnings):
+        raise click.exceptions.Exit(exits.INPUT)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def _check_layers(settings: Settings, importing: bool) -> Findings:
+    gathered = gather_layers(settings, quiet=True)
+    project = project_of(settings)
+    own = () if project is None or project.part is None else (project.part.file,)
+    findings = _examine_gathered(gathered, importing, own)
+    # What is wrong in files that do not count is no error, and good to know before they are trusted.
+    found = (*findings.problems, *project_warnings(project))
+    return dataclasses.replace(findings, problems=_sorted(found), left_out=gathered)
+
+
+def _examine_gathered(gathered: Gathered, importing: bool, files: Iterable[str] = ()) -> Findings:
+    """Everything about a whole configuration. ``files`` are those that have a say in it, beside its own."""
+    known = tuple(gathered.known.values())
+    found = [*_problems_of(gathered.failures), *gathered.warnings]
+    found += [*_examine(known, gathered.registry, importing), *audit(gathered, (*gathered.files, *files))]
+    found += locate(find_losses(gathered))
+    if not gathered.failures:
+        surroundings = make_assembly(gathered, alert=say_alert).surroundings
+        found += (*doubt(gathered, surroundings.secrets), *audit_gateway(gathered, surroundings))
+    found += _find_absent_variables(gathered, known)
+    return Findings(problems=_sorted(found), ensembles=len(known))
+
+
+def _problems_of(failures: Iterable[RipienoError]) -> Iterator[Problem]:
+    for failure in failures:
+        if isinstance(failure, ConfigurationInvalidity):
+            yield from failure.problems
+        else:
+            yield Problem(message=str(failure))
+
+
+def _examine(descriptors: Sequence[EnsembleDescriptor], registry: Registry, importing: bool) -> Iterator[Problem]:
+    """What origins, imports and lints have to say of ensembles that could be read."""
+    for descriptor in descriptors:
+        for name in needed_origins(descriptor):
+            try:
+                origin: Origin = registry.resolve("origins", name)
+            except RipienoError as error:
+                yield Problem(message=f"ensemble {descriptor.name!r}: {error}", file=descriptor.file)
+            else:
+                yield from locate(origin.check(descriptor))
+    if importing:
+        yield from resolve_functions(descriptors)
+    yield from find_missing_programs(descriptors)
+    yield from lint(descriptors)
+
+
+def _check_paths(settings: Settings, paths: Sequence[pathlib.Path], *, importing: bool) -> Findings:
+    """The files, and those of the folders, each by what it is; configurations with all layers beneath them."""
+    found: list[Problem] = []
+    ensembles: list[pathlib.Path] = []
+    count = 0
+    beneath = gather(settings.config)
+    for path in _files(paths, found):
+        try:
+            document = read_toml(path)
+        except ConfigurationInvalidity as invalidity:
+            found.extend(invalidity.problems if path.exists() else _meant(path, beneath, invalidity.problems))
+            continue
+        kind = next((kind for kind in _KINDS if kind in document.mapping), "config")
+        if kind == "ensemble":
+            ensembles.append(path)
+        elif kind == "config":
+            findings = _examine_gathered(gather(path, workspace=settings.workspace), importing)
+            found.extend(findings.problems)
+            count += findings.ensembles
+        else:
+            found.extend(_check_document(kind, document))
+    loaded = load_ensembles([Layer(name="caller", paths=tuple(ensembles))])
+    known = tuple(loaded.ensembles.values())
+    found += [*loaded.problems, *_examine(known, beneath.registry, importing)]
+    found += locate(find_replaced(beneath, known))
+    found += _find_absent_variables(beneath, known)
+    return Findings(problems=_sorted(found), ensembles=len(known) + count)
+
+
+def _find_absent_variables(gathered: Gathered, descriptors: Iterable[EnsembleDescriptor]) -> Sequence[Problem]:
+    """Which variables are there is a matter of the whole configuration, whoever names them."""
+    return find_absent_variables(descriptors, make_assembly(gathered, alert=say_alert).surroundings)
+
+
+def _meant(path: pathlib.Path, gathered: Gathered, problems: Sequence[Problem]) -> Iterator[Problem]:
+    """The problems of a file that is not there, with the command that checks the ensemble of its name."""
+    name, _, tool = path.name.partition(".")
+    descriptor = gathered.known.get(name)
+    if descriptor is None or tool == "toml":
+        yield from problems
+        return
+    where = "" if descriptor.file is None else f" {shlex.quote(descriptor.file)}"
+    hint = f"{name!r} is an ensemble. Did you mean: ripieno check{where}"
+    yield from (dataclasses.replace(problem, hint=hint) for problem in problems)
+
+
+def _files(paths: Iterable[pathlib.Path], found: list[Problem]) -> Iterator[pathlib.Path]:
+    """The files to check: those that are named, and in folders all TOML files, beside data folders' own."""
+    for path in paths:
+        if not path.is_dir():
+            yield path.absolute()
+            continue
+        files = [file for folder in ("", *(f"{kind}s" for kind in _KINDS)) for file in (path / folder).glob("*.toml")]
+        if not files:
+            found.append(Problem(message="there is no TOML file in this folder", file=str(path)))
+        yield from sorted(file.absolute() for file in files)
+
+
+def _check_document(kind: str, document: Document) -> Sequence[Problem]:
+    match kind:
+        case "provider":
+            descriptor, found = read_provider(document.mapping, document.source)
+            return found if descriptor is None else [*found, *locate(doubt_rows(descriptor))]
+        case "profile":
+            return read_profile(document.mapping, document.source)[1]
+        case "score":
+            try:
+                Score.of(document.mapping, source=document.source)
+            except ConfigurationInvalidity as invalidity:
+                return invalidity.problems
+            return ()
+        case _:
+            problems = Problems(document.source)
+            FILES["invoker"].read(document.mapping, (), problems)
+            return problems.finished()
+
+
+def _sorted(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Each problem once, errors first, then by place."""
+    unique = dict.fromkeys(problems)
+    return tuple(sorted(unique, key=lambda one: (one.severity != "error", one.file or "", one.line or 0)))

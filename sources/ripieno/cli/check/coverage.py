@@ -1,0 +1,102 @@
+"""``ripieno check --profile`` and ``--for``: what an environment covers, as tables or JSON, and as an exit code."""
+
+from collections.abc import Iterable, Sequence
+
+import click
+
+from ripieno.assembly.coverage.manifest import read_manifest
+from ripieno.assembly.coverage.validation import validate_gathered
+from ripieno.assembly.coverage.values import CategoryStatus, Coverage, TaskStatus, ToolStatus
+from ripieno.cli.common import options as exits
+from ripieno.cli.common.assembly import gather_layers
+from ripieno.cli.common.options import Format, Settings
+from ripieno.cli.common.tables import print_json, print_table
+from ripieno.conducting.observers.console import clean
+from ripieno.exceptions import NameAbsence
+
+
+def check_environment(settings: Settings, wanted: Sequence[str], output: Format, *, strict: bool) -> None:
+    """Prints what is covered, and ends with an exit code: 1 where something is missing.
+
+    ``wanted`` are languages and kinds of tasks. A single tool that cannot be called counts when ``strict``.
+    """
+    languages, kinds = _sort(wanted)
+    gathered = gather_layers(settings, quiet=output == "json")
+    coverage = validate_gathered(gathered, profile=settings.profile, languages=languages, kinds=kinds)
+    if output == "json":
+        print_json(coverage.mapping())
+    else:
+        _print(coverage)
+    if not coverage.fulfilled or (strict and coverage.missing_tools):
+        raise click.exceptions.Exit(exits.REFUSED)
+
+
+def split_words(values: Iterable[str]) -> tuple[str, ...]:
+    """The words of options that may hold several, separated by commas; each once."""
+    words = (word.strip() for value in values for word in value.split(","))
+    return tuple(dict.fromkeys(word for word in words if word))
+
+
+def _sort(wanted: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Languages, and kinds of tasks. Errors: ``NameAbsence``."""
+    manifest = read_manifest()
+    known = (*manifest.languages, *manifest.kinds)
+    names = list(wanted)
+    for name in names:
+        if name not in known:
+            raise NameAbsence("language or kind of task", name, known)
+    return [one for one in names if one in manifest.languages], [one for one in names if one in manifest.kinds]
+
+
+def _print(coverage: Coverage) -> None:
+    rows = [
+        (one.name, _state(one), str(len(one.tools)), str(one.present), str(one.callable), f"{one.percent:g} %")
+        for one in coverage.categories
+    ]
+    print_table(("CATEGORY", "STATE", "TOOLS", "PRESENT", "CALLABLE", "COVERAGE"), rows)
+    click.echo()
+    print_table(("PROFILE", *(name.upper() for name in coverage.matrix)), [_matrix_row(coverage)])
+    lost = [(one.name, one.reason) for one in coverage.ensembles if one.reason is not None]
+    if lost:
+        click.echo()
+        print_table(("ENSEMBLE THAT IS MISSING", "WHY"), lost)
+    _print_tools("TOOL THAT IS MISSING", coverage.missing_tools)
+    if coverage.task is not None:
+        _print_task(coverage.task)
+    if coverage.configurable:
+        names = ", ".join(coverage.configurable)
+        click.echo(clean(f"\nConfigurable: {names}. They play where include under [ensembles] names them."))
+    click.echo(clean(f"\n{coverage.summary()}"))
+
+
+def _state(category: CategoryStatus) -> str:
+    return "not granted" if category.selected and not category.granted else category.state
+
+
+def _matrix_row(coverage: Coverage) -> tuple[str, ...]:
+    return coverage.profile or "none", *coverage.matrix.values()
+
+
+def _print_tools(title: str, tools: Sequence[ToolStatus]) -> None:
+    """A row for the tools that are missing for the same reason, and have the same instead."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    for tool in tools:
+        rows.setdefault((tool.reason or "", ", ".join(tool.fallback) or "nothing"), []).append(tool.name)
+    if rows:
+        click.echo()
+        print_table((title, "WHY", "CAN BE USED INSTEAD"), [(", ".join(names), *row) for row, names in rows.items()])
+
+
+def _print_task(task: TaskStatus) -> None:
+    click.echo()
+    rows = [(one.name, "ensemble", "yes" if one.reason is None else "missing") for one in task.ensembles]
+    rows += [(one.name, "tool", "yes" if one.callable else "missing") for one in task.tools]
+    print_table((f"FOR {', '.join(task.names).upper()}", "IS", "STATE"), rows)
+    lost = [(one.name, one.reason) for one in task.ensembles if one.reason is not None]
+    if lost:
+        click.echo()
+        print_table(("ENSEMBLE THAT IT LACKS", "WHY"), lost)
+    _print_tools("TOOL THAT IT LACKS", [tool for tool in task.tools if not tool.callable])
+    if task.included:
+        names = ", ".join(f'"{name}"' for name in task.included)
+        click.echo(clean(f"\nLooked at as if your configuration said, under [ensembles]: include = [{names}]"))

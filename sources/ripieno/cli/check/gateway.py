@@ -1,0 +1,63 @@
+"""What of the table [gateway] only the whole configuration can tell: ensembles, tools, its variable."""
+
+from collections.abc import Iterator
+
+from ripieno.assembly.configuration import Gathered
+from ripieno.cli.common.assembly import absence
+from ripieno.descriptors.loading import locate
+from ripieno.descriptors.loading.unknown_names import file_of
+from ripieno.descriptors.names import split
+from ripieno.descriptors.reader.alternatives import variables_in
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import dotted, spelling
+from ripieno.ensembles import Surroundings
+from ripieno.exceptions import Problem
+from ripieno.origins.settings import advise_setting
+
+
+def audit_gateway(gathered: Gathered, surroundings: Surroundings) -> tuple[Problem, ...]:
+    """What `ripieno serve responses` would refuse, with lines; a variable may still be set where it is served."""
+    return locate([*_strange_ensembles(gathered), *_strange_tools(gathered), *_absent_secret(gathered, surroundings)])
+
+
+def _strange_ensembles(gathered: Gathered) -> Iterator[Problem]:
+    gateway = gathered.configuration.gateway
+    named: list[tuple[Path, str]] = []
+    for key, names in (("ensembles", gateway.ensembles), ("mcp", gateway.mcp)):
+        named += [(("gateway", key, index), name) for index, name in enumerate(names)]
+    named += [(("gateway", "hosted", kind), split(identity)[0]) for kind, identity in gateway.hosted.items()]
+    playing = [descriptor.name for descriptor in gathered.ensembles]
+    for path, name in named:
+        if name not in playing:
+            message = f"{dotted(path)} names the ensemble {name!r}, and none of that name plays"
+            hint = absence(gathered, name) or spelling(name, gathered.known) or "`ripieno tools` lists what plays."
+            yield _problem(gathered, path, message, hint)
+
+
+def _strange_tools(gathered: Gathered) -> Iterator[Problem]:
+    """Tools that an ensemble lacks. What a connection offers is known only when it is connected."""
+    descriptors = {descriptor.name: descriptor for descriptor in gathered.ensembles}
+    for kind, identity in gathered.configuration.gateway.hosted.items():
+        ensemble, tool = split(identity)
+        descriptor = descriptors.get(ensemble)
+        if descriptor is None or descriptor.connection is not None:
+            continue
+        tools = [invoker.name for invoker in descriptor.invokers if invoker.enabled]
+        if tool not in tools:
+            path: Path = ("gateway", "hosted", kind)
+            message = f"{dotted(path)} names the tool {tool!r}, and {ensemble!r} has none of that name"
+            near = spelling(identity, [f"{ensemble}.{one}" for one in tools])
+            yield _problem(gathered, path, message, near or f"They are listed by: ripieno tools --ensemble {ensemble}")
+
+
+def _absent_secret(gathered: Gathered, surroundings: Surroundings) -> Iterator[Problem]:
+    path: Path = ("gateway", "secret")
+    for name in variables_in(gathered.configuration.gateway.secret):
+        if not surroundings.secrets.get(name):
+            message = f"the variable {name} is not set, and {dotted(path)} cannot do without"
+            yield _problem(gathered, path, message, advise_setting([name], surroundings), "warning")
+
+
+def _problem(gathered: Gathered, path: Path, message: str, hint: str, severity: str = "error") -> Problem:
+    file = file_of(gathered.parts, path)
+    return Problem(message=message, file=file, key=dotted(path), hint=hint, severity=severity)

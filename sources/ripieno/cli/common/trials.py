@@ -1,0 +1,79 @@
+"""Connects ensembles to see whether they would: each by itself, so that one that fails hides no other."""
+
+import asyncio
+import dataclasses
+import time
+from collections.abc import Mapping
+
+from ripieno.assembly.configuration import Gathered
+from ripieno.canisters.events import Alert
+from ripieno.cli.common.assembly import make_assembly
+from ripieno.descriptors import EnsembleDescriptor, Policy
+from ripieno.exceptions import AssemblyFailure, RipienoError, explain_absence
+from ripieno.jsonvalues import EMPTY
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What became of one ensemble. ``reason`` says why it does not play; ``fatal``: nothing starts because of it.
+
+    ``names`` are the identities of its tools by the names that a model would see, ``policies`` what applies to them by
+    identity, ``left_out`` the reasons by tool.
+    """
+
+    names: Mapping[str, str] = EMPTY
+    policies: Mapping[str, Policy] = EMPTY
+    left_out: Mapping[str, str] = EMPTY
+    reason: str | None = None
+    fatal: bool = False
+    alerts: tuple[str, ...] = ()
+    #: Seconds that connecting took; and what a connection that has ``facts()`` tells of itself.
+    seconds: float | None = None
+    facts: Mapping[str, object] = EMPTY
+
+
+async def try_ensembles(gathered: Gathered) -> dict[str, Trial]:
+    """Connects all ensembles that play, at once, and disconnects them; by name."""
+    outcomes = await asyncio.gather(*(_try(gathered, descriptor) for descriptor in gathered.ensembles))
+    trials: dict[str, Trial] = {}
+    taken: dict[str, str] = {}
+    for descriptor, trial in zip(gathered.ensembles, outcomes, strict=True):
+        clashes = [
+            f"{one} and {taken[name]} have one name, {name!r}" for name, one in trial.names.items() if name in taken
+        ]
+        taken = {**trial.names, **taken}
+        trials[descriptor.name] = (
+            dataclasses.replace(trial, reason="; ".join(clashes), fatal=True) if clashes else trial
+        )
+    return trials
+
+
+async def _try(gathered: Gathered, descriptor: EnsembleDescriptor) -> Trial:
+    alone = dataclasses.replace(
+        gathered, ensembles=(dataclasses.replace(descriptor, required=True),), profile=None, failures=()
+    )
+    alerts: list[Alert] = []
+    began = time.perf_counter()
+    try:
+        async with make_assembly(alone, alert=alerts.append) as assembly:
+            off = [one.reason for one in assembly.absences if one.name == descriptor.name and one.file is None]
+            if off:
+                return Trial(reason=off[0])
+            seconds = time.perf_counter() - began
+            left_out = {name: why for ensemble in assembly.ensembles for name, why in ensemble.left_out.items()}
+            facts = [one.connection.facts() for one in assembly.ensembles if hasattr(one.connection, "facts")]
+            invokers = [one for ensemble in assembly.ensembles for one in ensemble.invokers.values()]
+    except AssemblyFailure as failure:
+        reasons = [explain_absence(descriptor.name, reason) for reason in failure.exceptions]
+        return Trial(reason="; ".join(reasons), fatal=descriptor.required)
+    except RipienoError as error:
+        return Trial(reason=str(error), fatal=descriptor.required)
+    told = tuple(f"{alert.tool}: {alert.message}" if alert.tool else alert.message for alert in alerts)
+    return Trial(
+        names={one.exposed: one.identity for one in invokers},
+        policies={one.identity: one.policy for one in invokers},
+        left_out=left_out,
+        alerts=told,
+        seconds=seconds,
+        facts=facts[0] if facts else EMPTY,
+    )

@@ -1,0 +1,1 @@
+"""Commands that talk with a model: ask, chat, resume, approvals."""

@@ -1,0 +1,234 @@
+"""``ripieno approvals``: looks at calls that wait for a person, and answers them, from another process."""
+
+import pathlib
+import shlex
+import shutil
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+
+from ripieno.approvals import Answer, Approve, Deny
+from ripieno.approvals.presentation import Presentation
+from ripieno.assembly.configuration import Places
+from ripieno.canisters.conversation import Waiting
+from ripieno.cli.common.options import Format, common, formats
+from ripieno.cli.common.tables import print_json, print_table
+from ripieno.cli.conversations.persistence import first_words
+from ripieno.conducting.observers.console import clean
+from ripieno.conducting.paused import Paused, PausedStore
+from ripieno.ensembles import Claim
+from ripieno.exceptions import InputError
+from ripieno.jsonvalues import thaw
+
+
+@click.group()
+@common
+def approvals() -> None:
+    """Answer calls that wait for a person.
+
+    A conversation that was begun with --defer ends where it needs somebody's consent, and is kept. Look at what it
+    wants to do, answer, and go on with: ripieno resume
+
+    \b
+    Example:
+      ripieno ask --defer "Write a README."
+      ripieno approvals list
+      ripieno approvals show 3f9a
+      ripieno approvals approve 3f9a
+      ripieno resume 3f9a
+    """
+
+
+@approvals.command("list")
+@formats
+@common
+def list_(output: Format) -> None:
+    """List the conversations that wait, and for what.
+
+    \b
+    Example:
+      ripieno approvals list
+      ripieno approvals list --format json
+    """
+    waiting = _store().all()
+    if output == "json":
+        print_json([_mapping(one) for one in waiting])
+        return
+    if not waiting:
+        click.echo("No conversation waits for anybody.")
+        return
+    callers = any(one.caller for one in waiting)
+    rows = [
+        [
+            paused.short,
+            one.invocation,
+            one.tool,
+            _state(paused, one),
+            _since(paused),
+            *([paused.caller or "-"] if callers else []),
+            first_words(paused.conversation),
+        ]
+        for paused in waiting
+        for one in paused.conversation.waiting
+    ]
+    caller = ["caller"] if callers else []
+    print_table(["conversation", "call", "tool", "state", "since", *caller, "began with"], rows)
+
+
+@approvals.command()
+@click.argument("conversation", default="")
+@click.argument("call", default="")
+@formats
+@common
+def show(conversation: str, call: str, output: Format) -> None:
+    """Show all of the calls of a CONVERSATION that wait, or of one CALL: nothing is left out.
+
+    A beginning of the identifier is enough; without one it is the only conversation that waits.
+
+    \b
+    Example:
+      ripieno approvals show
+      ripieno approvals show 3f9a call_2
+    """
+    paused = _store().find(conversation)
+    chosen = _chosen(paused, call, paused.conversation.waiting)
+    if output == "json":
+        print_json({**_mapping(paused), "waiting": [_waiting(paused, one) for one in chosen]})
+        return
+    click.echo(clean(_introduction(paused)))
+    width = shutil.get_terminal_size().columns
+    for one in chosen:
+        click.echo(f"{clean(one.invocation)}: {_state(paused, one)}")
+        click.echo(_presentation(one).whole(width) if one.request else clean(one.tool))
+
+
+@approvals.command()
+@click.argument("conversation", default="")
+@click.argument("calls", nargs=-1)
+@common
+def approve(conversation: str, calls: tuple[str, ...]) -> None:
+    """Allow calls of a CONVERSATION, each once, exactly as it is shown; without CALLS all that wait.
+
+    An approval is good for seven days, and for nothing else than what was shown: where the tool, its arguments or the
+    rules have changed meanwhile, it does not count.
+
+    \b
+    Example:
+      ripieno approvals approve
+      ripieno approvals approve 3f9a call_2
+    """
+    _answer(conversation, calls, Approve())
+
+
+@approvals.command()
+@click.argument("conversation", default="")
+@click.argument("calls", nargs=-1)
+@click.option("--advice", default="", metavar="TEXT", help="What the model is told: what to do instead.")
+@common
+def deny(conversation: str, calls: tuple[str, ...], advice: str) -> None:
+    """Refuse calls of a CONVERSATION; without CALLS all that wait.
+
+    \b
+    Example:
+      ripieno approvals deny 3f9a
+      ripieno approvals deny 3f9a call_2 --advice "Only in docs/, please."
+    """
+    said = f"The user said no, and adds: {advice}" if advice else "The user said no."
+    _answer(conversation, calls, Deny(said))
+
+
+def _answer(conversation: str, calls: Sequence[str], answer: Answer) -> None:
+    store = _store()
+    paused = store.find(conversation)
+    wanted = [one for call in calls for one in _chosen(paused, call, paused.unanswered)] or list(paused.unanswered)
+    if not wanted:
+        raise InputError(f"No call of {paused.identifier} waits for an answer. Go on with: ripieno resume")
+    changed = store.answer(paused.identifier, {one.invocation: answer for one in wanted})
+    done = "Approved" if isinstance(answer, Approve) else "Denied"
+    for one in wanted:
+        click.echo(f"{done}: {clean(one.tool)} ({clean(one.invocation)})")
+    if left := len(changed.unanswered):
+        click.echo(f"{left} more to answer.")
+        return
+    click.echo(clean(f"Go on with: {_resume(paused)}"))
+    if paused.caller:
+        click.echo("Or: a client of the Responses API by asking again.")
+
+
+def _resume(paused: Paused) -> str:
+    """The command that goes on with it from here: its tools work in the folder that they had."""
+    command = ["ripieno", "resume", paused.short]
+    if pathlib.Path(paused.workspace).resolve() != pathlib.Path.cwd():
+        command += ["--workspace", paused.workspace]
+    return shlex.join(command)
+
+
+def _introduction(paused: Paused) -> str:
+    """Which conversation it is, whose, since when it waits, and what it began with."""
+    caller = f" of {paused.caller}" if paused.caller else ""
+    began = first_words(paused.conversation)
+    return f"{paused.short}{caller} waits since {_since(paused)}" + (f" and began with: {began}" if began else ".")
+
+
+def _since(paused: Paused) -> str:
+    return f"{paused.at:%Y-%m-%d %H:%M}"
+
+
+def _store() -> PausedStore:
+    return PausedStore(Places.of_user().state)
+
+
+def _chosen(paused: Paused, call: str, among: Iterable[Waiting]) -> list[Waiting]:
+    """The calls that are meant. Errors: ``InputError``."""
+    found = [one for one in among if not call or one.invocation == call]
+    if call and not found:
+        names = ", ".join(one.invocation for one in paused.conversation.waiting) or "none"
+        raise InputError(f"No call {call!r} waits for an answer in {paused.identifier}; there are: {names}.")
+    return found
+
+
+def _state(paused: Paused, one: Waiting) -> str:
+    if one.invocation in paused.answers:
+        return "approved" if isinstance(paused.answers[one.invocation].answer, Approve) else "denied"
+    return {"approval": "waits for you", "behind": "waits for another call", "caller": "waits for its application"}.get(
+        one.why, one.why
+    )
+
+
+def _presentation(one: Waiting) -> Presentation:
+    """What the person is shown, as it was made when the call was asked about."""
+    stored: dict[str, Any] = thaw(one.request)
+    shown: dict[str, Any] = stored["presentation"]
+    claim = shown["claim"]
+    return Presentation(
+        tool=shown["tool"],
+        effect=shown["effect"],
+        reason=shown["reason"],
+        arguments=shown["arguments"],
+        change=shown["change"],
+        notes=tuple(shown["notes"]),
+        claim=None if claim is None else Claim(**claim),
+    )
+
+
+def _mapping(paused: Paused) -> dict[str, Any]:
+    return {
+        "conversation": paused.identifier,
+        "since": paused.at.isoformat(),
+        "workspace": paused.workspace,
+        "model": paused.model,
+        "caller": paused.caller,
+        "began_with": first_words(paused.conversation),
+        "waiting": [_waiting(paused, one) for one in paused.conversation.waiting],
+    }
+
+
+def _waiting(paused: Paused, one: Waiting) -> dict[str, Any]:
+    return {
+        "call": one.invocation,
+        "tool": one.tool,
+        "why": one.why,
+        "state": _state(paused, one),
+        "request": thaw(one.request) or None,
+    }

@@ -1,0 +1,1 @@
+"""``ripieno doctor``: reports the state of everything that is configured."""

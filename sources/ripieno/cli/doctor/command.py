@@ -1,0 +1,186 @@
+"""``ripieno doctor``: everything that decides what plays, in one place: layers, trust, plugins, providers, absences."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from ripieno.assembly.configuration import Gathered
+from ripieno.cli.common import options as exits
+from ripieno.cli.common.assembly import gather_layers, project_of
+from ripieno.cli.common.main import run_async
+from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
+from ripieno.cli.common.tables import print_json, print_table
+from ripieno.cli.common.trials import Trial, try_ensembles
+from ripieno.cli.doctor.facts import collect_facts, pin_row, policy_facts, print_policy, sandbox_rows
+from ripieno.cli.trust.login import print_sign_ins, sign_in_facts
+from ripieno.conducting.observers.console import brief, clean
+from ripieno.exceptions import AssemblyFailure
+from ripieno.models.transport.clouds import HOMES
+
+
+@click.command()
+@click.option(
+    "--connect/--no-connect", default=True, show_default=True, help="Try to connect each ensemble that plays."
+)
+@click.option("--policy", is_flag=True, help="Only what applies to each tool: whether it runs, asks or is denied.")
+@formats
+@common
+@pass_settings
+def doctor(settings: Settings, connect: bool, policy: bool, output: Format) -> None:
+    """Show what plays, what does not, and why.
+
+    Ensembles are connected for it, all at once, and disconnected at the end; no model is asked. The exit code is
+    2 when a start would fail. With --policy, CALLS says "depends" where the arguments of a call decide.
+
+    \b
+    Example:
+      ripieno doctor
+      ripieno doctor --policy
+      ripieno doctor --no-connect --format json
+    """
+    gathered = gather_layers(settings, quiet=True)
+    trials = run_async(try_ensembles(gathered)) if connect else {}
+    if policy:
+        _show_policy(gathered, trials, output)
+        return
+    project = project_of(settings)
+    facts = {**collect_facts(gathered, project, trials), "sign_ins": sign_in_facts(gathered, trials)}
+    if output == "json":
+        print_json(facts)
+    else:
+        _print(facts)
+    if facts["failures"]:
+        raise click.exceptions.Exit(exits.INPUT)
+
+
+def _show_policy(gathered: Gathered, trials: Mapping[str, Trial], output: Format) -> None:
+    if gathered.failures:
+        # Rules that cannot be read say nothing of any tool.
+        raise AssemblyFailure("Start-up would fail:", gathered.failures)
+    facts = policy_facts(gathered, trials)
+    if output == "json":
+        print_json(facts)
+    else:
+        print_policy(facts)
+
+
+def _print(facts: Mapping[str, Any]) -> None:
+    """The facts for people: sections, each a table or a list."""
+    for title in ("versions", "places"):
+        _section(title.capitalize())
+        print_table((), list(facts[title].items()))
+    _print_layers(facts)
+    if facts["sandbox"] is not None:
+        _section("Sandbox")
+        print_table((), sandbox_rows(facts["sandbox"]))
+    _section("Providers")
+    print_table(
+        ("NAME", "PROTOCOL", "KEY", "BASE URL"),
+        [(one["name"], one["protocol"], _keys(one), one["base_url"] or _home(one)) for one in facts["providers"]],
+    )
+    _section("Ensembles")
+    print_table(("NAME", "PLAYS", "TOOLS", "LAYER", "WHY"), [_ensemble(one) for one in facts["ensembles"]])
+    _print_failures(facts["ensembles"])
+    absent = [f"{name}, for {one['name']}" for one in facts["ensembles"] for name in one["absent_variables"]]
+    _list("Variables that are named, and not set", absent)
+    _list(
+        "Tools that are left out",
+        [f"{one['name']}.{tool}: {why}." for one in facts["ensembles"] for tool, why in one["left_out"].items()],
+    )
+    _print_connections(facts["ensembles"])
+    _print_pins(facts["ensembles"])
+    print_sign_ins(facts["sign_ins"])
+    if facts["plugins"]:
+        _section("Plugins")
+        plugins = [(one["name"], f"{one['distribution']} {one['version']}", one["state"]) for one in facts["plugins"]]
+        print_table(("NAME", "DISTRIBUTION", "STATE"), plugins)
+    _list("Left out", [f"{one['name']} ({one['file']}): {one['reason']}" for one in facts["left_out"]])
+    _list("Replaced", [f"{one['name']} ({one['file']}) by {one['by']}" for one in facts["replaced"]])
+    _list("Warnings", facts["warnings"])
+    _list("A start would fail", facts["failures"])
+    if not facts["failures"]:
+        click.echo(clean(f"\n{_summary(facts['ensembles'])}"))
+
+
+def _summary(ensembles: Sequence[Mapping[str, Any]]) -> str:
+    lost = [one["name"] for one in ensembles if one["failed"]]
+    if not lost:
+        return "All of it can start."
+    return (
+        f"What is required can start; {len(lost)} optional {'does' if len(lost) == 1 else 'do'} not: {', '.join(lost)}."
+    )
+
+
+def _print_failures(ensembles: Sequence[Mapping[str, Any]]) -> None:
+    """The whole reason of each optional ensemble that did not start, where the table has its first line only."""
+    for one in ensembles:
+        # That of a required one stands at the end.
+        lines = (one["reason"] or "").splitlines() if one["failed"] and not one["required"] else []
+        if len(lines) > 1:
+            _list(f"Why {one['name']} does not start", lines)
+
+
+def _print_connections(ensembles: Sequence[Mapping[str, Any]]) -> None:
+    """How each ensemble that has a connection is connected, and what its server complained about."""
+    connected = [(one, one["connection"]) for one in ensembles if one["connection"] is not None]
+    if not connected:
+        return
+    _section("Connections")
+    print_table(
+        ("NAME", "TRANSPORT", "PROTOCOL", "ERA", "SERVER", "SECONDS"),
+        [
+            (one["name"], facts["transport"], facts["protocol"], facts["era"], facts["server"], f"{one['seconds']:.2f}")
+            for one, facts in connected
+        ],
+    )
+    for one, facts in connected:
+        _list(f"Last lines of the standard error of {one['name']}", facts["complaints"])
+
+
+def _print_pins(ensembles: Sequence[Mapping[str, Any]]) -> None:
+    """How the tools that others define compare with what was approved."""
+    rows = [pin_row(one["name"], one["pins"]) for one in ensembles if one["pins"] is not None]
+    if rows:
+        _section("Pins")
+        print_table(("NAME", "PIN", "STATE", "RECORD WHAT IS THERE"), rows)
+
+
+def _print_layers(facts: Mapping[str, Any]) -> None:
+    _section("Layers, each over the one before it")
+    layers = [
+        (one["name"] + ("" if one["trusted"] else " (not trusted)"), str(len(one["files"])), ", ".join(one["folders"]))
+        for one in facts["layers"]
+    ]
+    print_table(("LAYER", "FILES", "FOLDERS"), layers)
+    configuration, project = facts["configuration"], facts["project"]
+    click.echo(clean(f"Configuration: {', '.join(configuration['files']) or 'none'}"))
+    click.echo(clean(f"Model: {configuration['model'] or 'none; set default under [model], or use -m'}"))
+    if project is not None:
+        click.echo(clean(f"Project {project['folder']}: {project['trust']}, {len(project['files'])} files"))
+
+
+def _ensemble(one: Mapping[str, Any]) -> Sequence[str]:
+    why = "; ".join(text for text in (one["reason"], *one["alerts"]) if text)
+    tools = "" if one["tools"] is None else str(one["tools"])
+    return one["name"], "yes" if one["plays"] else "no", tools, one["layer"], brief(why, 1000)
+
+
+def _keys(provider: Mapping[str, Any]) -> str:
+    known = [f"{name} is {'set' if known else 'not set'}" for name, known in provider["variables"].items()]
+    return ", ".join([*known, *(["credentials of its cloud"] if provider["credentials"] else [])]) or "none needed"
+
+
+def _home(provider: Mapping[str, Any]) -> str:
+    return f"that of {provider['cloud']}" if provider["cloud"] in HOMES else "missing"
+
+
+def _section(title: str) -> None:
+    click.echo(f"\n{title}")
+
+
+def _list(title: str, lines: Sequence[str]) -> None:
+    if lines:
+        _section(title)
+        for line in lines:
+            click.echo(clean(f"  {line}"))

@@ -1,0 +1,327 @@
+"""What ``ripieno doctor`` knows, as JSON: layers, trust, plugins, providers, ensembles, and what was left out.
+
+``ripieno doctor --policy``: whether each tool runs, asks or is denied, and which rule says so.
+
+How the pins of each foreign ensemble stand, for ``ripieno doctor``: as JSON, and as rows for people.
+
+What ``ripieno doctor`` says of the sandbox: the tier that holds, what is in it, and why it is no higher.
+"""
+
+import contextlib
+import dataclasses
+import os
+import platform
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import metadata
+from typing import Any
+
+import click
+
+from ripieno.approvals.rules import expect
+from ripieno.assembly.configuration import Gathered, Places
+from ripieno.assembly.plugins import PluginStatus
+from ripieno.assembly.trust import Project, TrustStore
+from ripieno.cli.check.variables import absent_variables
+from ripieno.cli.common.assembly import absence, left_out_mappings, make_assembly, say_alert
+from ripieno.cli.common.group import version
+from ripieno.cli.common.models import at_home, show_address, variables_of
+from ripieno.cli.common.tables import print_table
+from ripieno.cli.common.trials import Trial
+from ripieno.cli.trust.pins import is_foreign
+from ripieno.conducting.observers.console import brief, clean
+from ripieno.descriptors import EnsembleDescriptor, Policy
+from ripieno.descriptors.rules import CallRules
+from ripieno.ensembles import Surroundings
+from ripieno.exceptions import InputError
+from ripieno.sandbox import Sandbox
+from ripieno.storage.pins import Comparison, PinRecord, Pins, compare, pin_command
+
+
+def policy_facts(gathered: Gathered, trials: Mapping[str, Trial]) -> dict[str, Any]:
+    """What applies to each tool, as JSON. Of ensembles that were not connected, the tools that they declare."""
+    rules = gathered.configuration.confirmation
+    read = CallRules.of(rules)
+    tools: list[dict[str, Any]] = []
+    for identity, policy in sorted(_policies(gathered, trials).items()):
+        outlook = expect(identity, policy, read)
+        tools.append(
+            {"tool": identity, "effect": policy.effect, "action": outlook.action, "reason": f"{outlook.reason}."}
+        )
+    return {
+        "confirmation": {"approve": list(rules.approve), "ask": list(rules.ask), "deny": list(rules.deny)},
+        "tools": tools,
+        "failures": [f"{name}: {one.reason}" for name, one in trials.items() if one.reason is not None],
+    }
+
+
+def print_policy(facts: Mapping[str, Any]) -> None:
+    """The same for people."""
+    rows = [(one["tool"], one["effect"], one["action"], one["reason"]) for one in facts["tools"]]
+    print_table(("TOOL", "EFFECT", "CALLS", "WHY"), rows)
+    lists: Mapping[str, Sequence[str]] = facts["confirmation"]
+    told = "; ".join(f"{name}: {', '.join(patterns)}" for name, patterns in lists.items() if patterns)
+    click.echo(clean(f"\n[confirmation] {told or 'has no rules'}"))
+    for failure in facts["failures"]:
+        click.echo(clean(f"Not connected: {failure}"))
+
+
+def _policies(gathered: Gathered, trials: Mapping[str, Trial]) -> Mapping[str, Policy]:
+    found: dict[str, Policy] = {}
+    for descriptor in gathered.ensembles:
+        trial = trials.get(descriptor.name)
+        if trial is None or trial.reason is not None:
+            found.update((f"{descriptor.name}.{one.name}", one.policy) for one in descriptor.invokers if one.enabled)
+        else:
+            found.update(trial.policies)
+    return found
+
+
+def pin_facts(descriptor: EnsembleDescriptor, pins: Pins | None, *, starts: bool = True) -> dict[str, Any] | None:
+    """What is pinned, and what is not as it was pinned; None for an ensemble of our own.
+
+    ``state`` is ``off``, ``unreadable`` (``reason`` says why), ``not pinned``, ``same``, ``new``, ``changed``, or
+    ``not compared`` where it was not connected. Tools of an ensemble that is connected are compared by then; of one
+    that does not start, nothing is there to be recorded.
+    """
+    if not is_foreign(descriptor):
+        return None
+    facts: dict[str, Any] = {"mode": descriptor.pin, "state": "off", "recorded": None, "reason": None, "advice": None}
+    comparison: Comparison | None = None
+    if descriptor.pin != "off":
+        try:
+            record = None if pins is None else pins.record(descriptor.name)
+        except InputError as error:
+            facts |= {"state": "unreadable", "reason": str(error)}
+        else:
+            comparison = _compared(descriptor, pins, record)
+            state = "not pinned" if record is None else _state(comparison)
+            facts |= {"state": state, "recorded": None if record is None else len(record.tools)}
+            # A command may have to be approved before anything starts.
+            facts["advice"] = _advice(descriptor.name, state) if starts or state == "changed" else None
+    kinds: dict[str, Iterable[str]] = {} if comparison is None else dataclasses.asdict(comparison)
+    for kind in ("new", "changed", "gone"):
+        facts[kind] = list(kinds.get(kind, ()))
+    return {**facts, "command": "same" if comparison is None else comparison.command}
+
+
+def pin_row(name: str, facts: Mapping[str, Any]) -> Sequence[str]:
+    """Name, mode, how it stands, and what to do, for a table."""
+    recorded = facts["recorded"]
+    pinned = "" if recorded is None else f"pinned {recorded} tool{'' if recorded == 1 else 's'}"
+    differences = [f"{kind}: {', '.join(facts[kind])}" for kind in ("changed", "new", "gone") if facts[kind]]
+    if facts["command"] != "same":
+        differences.insert(0, f"the command is {facts['command']}")
+    words = {
+        "off": "not compared",
+        "unreadable": str(facts["reason"]),
+        "not pinned": "not pinned",
+        "not compared": f"{pinned}, not compared",
+    }
+    how = words.get(facts["state"], pinned)
+    return name, facts["mode"], brief("; ".join((how, *differences)), 1000), facts["advice"] or ""
+
+
+def _compared(descriptor: EnsembleDescriptor, pins: Pins | None, record: PinRecord | None) -> Comparison | None:
+    """What differs from the record, as far as it is known; None where nothing was compared."""
+    if pins is None or record is None:
+        return None
+    now = PinRecord(tools=record.tools, command=pin_command(descriptor))
+    command = compare(record, now).command
+    tools = pins.compared.get(descriptor.name)
+    if tools is None:
+        return None if command == "same" else Comparison(command=command)
+    return dataclasses.replace(tools, command=command)
+
+
+def _state(comparison: Comparison | None) -> str:
+    if comparison is None:
+        return "not compared"
+    if comparison.changed or comparison.command != "same":
+        return "changed"
+    return "new" if comparison.new else "same"
+
+
+def _advice(name: str, state: str) -> str | None:
+    """The command that records what is there now."""
+    advice = {
+        "not pinned": f"ripieno lock {name}",
+        "new": f"ripieno lock --approve {name}",
+        "changed": f"ripieno lock --approve {name}",
+    }
+    return advice.get(state)
+
+
+_ROOT = (
+    "This program runs as root, and so do its tools. Landlock is weaker for root: what only root may read is hidden "
+    "from them beneath /etc, and nowhere else in the folders of the system. Run it as a user of its own."
+)
+
+
+def sandbox_facts(sandbox: Sandbox | None) -> dict[str, Any] | None:
+    """The facts, as JSON. Tries which tiers hold."""
+    if sandbox is None:
+        return None
+    wishes = sandbox.wishes
+    return {
+        "level": sandbox.level,
+        "tier": sandbox.tier,
+        "name": sandbox.name,
+        "reason": sandbox.reason,
+        "missing": sandbox.missing,
+        "network": {None: "for tools that say so", True: "for all", False: "for none"}[wishes.network],
+        "readable": list(wishes.readable),
+        "writable": list(wishes.writable),
+        "warnings": [_ROOT] if os.geteuid() == 0 and sandbox.tier in (1, 2) else [],
+    }
+
+
+def sandbox_rows(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The same as rows for people."""
+    rows = [("level", facts["level"]), ("holds", facts["name"])]
+    if facts["reason"]:
+        rows.append(("no higher, because", facts["reason"]))
+    if facts["missing"]:
+        rows.append(("tools that need one", f"are not offered: {facts['missing']}"))
+    rows.append(("network", facts["network"]))
+    rows += [(name, ", ".join(facts[name])) for name in ("readable", "writable") if facts[name]]
+    return rows + [("warning", text) for text in facts["warnings"]]
+
+
+def collect_facts(gathered: Gathered, project: Project | None, trials: Mapping[str, Trial]) -> dict[str, Any]:
+    """Everything, as JSON. ``trials`` are empty when nothing was connected."""
+    places = Places.of_user()
+    failures = [str(failure) for failure in gathered.failures]
+    failures += [f"Ensemble {name!r}: {one.reason}" for name, one in trials.items() if one.fatal]
+    surroundings = make_assembly(gathered, alert=say_alert).surroundings
+    return {
+        "versions": _versions(),
+        "places": {
+            "configuration": str(places.configuration),
+            "state": str(places.state),
+            "workspace": str(gathered.workspace),
+        },
+        "configuration": {"files": list(gathered.files), "model": gathered.configuration.model},
+        "layers": _layers(gathered),
+        "project": _project(project, places),
+        "sandbox": sandbox_facts(surroundings.sandbox),
+        "plugins": [_plugin(one) for one in gathered.registry.plugins],
+        "providers": [_provider(name, gathered, surroundings) for name in gathered.providers],
+        "ensembles": [_ensemble(name, gathered, trials, surroundings) for name in _names(gathered)],
+        "agents": sorted(gathered.configuration.agents),
+        "left_out": left_out_mappings(gathered),
+        "replaced": [
+            {"name": one.name, "file": one.file, "by": one.by_file or one.by_layer} for one in gathered.shadowed
+        ],
+        "warnings": [str(problem) for problem in gathered.warnings],
+        "failures": failures,
+    }
+
+
+def _versions() -> dict[str, str]:
+    # Not ``platform.platform``, which starts a process to find out.
+    system = os.uname()
+    versions = {
+        "ripieno": version(),
+        "python": platform.python_version(),
+        "system": f"{system.sysname} {system.release} {system.machine}",
+    }
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        requirements = metadata.requires("ripieno") or ()
+        for name in (re.split(r"[^A-Za-z0-9._-]", one)[0] for one in requirements if "extra ==" not in one):
+            try:
+                versions[name] = metadata.version(name)
+            except metadata.PackageNotFoundError:
+                versions[name] = "missing"
+    return versions
+
+
+def _layers(gathered: Gathered) -> list[dict[str, Any]]:
+    files: dict[str, list[str]] = {}
+    for named in (gathered.known.outlines, gathered.providers, gathered.profiles):
+        for descriptor in named.values():
+            if descriptor.file is not None:
+                files.setdefault(descriptor.layer, []).append(descriptor.file)
+    return [
+        {
+            "name": layer.name,
+            "trusted": layer.trusted,
+            "folders": [str(path) for path in (*layer.folders, *layer.paths)],
+            "files": sorted(set(files.get(layer.name, ()))),
+        }
+        for layer in gathered.layers
+    ]
+
+
+def _project(project: Project | None, places: Places) -> dict[str, Any] | None:
+    if project is None:
+        return None
+    store = TrustStore(places.state)
+    state = (
+        "trusted"
+        if store.trusts(project)
+        else "changed since it was trusted"
+        if store.knows(project)
+        else "not trusted"
+    )
+    return {"folder": str(project.folder), "trust": state, "files": sorted(project.files)}
+
+
+def _plugin(status: PluginStatus) -> dict[str, Any]:
+    if status.failure is not None:
+        state = f"failed: {status.failure}"
+    elif status.allowed:
+        state = "plays"
+    else:
+        state = f'not allowed: add "{status.distribution}" to allow under [plugins] to load it'
+    return {
+        "name": status.name,
+        "distribution": status.distribution,
+        "version": status.version,
+        "allowed": status.allowed,
+        "state": state,
+    }
+
+
+def _provider(name: str, gathered: Gathered, surroundings: Surroundings) -> dict[str, Any]:
+    descriptor = gathered.providers[name]
+    keys = {variable: bool(surroundings.secrets.get(variable)) for variable in variables_of(descriptor)}
+    return {
+        "name": name,
+        "protocol": descriptor.protocol,
+        "base_url": descriptor.base_url and show_address(descriptor.base_url),
+        "cloud": descriptor.cloud,
+        # Those of a cloud, which this program does not look for.
+        "credentials": at_home(descriptor),
+        "variables": keys,
+        "ready": all(any(all(map(keys.__getitem__, one)) for one in need) for need in descriptor.needs),
+    }
+
+
+def _names(gathered: Gathered) -> list[str]:
+    playing = [descriptor.name for descriptor in gathered.ensembles]
+    return [*playing, *sorted(name for name in gathered.known if name not in playing)]
+
+
+def _ensemble(name: str, gathered: Gathered, trials: Mapping[str, Trial], surroundings: Surroundings) -> dict[str, Any]:
+    descriptor = gathered.known[name]
+    selected = any(one.name == name for one in gathered.ensembles)
+    trial = trials.get(name)
+    plays = selected and (trial is None or trial.reason is None)
+    reason = absence(gathered, name) if not selected else trial.reason if trial is not None else None
+    return {
+        "name": name,
+        "layer": descriptor.layer,
+        "file": descriptor.file,
+        "plays": plays,
+        "reason": reason,
+        "failed": selected and not plays,
+        "required": descriptor.required,
+        "tools": None if trial is None else len(trial.names),
+        "left_out": {} if trial is None else dict(trial.left_out),
+        "alerts": [] if trial is None else list(trial.alerts),
+        "seconds": None if trial is None or trial.seconds is None else round(trial.seconds, 3),
+        "connection": None if trial is None or not trial.facts else dict(trial.facts),
+        "absent_variables": absent_variables(descriptor, surroundings) if selected else [],
+        "pins": pin_facts(descriptor, gathered.pins, starts=trial is None or plays) if selected else None,
+    }

@@ -1,0 +1,1 @@
+"""``ripieno import``: MCP servers from the configuration of another client."""

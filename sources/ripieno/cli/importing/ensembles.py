@@ -1,0 +1,335 @@
+"""Makes the TOML of an ensemble out of a server of some MCP client: secrets become variables. Pure."""
+
+import dataclasses
+import os
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import tomli_w
+from frozendict import frozendict
+
+from ripieno.cli.importing.secrets import (
+    HOME,
+    WORKSPACE,
+    Part,
+    Reference,
+    Secret,
+    find_references,
+    looks_secret,
+    read_arguments,
+    read_value,
+    variable_name,
+)
+from ripieno.cli.importing.servers import Entry, Server
+from ripieno.descriptors.ensembles import read_ensemble
+from ripieno.descriptors.reader.problems import Problems, Source
+from ripieno.ensembles.owner import OPEN_DEADLINE
+from ripieno.exceptions import InputError
+from ripieno.jsonvalues import is_list, is_table
+from ripieno.origins.mcp.settings import read_connection
+
+#: An ensemble's name has so many characters at most.
+_LENGTH = 64
+#: What a server has to start at most, and a call to run, in seconds.
+_LONGEST_START, _LONGEST_CALL = OPEN_DEADLINE - 2, 86_400
+#: Words that do not tell whose variable it is.
+_GENERIC = re.compile(
+    r"ACCESS|API|APIKEY|ARGUMENT|AUTH|AUTHORIZATION|BEARER|CLIENT|CREDENTIALS?|DATABASE|DB|HEADER|HOST|ID|KEY|MCP|PASS"
+    r"|PASSWORD|PERSONAL|PRIVATE|SECRET|SERVER|TOKEN|URI|URL|USER|USERNAME|VALUE|X"
+)
+#: Variables that are set wherever there is a shell.
+_PRESENT = frozenset({HOME, "PATH"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """An ensemble's tables. ``variables`` are those to be set, with what each is for; ``notes`` what was left out.
+
+    ``comments`` say what the timeout of a table is about, by the table's name.
+    """
+
+    server: str
+    ensemble: str
+    transport: str
+    tables: Mapping[str, Any]
+    variables: Mapping[str, str]
+    notes: tuple[str, ...]
+    approve: tuple[str, ...]
+    comments: Mapping[str, str] = dataclasses.field(default_factory=frozendict[str, str])
+
+    @property
+    def text(self) -> str:
+        """The tables as TOML, with the comments before the timeouts."""
+        lines: list[str] = []
+        table = ""
+        for line in tomli_w.dumps(self.tables).splitlines(keepends=True):
+            if line.startswith("["):
+                table = line.strip("[]\n")
+            if line.startswith("timeout = ") and table in self.comments:
+                lines.append(f"# {self.comments[table]}\n")
+            lines.append(line)
+        return "".join(lines)
+
+
+class Variables:
+    """The names of variables that are spoken for: two secrets never share one, nor takes one a name that is in use."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        #: What each is for: a secret, or None for one that some file refers to.
+        self._held: dict[str, str | None] = {}
+        for entry in entries:
+            self._held.update((name, None) for name in _referred(entry.table))
+
+    def claim(self, hint: str, secret: str, ensemble: str, taken: Mapping[str, str]) -> str:
+        """A name for a secret, after what it is called. ``taken`` are variables that the server has already."""
+        owner, plain = variable_name(ensemble), variable_name(hint or "argument")
+        generic = all(map(_GENERIC.fullmatch, plain.split("_")))
+        candidates = [] if generic else [plain]
+        candidates += [f"{owner}_{plain}", *(f"{owner}_{plain}_{number}" for number in range(2, len(self._held) + 3))]
+        name = next(one for one in candidates if self._is_free(one, secret, taken))
+        self._held[name] = secret
+        return name
+
+    def _is_free(self, name: str, secret: str, taken: Mapping[str, str]) -> bool:
+        place = _place(name)
+        return self._held.get(name, secret) == secret and taken.get(name, place) == place
+
+
+def _referred(value: Any) -> Iterable[str]:
+    """The variables that any text beneath refers to."""
+    if isinstance(value, str):
+        return [part.name for part in find_references(value) if isinstance(part, Reference)]
+    items = value.values() if is_table(value) else value if is_list(value) else ()
+    return [name for item in items for name in _referred(item)]
+
+
+def _place(name: str) -> str:
+    return f"{{env:{name}}}"
+
+
+def propose_name(server: str) -> str:
+    """A name for the ensemble, by the rules for those."""
+    name = re.sub(r"[^a-z0-9_-]+", "-", server.lower()).strip("-_")
+    if not name:
+        return "server"
+    return (name if name[0].isalpha() else f"mcp-{name}")[:_LENGTH].rstrip("-_")
+
+
+def make(server: Server, ensemble: str, inputs: Mapping[str, str], variables: Variables) -> Made:
+    """The ensemble. Errors: ``InputError`` for what cannot be said in TOML, and how to say it instead."""
+    maker = _Maker(ensemble, inputs, variables)
+    connection: dict[str, Any] = {"origin": "mcp", "transport": server.transport}
+    if server.transport == "stdio":
+        directory = _directory(server.directory)
+        environment = maker.environment(server.values)
+        connection["command"] = maker.command(server.command, environment, moved=directory is not None)
+        if environment:
+            connection["environment"] = environment
+        if directory is not None:
+            connection["directory"] = directory
+    else:
+        connection["url"] = _url(server.url)
+        headers = {name: maker.text(name, value, header=True) for name, value in server.values.items()}
+        if headers:
+            connection["headers"] = headers
+    defaults: dict[str, Any] = {}
+    comments: dict[str, str] = {}
+    if server.timeout is not None:
+        connection["timeout"] = min(_plain(server.timeout), _plain(_LONGEST_START))
+        defaults["timeout"] = min(_plain(server.timeout), _LONGEST_CALL)
+        comments = dict(_timeout_comments(server.timeout))
+    tables = {
+        "ensemble": _header(server, ensemble),
+        "defaults": defaults,
+        "connection": connection,
+        "overrides": {name: {"enabled": False} for name in server.excluded},
+    }
+    tables = {name: table for name, table in tables.items() if table}
+    _check(tables)
+    return Made(
+        server=server.name,
+        ensemble=ensemble,
+        transport=server.transport,
+        tables=tables,
+        variables=maker.wanted,
+        notes=(*server.left_out, *maker.notes, *_selection(server)),
+        approve=tuple(ensemble if name == "*" else f"{ensemble}.{name}" for name in server.approved),
+        comments=comments,
+    )
+
+
+def _timeout_comments(seconds: float) -> Iterable[tuple[str, str]]:
+    """Which timeout is which: a client has one for both."""
+    yield "defaults", "Seconds that a call of a tool may take."
+    start = "Seconds in which the server must have started and told its tools"
+    if seconds > _LONGEST_START:
+        start += f": {_plain(_LONGEST_START)} is the most, whatever a call may take"
+    yield "connection", f"{start}."
+
+
+def _check(tables: Mapping[str, Any]) -> None:
+    """Errors: ``InputError`` with all that ``ripieno check`` would have to say."""
+    descriptor, found = read_ensemble(tables)
+    if descriptor is not None:
+        problems = Problems(Source())
+        read_connection(descriptor, problems)
+        found = problems.finished()
+    if found:
+        raise InputError("; ".join(f"{one.message}{f'. {one.hint}' if one.hint else ''}" for one in found))
+
+
+def _header(server: Server, ensemble: str) -> dict[str, Any]:
+    description = " ".join(server.description.split())
+    if not description or looks_secret(description):
+        description = f"Tools of the MCP server {propose_name(server.name)}"
+    # A client starts without a server that fails; so does what is imported from it.
+    header: dict[str, Any] = {"name": ensemble, "description": description, "required": False}
+    return header if server.enabled else {**header, "enabled": False}
+
+
+def _selection(server: Server) -> Iterable[str]:
+    """What is said of choices that are the operator's."""
+    if server.included is not None:
+        names = ", ".join(server.included)
+        yield (
+            f"the choice of tools ({names}): all of them are offered; to have only these, write enabled = false under "
+            "[defaults], and [overrides.TOOL] enabled = true for each"
+        )
+    if server.approved:
+        yield "approval without asking: it is yours to give"
+
+
+def _directory(text: str | None) -> str | None:
+    """The folder, None for the workspace. Errors: ``InputError`` for one that a variable names."""
+    if text is None:
+        return None
+    values = {HOME: os.path.expanduser("~"), WORKSPACE: "."}
+    parts = find_references(text, bare=False)
+    if any(isinstance(part, Reference) and part.name not in values for part in parts):
+        raise InputError("its cwd has a variable in it, and a folder is written as it is: put the path there.")
+    path = "".join(part if isinstance(part, str) else values[part.name] for part in parts)
+    if re.search(r"[\x00-\x1f]", path) or looks_secret(path):
+        raise InputError("its cwd is no path that could be written.")
+    path = os.path.normpath(os.path.expanduser(path))
+    return None if path == "." else path
+
+
+def _url(text: str) -> str:
+    """The address. Errors: ``InputError`` for a secret in it, or a variable: it is written as it is."""
+    parts = read_value("", text, bare=False)
+    if any(isinstance(part, Secret) for part in parts):
+        raise InputError("its url holds what looks like a secret. Give it in headers instead, and import again.")
+    if any(isinstance(part, Reference) for part in parts):
+        raise InputError("its url has a variable in it, and an address is written as it is: put it there.")
+    return text
+
+
+def _plain(number: float) -> int | float:
+    return int(number) if number == int(number) else number
+
+
+class _Maker:
+    """Makes values of one ensemble, and remembers the variables they want, and what is to be said."""
+
+    def __init__(self, ensemble: str, inputs: Mapping[str, str], variables: Variables) -> None:
+        self._ensemble = ensemble
+        self._inputs = inputs
+        self._variables = variables
+        self.wanted: dict[str, str] = {}
+        self.notes: list[str] = []
+
+    def environment(self, values: Mapping[str, str]) -> dict[str, str]:
+        """The variables of the process."""
+        made: dict[str, str] = {}
+        for name, value in values.items():
+            if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+                made[name] = self.text(name, value)
+            else:
+                self.notes.append(f"env.{name}: no variable can have this name")
+        return made
+
+    def text(self, name: str, value: str, *, header: bool = False) -> str:
+        """A template for the value. Errors: ``InputError`` for a header that none could send."""
+        pieces: list[str] = []
+        for part in read_value(name, value):
+            if isinstance(part, str):
+                if header and not re.fullmatch(r"[\t\x20-\x7e]*", part):
+                    raise InputError(f"the header {name} has characters that a header cannot hold.")
+                pieces.append(part.replace("{", "{{").replace("}", "}}"))
+            elif isinstance(part, Reference) and part.name == WORKSPACE:
+                pieces.append(".")
+            else:
+                what = f"the header {name}" if header else name
+                after = f", what follows {pieces[0].strip()}" if isinstance(part, Secret) and pieces else ""
+                pieces.append(_place(self._name(part, name, {}, what + after)))
+        return "".join(pieces)
+
+    def command(self, command: Sequence[str], environment: dict[str, str], *, moved: bool) -> list[str]:
+        """What starts it; through a shell where variables belong into arguments, which are no templates."""
+        program = _program(command[0])
+        words: list[str] = []
+        filled = False
+        for number, (hint, parts) in enumerate(read_arguments(command[1:]), 1):
+            pieces: list[str] = []
+            for part in parts:
+                if isinstance(part, str):
+                    pieces.append(shlex.quote(part))
+                    continue
+                filled = True
+                pieces.append(f'"${{{self._variable(part, hint, number, environment, moved=moved)}}}"')
+            words.append("".join(pieces) or "''")
+        if not filled:
+            return [program, *command[1:]]
+        self.notes.append("arguments with variables in them: sh fills them in, since a command is no template")
+        return ["sh", "-c", " ".join(["exec", shlex.quote(program), *words])]
+
+    def _variable(
+        self, part: Reference | Secret, hint: str, number: int, environment: dict[str, str], *, moved: bool
+    ) -> str:
+        """The variable of the process that fills a place in an argument; it has it from here on."""
+        if isinstance(part, Reference) and (part.name == HOME or part.name in environment):
+            return part.name
+        if isinstance(part, Reference) and part.name == WORKSPACE and not moved:
+            return WORKSPACE
+        if isinstance(part, Reference) and part.name == WORKSPACE:
+            part = Reference("WORKSPACE_FOLDER", part.written)
+        name = self._name(part, hint, environment, f"argument {number}")
+        environment[name] = _place(name)
+        return name
+
+    def _name(self, part: Part, hint: str, taken: Mapping[str, str], what: str) -> str:
+        """The name of the variable that has the value; it is noted as wanted."""
+        if isinstance(part, Reference):
+            name = part.name
+            asked = self._inputs.get(part.written[2:-1].removeprefix("input:"), "")
+            if ":" in part.written and not part.written.startswith("${env:"):
+                what += f"; it stood there as {part.written}"
+            if asked and not looks_secret(asked):
+                what += f": {' '.join(asked.split())}"
+            if part.defaulted:
+                self.notes.append(f"the default of {part.name}, which is a variable to be set")
+            if name in _PRESENT:
+                return name
+        else:
+            value = part.value if isinstance(part, Secret) else part
+            name = self._variables.claim(hint, value, self._ensemble, taken)
+        self.wanted.setdefault(name, what)
+        return name
+
+
+def _program(text: str) -> str:
+    """The program. Errors: ``InputError`` for one that nothing here can say, or that a workspace would bring along."""
+    parts = find_references(text, bare=False)
+    if any(isinstance(part, Reference) and part.name != HOME for part in parts):
+        raise InputError("its command has a variable in it: write the whole path of the program instead.")
+    program = "".join(part if isinstance(part, str) else os.path.expanduser("~") for part in parts)
+    program = os.path.expanduser(program)
+    if looks_secret(program):
+        raise InputError("its command looks like a secret.")
+    if not program.strip():
+        raise InputError("its command is empty.")
+    if "/" in program and not program.startswith("/"):
+        raise InputError("its command is a relative path, and nothing says from where: write the whole path instead.")
+    return program

@@ -1,0 +1,1 @@
+"""``ripieno journal`` and ``ripieno stats``: what conversations recorded."""

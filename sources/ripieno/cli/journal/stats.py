@@ -1,0 +1,146 @@
+"""``ripieno stats``: tokens, calls, errors and times of the conversations in the journal."""
+
+import pathlib
+from collections.abc import Mapping
+from typing import Literal
+
+import click
+
+from ripieno.approvals.visible_text import visible
+from ripieno.cli.common.options import Format, common, formats
+from ripieno.cli.common.tables import print_json, print_table
+from ripieno.cli.journal.selection import chosen, journals, opened, place_of, read_since
+from ripieno.cli.journal.transcript import counted
+from ripieno.storage.journal import Statistics, Tally
+
+#: Rows of a table of conversations, or of unknown names, that are shown.
+_ROWS = 20
+_HEADERS = ("TURNS", "CALLS", "ERRORS", "REFUSED", "READ", "CACHED", "WRITTEN", "MODEL TIME", "TOOL TIME")
+
+
+@click.command()
+@click.option("--since", metavar="WHEN", help="Only what happened since: 24h, 7d, or a date such as 2026-01-31.")
+@click.option("--by", type=click.Choice(("day", "model", "conversation")), help="Add a table by this.")
+@click.option("--conversation", metavar="C", help="Only this conversation, by the beginning of its identifier.")
+@formats
+@journals
+@common
+def stats(
+    *,
+    since: str | None,
+    by: Literal["day", "model", "conversation"] | None,
+    conversation: str | None,
+    output: Format,
+    file: pathlib.Path | None,
+) -> None:
+    """Show what conversations took: tokens, calls, errors and time by tool.
+
+    It adds up what the journal has: also names of tools that models asked for and that there are not, calls that were
+    denied, results that came from a cache, and attempts after the first.
+
+    \b
+    Example:
+      ripieno stats
+      ripieno stats --since 7d --by model
+      ripieno stats --format json
+    """
+    start = "" if since is None else read_since(since)
+    path = place_of(file)
+    if file is None and not path.exists():
+        found = Statistics.of_nothing()
+    else:
+        with opened(file) as one:
+            named = None if conversation is None else chosen(one, conversation).identifier
+            found = one.statistics(since=start, conversation=named)
+    if output == "json":
+        print_json(found.mapping())
+    elif not found.total.turns and not found.total.calls and not found.total.refused:
+        click.echo(f"Nothing was recorded{'' if since is None else ' since then'} in {path}.")
+    else:
+        _show(found, by)
+
+
+def _show(found: Statistics, by: str | None) -> None:
+    total = found.total
+    click.echo(
+        f"{counted(found.conversations, 'conversation')}, {counted(total.turns, 'turn')}, "
+        f"{counted(total.calls, 'call')} "
+        f"({total.errors} failed, {total.refused} refused, {total.denied} of them denied)"
+    )
+    click.echo(
+        f"Tokens: {total.input_tokens} read ({total.cache_read_tokens} of them from a provider's cache), "
+        f"{total.output_tokens} written ({total.reasoning_tokens} of them reasoning)"
+    )
+    click.echo(f"Time: {_time(total.answering)} of models, {_time(total.running)} of tools")
+    notes = {
+        "asked somebody first": found.asked,
+        "answered from a cache": total.cached,
+        "attempts after the first": total.retries,
+        "started, and their end is not known": found.unfinished,
+    }
+    if told := [f"{count} {what}" for what, count in notes.items() if count]:
+        click.echo(f"Calls: {', '.join(told)}")
+    if found.categories:
+        click.echo(f"Errors: {', '.join(f'{count} {visible(name)}' for name, count in found.categories.items())}")
+    if found.tools:
+        click.echo()
+        _show_tools(found.tools)
+    if found.unknown:
+        click.echo()
+        names = list(found.unknown.items())
+        print_table(("UNKNOWN NAME", "ASKED FOR"), [(visible(name), str(count)) for name, count in names[:_ROWS]])
+        if len(names) > _ROWS:
+            click.echo(f"and {len(names) - _ROWS} more")
+    tables = {"day": found.days, "model": found.models, "conversation": found.by_conversation}
+    if by is not None:
+        click.echo()
+        _show_tallies(by.upper(), tables[by])
+
+
+def _show_tools(tools: Mapping[str, Tally]) -> None:
+    rows = [
+        (
+            visible(name),
+            str(one.calls),
+            str(one.errors),
+            str(one.refused),
+            str(one.cached),
+            str(one.retries),
+            _time(one.running),
+            _time(one.running / one.calls) if one.calls else "-",
+            _time(one.longest) if one.calls else "-",
+        )
+        for name, one in tools.items()
+    ]
+    headers = ("TOOL", "CALLS", "ERRORS", "REFUSED", "CACHED", "RETRIES", "TIME", "MEAN", "LONGEST")
+    print_table(headers, rows)
+
+
+def _show_tallies(kind: str, tallies: Mapping[str, Tally]) -> None:
+    rows = [
+        (
+            visible(name)[:40],
+            str(one.turns),
+            str(one.calls),
+            str(one.errors),
+            str(one.refused),
+            str(one.input_tokens),
+            str(one.cache_read_tokens),
+            str(one.output_tokens),
+            _time(one.answering),
+            _time(one.running),
+        )
+        for name, one in list(tallies.items())[:_ROWS]
+    ]
+    print_table((kind, *_HEADERS), rows)
+    if len(tallies) > _ROWS:
+        click.echo(f"and {len(tallies) - _ROWS} more")
+
+
+def _time(milliseconds: float) -> str:
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f} ms"
+    seconds = milliseconds / 1000
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,1 @@
+"""``ripieno serve``: the Responses gateway and the MCP server."""

@@ -1,0 +1,374 @@
+"""``ripieno serve responses``: models behind the wires of other programs. ``ripieno serve key``: who may ask them."""
+
+import asyncio
+import contextlib
+import dataclasses
+import gc
+import importlib
+import ipaddress
+import os
+import re
+import secrets
+import signal
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import click
+
+from ripieno.approvals import DeferredConfirmer
+from ripieno.approvals.confirmers import ServingConfirmer
+from ripieno.assembly.configuration import Gathered
+from ripieno.cli.common import options as exits
+from ripieno.cli.common.assembly import gather_layers, make_assembly, only, require_ensembles
+from ripieno.cli.common.main import Interrupted, run_async, say
+from ripieno.cli.common.observers import LogFormat, log_everything, logged, watchers_for
+from ripieno.cli.common.options import Settings, common, pass_settings
+from ripieno.cli.serve.common import (
+    approvable,
+    approving,
+    check_approvals,
+    counting_together,
+    leave_input,
+    read_key,
+    report_logs,
+)
+from ripieno.descriptors import GatewayDescriptor
+from ripieno.descriptors.gateway import GATEWAY
+from ripieno.descriptors.reader.keys import toml_line
+from ripieno.descriptors.reader.problems import Problems, Source
+from ripieno.exceptions import InputError
+from ripieno.servers.http.workers import NOTICED, Place, Workers
+
+HOST = "127.0.0.1"
+PORT = 8080
+#: Seconds beyond the grace of open answers, in which a worker lets go of its tools before it is killed.
+_LETTING_GO = 10.0
+#: Seconds in which answers that have not ended within the grace tell their clients so.
+_FAREWELL = 1.0
+#: Seconds that a connection stays without a request: more than balancers keep theirs, which would lose requests.
+_IDLE = 75.0
+_HURRIED = "Open answers were cut."
+#: How a message begins about what the option gave.
+_MODELS = re.compile(r"^models(\[[0-9]+\])?")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Served:
+    """All that a worker needs, read once."""
+
+    gathered: Gathered
+    chosen: GatewayDescriptor
+    approve: Sequence[str]
+    listener: socket.socket
+    host: str
+    log: LogFormat | None
+
+
+@click.command()
+@click.option(
+    "--model",
+    "-m",
+    "models",
+    metavar="PROVIDER/MODEL",
+    multiple=True,
+    help="A model that clients may ask for, by this name or by what follows the provider; the default one otherwise.",
+)
+@click.option(
+    "--map",
+    "mapped",
+    metavar="NAME=PROVIDER/MODEL",
+    multiple=True,
+    help="Another name that clients may ask for, and the model that it means. '*' is any other name.",
+)
+@click.option(
+    "--ensemble",
+    "-e",
+    "ensembles",
+    metavar="E",
+    multiple=True,
+    help="Offer the tools of this ensemble in every request, and run them here; none by default.",
+)
+@approvable
+@click.option("--max-turns", metavar="N", type=click.IntRange(1), help="Turns of a model in one request, at most.")
+@click.option(
+    "--hide-calls",
+    is_flag=True,
+    help="Do not tell clients of calls that run here: for those that would run any call that they see.",
+)
+@click.option(
+    "--strict", is_flag=True, help="Refuse requests with hosted tools that are bound to nothing, instead of warning."
+)
+@click.option(
+    "--events",
+    type=click.Choice(("official", "seed")),
+    help="Names of the events of streamed responses.  [default: official]",
+)
+@click.option("--host", metavar="ADDRESS", default=HOST, show_default=True, help="The address to listen at.")
+@click.option(
+    "--port",
+    metavar="N",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    help="The port; 0 is any free one.",
+)
+@click.option(
+    "--workers", metavar="N", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes that serve."
+)
+@click.option("--grace", metavar="SECONDS", type=float, help="Seconds for open answers at the end.  [default: 5]")
+@click.option(
+    "--key-variable",
+    metavar="NAME",
+    help="Clients must send the key that this variable of the environment has. Beyond this machine there is no serving "
+    "without a key; `ripieno serve key` makes those of the configuration.",
+)
+@click.option(
+    "--allow-host",
+    "allowed",
+    metavar="NAME",
+    multiple=True,
+    help="A name under which clients reach this machine, beside ADDRESS and localhost.",
+)
+@logged
+@common
+@pass_settings
+def responses(
+    settings: Settings,
+    /,
+    *,
+    approve: tuple[str, ...],
+    host: str,
+    port: int,
+    workers: int,
+    log: LogFormat | None,
+    **options: Any,
+) -> None:
+    """Serve models to programs that speak the Responses API, or chat completions, or messages.
+
+    Requests of any of these wires are answered by models behind any other. Options count before the table [gateway] of
+    the configuration. Tools that run here go through the same pipeline as anywhere else, and nobody is there to ask.
+
+    \b
+    Example:
+      ripieno serve responses --model house/small-1
+      ripieno serve responses --map '*=house/small-1' --ensemble io --workspace ~/notes
+      ripieno serve responses --model house/small-1 --host 192.168.1.5 --key-variable GATEWAY_KEY --workers 2
+    """
+    # Errors are for whoever starts it: they are told as ever.
+    with contextlib.ExitStack() as stack:
+        if log is None:
+            report_logs(settings)
+        else:
+            stack.enter_context(log_everything(log, debug=settings.debug))
+        code = _run(_prepare(settings, approve, (host, port), log, options), workers)
+        if code is not None:
+            say("The server has ended.")
+            click.get_current_context().exit(code)
+
+
+def _run(served: _Served, workers: int) -> int | None:
+    """Serves until it is ended. The exit code; None in a worker, where it is for the parent to say how it ended."""
+    leave_input()
+    names = _names(served)
+
+    def told(url: str) -> None:
+        many = f" with {workers} workers" if workers > 1 else ""
+        say(f"Serving {names}{many} at {url}/v1, until Ctrl-C.")
+
+    def warned() -> None:
+        say(f"Ending: open answers have {served.chosen.grace:g} s. Another signal ends them at once.")
+
+    def ending() -> None:
+        asyncio.get_running_loop().call_later(NOTICED, warned)
+
+    def hurried(number: int) -> None:
+        # What is left of tools and connections goes with the process, as it would if the process were killed.
+        say(_HURRIED)
+        os._exit(exits.SIGNAL + number)
+
+    if workers > 1:
+        with counting_together(served.chosen):
+            return _serve_together(served, workers, told, warned)
+    with contextlib.suppress(Interrupted):
+        run_async(_serve(served, told), wake=ending, again=hurried)
+    return 0
+
+
+def _prepare(
+    settings: Settings,
+    approve: Sequence[str],
+    address: tuple[str, int],
+    log: LogFormat | None,
+    options: Mapping[str, Any],
+) -> _Served:
+    """Reads everything, and takes the port; nobody can connect yet. Errors: ``InputError``."""
+    from ripieno.servers.http.listeners import bind, check_exposure
+
+    host, port = address
+    gathered = approving(gather_layers(settings), approve)
+    chosen = _choose(gathered.configuration.gateway, host, options)
+    check_exposure(host, keyed=bool(chosen.keys))
+    if not gathered.failures:
+        needed = (*chosen.ensembles, *chosen.mcp, *(tool.partition(".")[0] for tool in chosen.hosted.values()))
+        require_ensembles(gathered, needed)
+        gathered = only(gathered, needed)
+    # Whatever all workers need is imported once.
+    importlib.import_module("ripieno.servers.gateway")
+    return _Served(
+        gathered=gathered,
+        chosen=chosen,
+        approve=approve,
+        listener=bind(host, port),
+        host=host,
+        log=log,
+    )
+
+
+def _choose(known: GatewayDescriptor, host: str, options: Mapping[str, Any]) -> GatewayDescriptor:
+    """What the options say over what the configuration says. Errors: ``UsageError``, ``InputError``."""
+    from ripieno.servers.http.keys import digest_of
+
+    names = [*known.hosts, *options["allowed"]]
+    if not _is_address(host):
+        names.append(host)
+    given: dict[str, Any] = {
+        "models": list(options["models"]) or None,
+        "map": dict(_pair(one) for one in options["mapped"]) or None,
+        "ensembles": list(options["ensembles"]) or None,
+        "max_turns": options["max_turns"],
+        "show_calls": False if options["hide_calls"] else None,
+        "strict": options["strict"] or None,
+        "events": options["events"],
+        "grace": options["grace"],
+        "hosts": list(dict.fromkeys(names)),
+    }
+    problems = Problems(Source())
+    read = GATEWAY.read_parts({name: value for name, value in given.items() if value is not None}, (), problems)
+    for problem in problems.finished():
+        raise click.UsageError(_MODELS.sub("--model", f"{problem.message}. {problem.hint or ''}".rstrip()))
+    chosen = dataclasses.replace(known, **read)
+    variable = options["key_variable"]
+    key = read_key(variable)
+    if key is not None:
+        chosen = dataclasses.replace(chosen, keys=chosen.keys.set(variable, digest_of(key)))
+    # One for all workers: what one of them has signed comes back to another.
+    return chosen if chosen.secret else dataclasses.replace(chosen, secret=secrets.token_urlsafe(32))
+
+
+def _pair(option: str) -> tuple[str, str]:
+    name, separator, model = option.partition("=")
+    if not (name and separator and model):
+        raise click.UsageError(f"--map {option} is to be NAME=PROVIDER/MODEL, such as '*=house/small-1'.")
+    return name, model
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return not host
+    return True
+
+
+def _names(served: _Served) -> str:
+    """The models that clients may ask for, for people."""
+    chosen, configuration = served.chosen, served.gathered.configuration
+    mapped = [f"{model} (as {'any other name' if name == '*' else name})" for name, model in chosen.map.items()]
+    return ", ".join((*chosen.models, *mapped)) or configuration.model or "no model"
+
+
+def _serve_together(served: _Served, count: int, told: Callable[[str], None], warned: Callable[[], None]) -> int | None:
+    """Serves in so many workers. The exit code; None in a worker, where it is for the parent to say how it ended."""
+    from ripieno.servers.http.listeners import url_of
+
+    workers = Workers(
+        count,
+        served.listener,
+        grace=served.chosen.grace + _LETTING_GO,
+        complete=lambda: told(url_of(served.listener, served.host)),
+        lost=lambda text: say(f"! {text}"),
+        ending=warned,
+    )
+    try:
+        place = workers.run()
+    except RuntimeError as error:
+        raise InputError(f"{error} Serve with one worker, or start this command several times.") from error
+    if not isinstance(place, Place):
+        if place > exits.SIGNAL:
+            say(_HURRIED)
+        return place
+    with contextlib.suppress(Interrupted):
+        run_async(_work(served, place))
+    return None
+
+
+async def _work(served: _Served, place: Any) -> None:
+    loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        loop.remove_reader(place.parent.fileno())
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    # Where the system kills no worker whose parent is gone, it ends by itself.
+    loop.add_reader(place.parent.fileno(), end)
+    try:
+        await _serve(served, lambda _: place.tell())
+    finally:
+        loop.remove_reader(place.parent.fileno())
+
+
+async def _serve(served: _Served, told: Callable[[str], None]) -> None:
+    from ripieno.conducting.observers.logs import log_runs
+    from ripieno.servers.gateway.application import create_application
+    from ripieno.servers.http.connections import Bounds
+    from ripieno.servers.http.server import serve
+
+    chosen = served.chosen
+    bounds = Bounds(
+        header_bytes=chosen.header_bytes,
+        header_seconds=chosen.header_seconds,
+        idle_seconds=_IDLE,
+        stalled_seconds=chosen.stalled,
+        connections=chosen.connections,
+        grace=chosen.grace,
+        farewell=_FAREWELL,
+    )
+    patient = chosen.absent == "defer"
+    confirmer = DeferredConfirmer() if patient else ServingConfirmer("ripieno serve responses")
+    watchers = watchers_for(served.log)
+    async with make_assembly(served.gathered, confirmer=confirmer, watchers=watchers) as assembly:
+        check_approvals(assembly, served.approve)
+        # Where nothing runs here, one line for a request says it all.
+        tracers = [one for one in watchers if one is not log_runs]
+        application = create_application(assembly, settings=chosen, watchers=tracers)
+        # What is there by now stays to the end: nobody need look through it for rubbish again.
+        gc.collect()
+        gc.freeze()
+        async with serve(application, host=served.host, listener=served.listener, bounds=bounds) as url:
+            told(url)
+            await asyncio.Event().wait()
+
+
+@click.command()
+@click.option("--name", metavar="NAME", default="client", show_default=True, help="Who gets the key.")
+@common
+def key(name: str) -> None:
+    """Make a key for a client of `ripieno serve responses`.
+
+    It is printed once, on standard output, and kept nowhere. What goes into the configuration is its digest.
+
+    \b
+    Example:
+      ripieno serve key --name laptop
+    """
+    from ripieno.servers.http.keys import digest_of, make_key
+
+    made = make_key()
+    digest = digest_of(made)
+    problems = Problems(Source())
+    GATEWAY.read_parts({"keys": {name: digest}}, (), problems)
+    for problem in problems.finished():
+        raise click.UsageError(problem.message)
+    click.echo(made)
+    say(f"In the configuration goes:\n  [gateway.keys]\n  {toml_line(name, digest)}")

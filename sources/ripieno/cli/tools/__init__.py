@@ -1,0 +1,1 @@
+"""Commands about tools: list, explain, invoke, new, schema."""

@@ -1,0 +1,135 @@
+"""Why a call that a person made has no good result, said to that person: the pipeline's own words are for a model."""
+
+import dataclasses
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ripieno.approvals import Confirmer, RulesConfirmer
+from ripieno.approvals.rules import Verdict, judge
+from ripieno.assembly.configuration import Gathered, Places, prefix_of
+from ripieno.canisters import ResultCanister
+from ripieno.canisters.controls import Rules
+from ripieno.cli.check.functions import place_of_error, resolve_functions
+from ripieno.cli.common.rules import exposed_names
+from ripieno.descriptors.names import unprefixed
+from ripieno.descriptors.rules import CallRules
+from ripieno.ensembles import Invoker
+from ripieno.ensembles.owner import reason
+from ripieno.exceptions import InputError, nearest
+from ripieno.jsonvalues import EMPTY, is_table
+
+#: Keywords under which a schema may name arguments beside its properties.
+_PARTS = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "patternProperties"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Called:
+    """What became of a call. ``arguments`` are those that were judged; ``remarks`` are for people.
+
+    ``bug`` is what the tool raised and did not mean to say.
+    """
+
+    result: ResultCanister
+    invoker: Invoker
+    arguments: Mapping[str, Any] = EMPTY
+    bug: BaseException | None = None
+    remarks: tuple[str, ...] = ()
+
+
+def explain(called: Called, gathered: Gathered, confirmer: Confirmer, *, debug: bool) -> str:
+    """The message for a call whose result is an error."""
+    fault = called.result.error
+    if fault is None:
+        return ""
+    if called.bug is not None:
+        return _explain_bug(called.bug, called.invoker, gathered, debug=debug)
+    if fault.category == "denied":
+        return _explain_denial(called, gathered.configuration.confirmation, confirmer)
+    return fault.text()
+
+
+def unknown_arguments(arguments: Mapping[str, object], called: Called) -> tuple[str, ...]:
+    """A line for each argument that the schema of the tool does not name, unless the result tells of it already."""
+    schema = called.invoker.arguments_schema
+    properties = schema.get("properties")
+    known: Sequence[str] = tuple(properties) if is_table(properties) else ()
+    if not _PARTS.isdisjoint(schema):
+        # Parts of a schema may name more than its root does.
+        return ()
+    fault = called.result.error
+    said = "" if fault is None else fault.text()
+    others = schema.get("additionalProperties")
+    lines: list[str] = []
+    for name in arguments:
+        if name in known or f"`{name}`" in said:
+            continue
+        near = nearest(name, known, 1)
+        if not near and others is not None and others is not False:
+            # The tool takes others on purpose, and this one looks like no slip.
+            continue
+        advice = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known) or 'none'}."
+        kind = "Error" if fault is not None and fault.category == "validation" else "Warning"
+        lines.append(f"{kind}: {name} is unknown. {advice}")
+    return tuple(lines)
+
+
+def _explain_bug(bug: BaseException, invoker: Invoker, gathered: Gathered, *, debug: bool) -> str:
+    place = place_of_error(bug)
+    if place is None:
+        # Nothing of the tool's own was running: perhaps its descriptor names what is not there.
+        descriptor = gathered.known[invoker.ensemble.name]
+        problems = resolve_functions([descriptor], only=invoker.name)
+        if problems:
+            return "\n".join(map(str, problems))
+    at = f", at {place}" if place is not None else ""
+    lines = [f"Error: {invoker.identity} failed with {reason(bug)}{at}", "This is a bug in the tool."]
+    return "\n".join(lines) if debug else f"{lines[0]}\n{lines[1]} Run it again with --debug for the traceback."
+
+
+def _explain_denial(called: Called, rules: Rules, confirmer: Confirmer) -> str:
+    identity = called.invoker.identity
+    verdict = _judge(called, rules)
+    if verdict.action == "deny":
+        return (
+            f"Error: {identity} was denied, and not run: {verdict.reason}.\n"
+            "What is denied there stays denied, with --yes too: take it out of the list first."
+        )
+    if not isinstance(confirmer, RulesConfirmer):
+        return f"Error: {identity} was denied at the terminal, and not run."
+    lines = [
+        f"Error: {identity} was denied, and not run: a call of it asks first ({verdict.reason}), and nobody is there.",
+        "Add --yes to approve this one call.",
+    ]
+    # What asks always is asked all the same.
+    if _judge(called, dataclasses.replace(rules, approve=(identity,))).action == "run":
+        file = Places.of_user().configuration / "config.toml"
+        lines.append(f'To approve every call of it: approve = ["{identity}"] under [confirmation], in {file}.')
+    return "\n".join(lines)
+
+
+def _judge(called: Called, rules: Rules) -> Verdict:
+    """What rules say of the call that was made."""
+    invoker = called.invoker
+    arguments = {**called.arguments, **invoker.presets}
+    return judge(invoker.identity, invoker.policy, CallRules.of(rules), arguments)
+
+
+def suggest_tool(text: str, pairs: Sequence[str], gathered: Gathered, *, command: str = "invoke") -> InputError:
+    """The error for a tool that was named without its ensemble, with the command that was probably meant."""
+    names: dict[str, str] = {}
+    for descriptor in gathered.ensembles:
+        tool = unprefixed(text, prefix_of(descriptor))
+        if tool is not None:
+            names[text] = f"{descriptor.name}.{tool}"
+        for _, invoker, exposed in exposed_names(descriptor):
+            names.setdefault(invoker.name, f"{descriptor.name}.{invoker.name}")
+            names.setdefault(exposed, f"{descriptor.name}.{invoker.name}")
+    if text in gathered.known:
+        advice = f"{text!r} is an ensemble; its tools: ripieno tools --ensemble {text}"
+    elif near := ([text] if text in names else nearest(text, names)):
+        commands = dict.fromkeys(shlex.join(["ripieno", command, names[one], *pairs]) for one in near)
+        advice = f"Did you mean: {' or '.join(commands)}"
+    else:
+        advice = "Its full name stands under TOOL in: ripieno tools"
+    return InputError(f"A tool is named ENSEMBLE.TOOL, such as io.read_file; not {text!r}. {advice}")

@@ -1,0 +1,346 @@
+"""``ripieno invoke``: one call of one tool, through the same pipeline as a model's calls.
+
+What is typed as ``key=value`` becomes the arguments of a tool, by the types in its schema.
+
+Saves what of a result is no text as files: images, sounds and documents, named by number and kind.
+"""
+
+import contextlib
+import dataclasses
+import mimetypes
+import os
+import pathlib
+import sys
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+
+from ripieno.approvals import Confirmer
+from ripieno.assembly.configuration import Gathered
+from ripieno.canisters import (
+    AudioContent,
+    DocumentContent,
+    ImageContent,
+    InvocationCanister,
+    ResultCanister,
+    TextualContent,
+)
+from ripieno.canisters.events import Alert, Event, ExecutionProgress
+from ripieno.canisters.serialization import serialize
+from ripieno.cli.common import options as exits
+from ripieno.cli.common.assembly import gather_layers, make_assembly, only, require_ensembles, say_alert
+from ripieno.cli.common.main import run_async, say
+from ripieno.cli.common.options import Settings, common, pass_settings
+from ripieno.cli.common.tables import print_json
+from ripieno.cli.common.terminal import Terminal, make_confirmer
+from ripieno.cli.tools.explanation import Called, explain, suggest_tool, unknown_arguments
+from ripieno.conducting.observers.console import Renderer, clean, label
+from ripieno.descriptors.names import split
+from ripieno.ensembles import Invoker
+from ripieno.ensembles.offers import Offer
+from ripieno.exceptions import JsonInvalidity
+from ripieno.execution import Circumstances, Execution, Prepared
+from ripieno.execution.call import settle
+from ripieno.jsonvalues import freeze, is_table, parse
+
+_TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
+_TEXT = frozenset({"string"})
+_DEPTH = 8
+
+
+def read_pairs(pairs: Sequence[str], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of ``key=value`` texts. What fits no type stays text: validation says it better.
+
+    Errors: ``click.UsageError`` for a text without "=", and for a key that stands twice.
+    """
+    arguments: dict[str, Any] = {}
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key:
+            raise click.UsageError(f"Arguments are written key=value, such as path=README.rst; not {pair!r}.")
+        if key in arguments:
+            raise click.UsageError(f"The argument {key!r} is given twice.")
+        arguments[key] = read_value(text, properties.get(key, True), schema)
+    return arguments
+
+
+def read_value(text: str, schema: Any, root: Mapping[str, Any]) -> Any:
+    """The value that a text means under a schema: JSON where that fits a type it allows, otherwise the text itself."""
+    types = types_of(schema, root)
+    if types == _TEXT:
+        return text
+    try:
+        value = parse(text)
+    except JsonInvalidity:
+        return text
+    kind = _type_of(value)
+    if kind in types or (kind == "integer" and "number" in types):
+        return value
+    # 1.0 is an integer to JSON Schema; anything else that has the wrong type is told so by validation.
+    return text if "string" in types else value
+
+
+def types_of(schema: Any, root: Mapping[str, Any], depth: int = _DEPTH) -> frozenset[str]:
+    """The types that a schema allows, as far as it says so: all of them otherwise."""
+    if not is_table(schema) or depth == 0:
+        return _TYPES
+    types = _TYPES
+    if "type" in schema:
+        declared = schema["type"]
+        types = frozenset({declared} if isinstance(declared, str) else declared)
+    if "enum" in schema:
+        types &= {_type_of(value) for value in schema["enum"]}
+    if "const" in schema:
+        types &= {_type_of(schema["const"])}
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        types &= types_of(_follow(reference, root), root, depth - 1)
+    for keyword in ("anyOf", "oneOf"):
+        if keyword in schema:
+            types &= frozenset[str]().union(*(types_of(one, root, depth - 1) for one in schema[keyword]))
+    return types
+
+
+def _follow(reference: str, root: Mapping[str, Any]) -> Any:
+    """What a local reference names, or a schema that allows anything."""
+    value: Any = root
+    if not reference.startswith("#"):
+        return True
+    for part in reference[1:].split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if not is_table(value) or name not in value:
+            return True
+        value = value[name]
+    return value
+
+
+#: The names that JSON Schema has for what Python has, as far as they are simple.
+_NAMES: Mapping[type, str] = {
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+}
+
+
+def _type_of(value: object) -> str:
+    return _NAMES.get(type(value)) or ("object" if is_table(value) else "array")
+
+
+def read_object(text: str) -> dict[str, Any]:
+    """The arguments of a JSON text. Errors: ``click.UsageError`` when it is no strict JSON, or no object."""
+    try:
+        value = parse(text)
+    except JsonInvalidity as error:
+        raise click.UsageError(f"--arguments is no JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise click.UsageError('--arguments must be a JSON object, such as {"path": "README.rst"}.')
+    return value
+
+
+_KINDS = {ImageContent: "image", AudioContent: "sound", DocumentContent: "document"}
+#: What the table of the standard library lacks.
+_ENDINGS = {"audio/wav": ".wav", "text/markdown": ".md"}
+
+
+def save(result: ResultCanister, folder: pathlib.Path) -> Iterator[str]:
+    """Writes the files, and gives a line for each: where it is. A file that is there already stays as it is.
+
+    The numbers are those of the contents in the result, from 1. Errors: ``OSError``.
+    """
+    for number, content in enumerate(result.content, 1):
+        if not isinstance(content, ImageContent | AudioContent | DocumentContent):
+            continue
+        kind = _KINDS[type(content)]
+        if content.data is None:
+            yield f"Not saved: {kind} {number} is at {content.url}"
+            continue
+        yield f"Saved: {_write(folder, f'{number}-{kind}', _ending(content.mime_type), content.data)}"
+
+
+def _ending(mime_type: str) -> str:
+    plain = mime_type.partition(";")[0].strip().lower()
+    return _ENDINGS.get(plain) or mimetypes.guess_extension(plain, strict=False) or ".bin"
+
+
+def _write(folder: pathlib.Path, stem: str, ending: str, data: bytes) -> pathlib.Path:
+    """Writes a new file. Nothing is replaced, and no link is followed."""
+    path, attempt = folder / f"{stem}{ending}", 1
+    while True:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        except FileExistsError:
+            attempt += 1
+            path = folder / f"{stem}-{attempt}{ending}"
+            continue
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        return path
+
+
+_JSON = "application/json"
+
+
+@click.command()
+@click.argument("tool", metavar="ENSEMBLE.TOOL")
+@click.argument("pairs", metavar="[KEY=VALUE]...", nargs=-1)
+@click.option(
+    "--arguments", "text", metavar="JSON", help="All arguments as a JSON object; - reads it from standard input."
+)
+@click.option("--yes", "-y", is_flag=True, help="Approve this one call; what is denied stays denied.")
+@click.option(
+    "--format",
+    "output",
+    type=click.Choice(("text", "json")),
+    default="text",
+    show_default=True,
+    help="The result as text, on lines of its own; or the whole of it as JSON.",
+)
+@click.option(
+    "--output",
+    "folder",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=pathlib.Path),
+    help="Save images, sounds and documents of the result there, as files.",
+)
+@common
+@pass_settings
+def invoke(
+    settings: Settings,
+    *,
+    tool: str,
+    pairs: tuple[str, ...],
+    text: str | None,
+    yes: bool,
+    output: str,
+    folder: pathlib.Path | None,
+) -> None:
+    """Call one tool yourself.
+
+    Values are read by the tool's schema: numbers, true and false, JSON for lists and tables, anything else as
+    text. A call that changes something asks at the terminal first, unless it is approved. The exit code is 1
+    when the result is an error.
+
+    \b
+    Example:
+      ripieno invoke io.read_file path=README.rst start_line=1 end_line=3
+      ripieno invoke io.write_file --arguments '{"path": "a.txt", "content": "Hello"}' --yes
+      ripieno invoke ENSEMBLE.TOOL --output pictures
+    """
+    ensemble, name = split(tool)
+    if text is not None and pairs:
+        raise click.UsageError("Give arguments as KEY=VALUE or with --arguments, not both.")
+    gathered = gather_layers(settings)
+    if not name:
+        raise suggest_tool(tool, pairs, gathered)
+    if not gathered.failures:
+        require_ensembles(gathered, [ensemble])
+        gathered = only(gathered, [ensemble])
+    given = None if text is None else read_object(sys.stdin.read() if text == "-" else text)
+    if folder is not None:
+        # A folder that cannot be made is better known before the call than after it.
+        folder.mkdir(parents=True, exist_ok=True)
+    with Terminal() as terminal:
+        confirmer = make_confirmer(terminal, yes=yes)
+        called = run_async(_invoke(gathered, tool, pairs, given, confirmer), wake=terminal.interrupt)
+    if called.bug is not None and settings.debug:
+        traceback.print_exception(called.bug)
+    if output == "json":
+        print_json(_mapping(called.result))
+    # A model would never read what the bug was, so neither does the JSON say it.
+    if called.result.error is not None and (output == "text" or called.bug is not None):
+        say(explain(called, gathered, confirmer, debug=settings.debug))
+    for line in called.remarks:
+        say(line)
+    if output == "text":
+        _print_text(called.result, advise=folder is None)
+    for saved in () if folder is None else save(called.result, folder):
+        say(saved)
+    raise click.exceptions.Exit(exits.GOOD if called.result.error is None else exits.REFUSED)
+
+
+async def _invoke(
+    gathered: Gathered,
+    tool: str,
+    pairs: Sequence[str],
+    given: dict[str, object] | None,
+    confirmer: Confirmer,
+) -> Called:
+    held: dict[str | None, list[Alert]] = {}
+
+    def alert(one: Alert) -> None:
+        if one.tool in held:
+            held[one.tool].append(one)
+        elif one.tool in (None, tool, split(tool)[0]):
+            # What is said of the ensemble's other tools is no matter of this call.
+            say_alert(one)
+
+    async with make_assembly(gathered, confirmer=confirmer, alert=alert) as assembly:
+        invoker = assembly.access_invoker(tool)
+        arguments = read_pairs(pairs, invoker.arguments_schema) if given is None else given
+        invocation = InvocationCanister(identifier="call_1", name=invoker.exposed, arguments=freeze(arguments))
+        renderer = Renderer(sys.stderr)
+
+        def notify(event: Event) -> None:
+            if isinstance(event, ExecutionProgress):
+                renderer.show(event)
+
+        around = Circumstances(conversation="command line", turn=1, notify=notify)
+        held[invoker.identity] = []
+        called = await _call(assembly.execution, invocation, invoker, around)
+        called = dataclasses.replace(called, remarks=unknown_arguments(arguments, called))
+    # The alert of a bug is left out: the bug itself is explained.
+    for one in held[invoker.identity] if called.bug is None else ():
+        say_alert(one)
+    return called
+
+
+async def _call(
+    execution: Execution, invocation: InvocationCanister, invoker: Invoker, around: Circumstances
+) -> Called:
+    """One call by the stages of the pipeline, because its result alone does not have what a tool raised."""
+    prepared = execution.prepare(invocation, Offer.of((invoker.ensemble,)), around)
+    judged: Mapping[str, Any] = invoker.schema.complete(invocation.arguments)
+    if isinstance(prepared, Prepared):
+        judged = prepared.arguments
+        prepared = execution.insist(await execution.confirm(prepared, around), around)
+    call = execution.launch(prepared, around) if isinstance(prepared, Prepared) else prepared
+    if isinstance(call, ResultCanister):
+        return Called(result=call, invoker=invoker, arguments=judged)
+    await settle((call,))
+    return Called(result=call.result.result(), invoker=invoker, arguments=judged, bug=call.bug)
+
+
+def _mapping(result: ResultCanister) -> dict[str, object]:
+    """The result as JSON: with its structured content, if it has one.
+
+    Contents stand there one by one where their joined text is not all that there is to them.
+    """
+    mapping = result.response_mapping()
+    structures = [one.text for one in result.content if isinstance(one, TextualContent) and one.mime_type == _JSON]
+    if structures:
+        # It stands last; what was bounded is JSON no more.
+        with contextlib.suppress(JsonInvalidity):
+            mapping["structured"] = parse(structures[-1])
+    if len(result.content) > 1 or not all(isinstance(one, TextualContent) for one in result.content):
+        mapping["content"] = serialize(result)["content"]
+    return mapping
+
+
+def _print_text(result: ResultCanister, *, advise: bool) -> None:
+    terminal = sys.stdout.isatty()
+    for content in result.content:
+        if isinstance(content, TextualContent):
+            written = clean(content.text) if terminal else content.text
+            # A prompt, or the next line of a script's output, must not stand behind the text.
+            sys.stdout.write(written if written.endswith("\n") or not written else f"{written}\n")
+        else:
+            # Where both streams lead to one place, it stands between its neighbours.
+            sys.stdout.flush()
+            say(label(content))
+    if advise and not all(isinstance(one, TextualContent) for one in result.content):
+        say("What is no text, --format json prints in full, as base64; --output DIR saves it as files.")

@@ -1,0 +1,74 @@
+"""``ripieno explain``: what a wire sends of one tool, and what of its schema is lost on the way."""
+
+import dataclasses
+
+import click
+
+from ripieno.assembly.configuration import Gathered
+from ripieno.cli.common.assembly import gather_layers, make_assembly, only, require_ensembles, resolve_wire
+from ripieno.cli.common.main import run_async
+from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
+from ripieno.cli.common.tables import print_json, print_table
+from ripieno.cli.tools.explanation import suggest_tool
+from ripieno.descriptors.names import split
+from ripieno.ensembles import Invoker
+from ripieno.models import Protocol
+from ripieno.schemas.lowering import Lowered
+
+
+@click.command()
+@click.argument("tool", metavar="ENSEMBLE.TOOL")
+@click.option("--protocol", metavar="P", default="", help="The wire format.")
+@click.option("--strict", is_flag=True, help="As it is sent when the provider holds arguments to their schemas.")
+@formats
+@common
+@pass_settings
+def explain(settings: Settings, tool: str, protocol: str, strict: bool, output: Format) -> None:
+    """Show what a model is sent of one tool, and what of its schema is lost.
+
+    KEPT is said in another form, MOVED stands in a description, DROPPED is not said, and what is DOUBTFUL is sent as
+    it is, though the provider documents that it refuses such. Whatever is lost is still checked when the tool is
+    called.
+
+    \b
+    Example:
+      ripieno explain io.read_file --protocol P --strict
+    """
+    ensemble, name = split(tool)
+    gathered = gather_layers(settings)
+    if not name:
+        raise suggest_tool(tool, (), gathered, command="explain")
+    wire = resolve_wire(gathered, protocol, strict=strict)
+    if not gathered.failures:
+        require_ensembles(gathered, [ensemble])
+        gathered = only(gathered, [ensemble])
+    run_async(_explain(gathered, tool, wire, strict, output))
+
+
+async def _explain(gathered: Gathered, tool: str, wire: Protocol, strict: bool, output: Format) -> None:
+    async with make_assembly(gathered) as assembly:
+        invoker = assembly.access_invoker(tool)
+        lowered = wire.invocations.lowered(invoker, strict=strict)
+        if output == "json":
+            print_json(_mapping(invoker, wire, lowered, strict=strict))
+            return
+        print_json(wire.invocations.definition_of(invoker, strict=strict))
+        click.echo()
+        if strict:
+            click.echo("It is strict." if lowered.strict else f"It is not strict: {lowered.reason}.")
+        if not lowered.losses:
+            click.echo("Nothing of its schema is lost.")
+            return
+        rows = [(one.outcome, f"#{one.pointer}", one.keyword, one.note) for one in lowered.losses]
+        print_table(("OUTCOME", "PLACE", "KEYWORD", "HOW"), rows)
+
+
+def _mapping(invoker: Invoker, wire: Protocol, lowered: Lowered, *, strict: bool) -> dict[str, object]:
+    return {
+        "tool": invoker.identity,
+        "protocol": wire.name,
+        "sent": wire.invocations.definition_of(invoker, strict=strict),
+        "strict": lowered.strict,
+        "reason": lowered.reason,
+        "losses": [dataclasses.asdict(one) for one in lowered.losses],
+    }

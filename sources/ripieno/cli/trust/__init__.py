@@ -1,0 +1,1 @@
+"""Commands about consent: trust, lock, login, logout."""

@@ -1,0 +1,304 @@
+"""Looks at foreign ensembles as they are now, beside what was recorded of them, and says what differs.
+
+``ripieno lock``: records what foreign tools are, and says later what has become of them.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import pathlib
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from typing import Any
+
+import click
+from frozendict import frozendict
+
+from ripieno.assembly.configuration import Gathered, Places
+from ripieno.cli.common import options as exits
+from ripieno.cli.common.assembly import gather_layers, make_assembly, require_ensembles
+from ripieno.cli.common.main import run_async
+from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
+from ripieno.cli.common.tables import print_json
+from ripieno.conducting.observers.console import clean
+from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
+from ripieno.ensembles import Ensemble, Opened, Origin, Surroundings
+from ripieno.exceptions import AssemblyFailure, InputError, NameAbsence, RipienoError
+from ripieno.storage.pins import (
+    Comparison,
+    Pin,
+    PinRecord,
+    PinStore,
+    compare,
+    pin_command,
+    pin_tools,
+    read_pins,
+    show_difference,
+    write_pins,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """One ensemble: what was recorded, what is there now, and what differs.
+
+    ``started`` is false where its command is not the recorded one, so that nothing is known of its tools; ``failure``
+    says why there is nothing to compare.
+    """
+
+    name: str
+    before: PinRecord | None
+    after: PinRecord = PinRecord()  # noqa: RUF009
+    comparison: Comparison = Comparison()  # noqa: RUF009
+    started: bool = True
+    failure: RipienoError | None = None
+
+    @property
+    def refused(self) -> bool:
+        """Whether something is not what was recorded, which only its user can agree to."""
+        return bool(self.comparison.changed) or self.comparison.command in ("changed", "gone")
+
+    def record(self, *, approved: bool) -> PinRecord | None:
+        """What is to be recorded: all that is new, and what is changed or gone as far as it is approved."""
+        if self.failure is not None or not self.started or (self.before is None and self.after == PinRecord()):
+            return self.before
+        if approved or self.before is None:
+            return self.after
+        tools = {**self.after.tools, **self.before.tools}
+        command = self.after.command if self.comparison.command == "same" else self.before.command
+        return PinRecord(tools=frozendict(tools), command=command)
+
+    def differences(self) -> dict[str, list[str]]:
+        """The lines of a diff for each thing that differs, by its name; of a first record none."""
+        if self.before is None:
+            return {}
+        pairs: dict[str, tuple[Pin | None, Pin | None]] = {}
+        if self.comparison.command != "same":
+            pairs["command"] = (self.before.command, self.after.command)
+        for name in (*self.comparison.changed, *self.comparison.new):
+            pairs[f"{self.name}.{name}"] = (self.before.tools.get(name), self.after.tools[name])
+        shown = {what: show_difference(_title(self.name, what), *pair) for what, pair in pairs.items()}
+        return {what: lines for what, lines in shown.items() if lines}
+
+
+def foreign(gathered: Gathered, names: Sequence[str]) -> list[EnsembleDescriptor]:
+    """The ensembles that others define: those of ``names``, or all that play and are not exempt."""
+    return [
+        descriptor
+        for descriptor in gathered.ensembles
+        if (descriptor.name in names if names else descriptor.pin != "off") and is_foreign(descriptor)
+    ]
+
+
+def is_foreign(descriptor: EnsembleDescriptor) -> bool:
+    """Whether others define its tools. What a function of ours connects to offers nothing by itself."""
+    return descriptor.connection is not None and descriptor.connection.origin != "python"
+
+
+async def look_at(
+    descriptors: Iterable[EnsembleDescriptor], gathered: Gathered, surroundings: Surroundings, *, approved: bool
+) -> list[Look]:
+    """Connects them all at once, and disconnects. A command that is not the recorded one starts only when approved."""
+    return await asyncio.gather(*(_look(one, gathered, surroundings, approved) for one in descriptors))
+
+
+async def _look(descriptor: EnsembleDescriptor, gathered: Gathered, surroundings: Surroundings, approved: bool) -> Look:
+    name = descriptor.name
+    before = None if gathered.pins is None else gathered.pins.record(name)
+    command = pin_command(descriptor)
+    if not approved and before is not None and before.command != command:
+        after = PinRecord(tools=before.tools, command=command)
+        return Look(name=name, before=before, after=after, comparison=compare(before, after), started=False)
+    try:
+        found = await _discover(descriptor, gathered, surroundings)
+        after = PinRecord(tools=pin_tools(descriptor, found), command=command)
+    except RipienoError as error:
+        return Look(name=name, before=before, failure=error)
+    return Look(name=name, before=before, after=after, comparison=compare(before, after))
+
+
+async def _discover(
+    descriptor: EnsembleDescriptor, gathered: Gathered, surroundings: Surroundings
+) -> tuple[InvokerDescriptor, ...]:
+    """Everything that a connection offers, whatever the operator makes of it."""
+    connection = descriptor.connection
+    if connection is None:
+        return ()
+    origin: Origin = gathered.registry.resolve("origins", connection.origin)
+    found: list[InvokerDescriptor] = []
+
+    @contextlib.asynccontextmanager
+    async def open_origin() -> AsyncGenerator[Opened, None]:
+        async with origin.open(descriptor, surroundings) as connected:
+            found.extend(connected.definitions)
+            yield Opened(connection=None, definitions=())
+
+    async with Ensemble(descriptor.name, opener=open_origin, recovery=None):
+        return tuple(found)
+
+
+def sentences(look: Look, *, recorded: bool, approved: bool) -> list[str]:
+    """What a person reads of one ensemble, with its diffs; ``recorded`` when what can be recorded was."""
+    if look.failure is not None:
+        return [f"{look.name}: not compared, because it could not be connected."]
+    new, changed, gone = look.comparison.new, look.comparison.changed, look.comparison.gone
+    if look.before is None:
+        if look.after == PinRecord():
+            return [f"{look.name}: it offers nothing that could be pinned."]
+        return [f"{look.name}: {_count(new)} {'recorded' if recorded else 'not recorded yet'}: {', '.join(new)}"]
+    if look.comparison.same:
+        return [f"{look.name}: as recorded, {_count(look.after.tools)}."]
+    lines = [f"{look.name}:"]
+    kept = "" if not recorded else ", approved now" if approved else ", not recorded"
+    if look.comparison.command != "same":
+        lines.append(
+            f"  the command is {look.comparison.command}{kept}{'' if look.started else '; it was not started'}"
+        )
+    lines += [f"  changed{kept}: {', '.join(changed)}"] if changed else []
+    lines += [f"  new{', recorded' if recorded else ''}: {', '.join(new)}"] if new else []
+    lines += [f"  gone{', forgotten' if recorded and approved else ''}: {', '.join(gone)}"] if gone else []
+    for one in look.differences().values():
+        lines += ["", *one]
+    if look.refused and not approved:
+        lines += ["", f"When this is right, agree to it: ripieno lock --approve {look.name}"]
+    return lines
+
+
+def mapping(look: Look, record: PinRecord | None) -> dict[str, Any]:
+    """The same as JSON. ``recorded`` is whether what is there now is what is recorded."""
+    comparison = look.comparison
+    differences: Mapping[str, Sequence[str]] = look.differences()
+    return {
+        "ensemble": look.name,
+        "tools": sorted(look.after.tools),
+        "new": list(comparison.new),
+        "changed": list(comparison.changed),
+        "gone": list(comparison.gone),
+        "command": comparison.command,
+        "started": look.started,
+        "recorded": look.failure is None and record == look.after,
+        "differences": {name: "\n".join(lines) for name, lines in differences.items()},
+        "failure": None if look.failure is None else str(look.failure),
+    }
+
+
+def _title(ensemble: str, what: str) -> str:
+    return f"command of {ensemble}" if what == "command" else what
+
+
+def _count(tools: Iterable[str]) -> str:
+    number = len(list(tools))
+    return f"{number} tool{'' if number == 1 else 's'}"
+
+
+@click.command()
+@click.argument("ensembles", metavar="[ENSEMBLE]...", nargs=-1)
+@click.option("--approve", is_flag=True, help="Record also what is not what was recorded, after showing it.")
+@click.option(
+    "--check", is_flag=True, help="Compare only, and write nothing; the exit code is 1 when anything differs."
+)
+@click.option(
+    "--export",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=pathlib.Path),
+    help="Write what is recorded to a file that can be shared, such as ripieno.lock.toml; connects nothing.",
+)
+@click.option(
+    "--forget", metavar="E", multiple=True, help="Delete what is recorded of this ensemble; connects nothing."
+)
+@formats
+@common
+@pass_settings
+def lock(  # noqa: PLR0917  click names them
+    settings: Settings,
+    ensembles: tuple[str, ...],
+    approve: bool,
+    check: bool,
+    export: pathlib.Path | None,
+    forget: tuple[str, ...],
+    output: Format,
+) -> None:
+    """Record what foreign tools are, and see what has changed.
+
+    Ensembles that others define are connected: those that are named, or all that play. What is new is recorded, and
+    which command starts the server; what is not what was recorded is shown, stays as it is recorded, and makes the
+    exit code 1. What happens to such tools
+    elsewhere is said by [ensemble] pin = "required", "warn" or "off".
+
+    \b
+    Example:
+      ripieno lock
+      ripieno lock github --check
+      ripieno lock github --approve
+      ripieno lock --export ripieno.lock.toml
+    """
+    if approve + check + (export is not None) + bool(forget) > 1:
+        raise InputError("Only one of --approve, --check, --export and --forget can be done at a time.")
+    store = PinStore(Places.of_user().state)
+    if forget:
+        _forget(store, (*ensembles, *forget))
+    elif export is not None:
+        _export(store, ensembles, export)
+    elif not _compare(settings, store, ensembles, output, check=check, approve=approve):
+        raise click.exceptions.Exit(exits.REFUSED)
+
+
+def _compare(
+    settings: Settings, store: PinStore, names: tuple[str, ...], output: Format, *, check: bool, approve: bool
+) -> bool:
+    """Whether everything is as it is recorded in the end. Errors: ``AssemblyFailure`` for what cannot be connected."""
+    own = store.read()
+    gathered = gather_layers(settings)
+    if gathered.failures:
+        raise AssemblyFailure("Start-up would fail:", gathered.failures)
+    require_ensembles(gathered, names)
+    descriptors = foreign(gathered, names)
+    if strange := [name for name in names if name not in {one.name for one in descriptors}]:
+        raise InputError(f"Ensemble {strange[0]!r} has no connection that could offer tools: there is nothing to pin.")
+    surroundings = make_assembly(gathered).surroundings
+    looks = run_async(look_at(descriptors, gathered, surroundings, approved=approve))
+    records = {look.name: look.before if check else look.record(approved=approve) for look in looks}
+    if changes := {look.name: records[look.name] for look in looks if records[look.name] != look.before}:
+        store.replace(own, changes)
+    if output == "json":
+        print_json({"ensembles": [mapping(look, records[look.name]) for look in looks]})
+    else:
+        for look in looks:
+            click.echo(clean("\n".join(sentences(look, recorded=not check, approved=approve))))
+        if not looks:
+            click.echo("No ensemble that plays is one that others define: there is nothing to pin.")
+    failures = [look.failure for look in looks if look.failure is not None]
+    if failures:
+        raise AssemblyFailure("Not everything could be compared:", failures)
+    return _good(looks, check=check, approve=approve)
+
+
+def _good(looks: list[Look], *, check: bool, approve: bool) -> bool:
+    if check:
+        return all(look.comparison.same for look in looks)
+    return approve or not any(look.refused for look in looks)
+
+
+def _forget(store: PinStore, names: tuple[str, ...]) -> None:
+    own = store.read()
+    _require(own, names)
+    store.replace(own, dict.fromkeys(names))
+    click.echo(clean(f"Forgotten: {', '.join(dict.fromkeys(names))}."))
+
+
+def _export(store: PinStore, names: tuple[str, ...], file: pathlib.Path) -> None:
+    own = store.read()
+    _require(own, names)
+    chosen = {name: record for name, record in own.items() if not names or name in names}
+    if not chosen:
+        raise InputError("Nothing is recorded that could be shared. Record it first: ripieno lock")
+    if file.exists():
+        # What is no file of pins is somebody's work.
+        read_pins(file.read_bytes(), str(file), "It is not overwritten: name another file, or delete it.")
+    file.write_text(write_pins(chosen, shared=True), encoding="utf-8")
+    click.echo(clean(f"Written to {file}: {', '.join(sorted(chosen))}. It counts for whoever trusts its folder."))
+
+
+def _require(own: Mapping[str, PinRecord], names: tuple[str, ...]) -> None:
+    for name in names:
+        if name not in own:
+            raise NameAbsence("record of an ensemble", name, own)
