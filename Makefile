@@ -1,7 +1,7 @@
 # Two commands do everything: `make demo` and `make test`. Each prepares what it needs in .venv, once,
 # and again only when pyproject.toml has changed. Everything else that is made goes to .build.
 #
-#   make test ARGS="tests/values -k canister"    part of the tests
+#   make test ARGS="tests/canisters"    part of the tests
 #   make PYTHON=/path/to/python3.12 test         a Python of your choice
 
 VENV := .venv

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["tests.support.homes", "tests.support.users"]
+
 # How long an example takes is the machine's affair: a loaded one would break laws that hold.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
@@ -18,9 +20,10 @@ settings.load_profile("untimed")
 
 def pytest_configure() -> None:
     """Interrupts are heard, and answers are watched."""
-    # In the background of some shells an interrupt is ignored, and processes that tests start would inherit that.
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Some shells, and nohup, start programs that ignore a signal. Processes that tests start would inherit that.
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, handler)
     assert _ROOM not in sys.modules
     sys.meta_path.insert(0, _Watcher())
 
@@ -51,7 +54,7 @@ def _checked_write(write: Callable[..., bytes]) -> Callable[..., bytes]:
         if data:
             seen = vars(encoder)
             if "check" not in seen:
-                from tests.openresponses import StreamChecker
+                from tests.support.openresponses_checker import StreamChecker
 
                 seen["check"] = StreamChecker(seed=type(encoder).__name__ == "SeedEncoder").write
             # What comes after the first fault is no news.
@@ -65,7 +68,7 @@ def _checked_write(write: Callable[..., bytes]) -> Callable[..., bytes]:
 def _checked_body(make: Callable[..., bytes]) -> Callable[..., bytes]:
     @functools.wraps(make)
     def wrapped(*arguments: Any) -> bytes:
-        from tests.openresponses import check_body
+        from tests.support.openresponses_checker import check_body
 
         data = make(*arguments)
         _noted(check_body, data)

@@ -18,7 +18,7 @@ def names_in(text: str) -> Iterator[tuple[int, str]]:
 
 
 #: Where a machine may lack something, it says what.
-EXCEPT = "needing.py"
+EXCEPT = "skips.py"
 
 
 def test_none_is_skipped_or_expected_to_fail() -> None:

@@ -25,7 +25,7 @@ from ripieno.exceptions import (
 )
 from ripieno.execution import Execution
 from ripieno.testing import call, model_of, turn
-from tests.assembly.conftest import Home
+from tests.support.homes import Home
 
 FACTORY = """
 import contextlib

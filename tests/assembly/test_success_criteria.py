@@ -12,7 +12,7 @@ from ripieno.jsonvalues import thaw
 from ripieno.models import Model
 from ripieno.storage.journal import Journal
 from ripieno.testing import call, model_of, turn
-from tests.assembly.conftest import Home
+from tests.support.homes import Home
 
 AGENTS: dict[str, Any] = {
     "documentation": {"instructions": "You document this project.", "tools": ["io.list_directory", "io.write_file"]},

@@ -12,7 +12,7 @@ from ripieno.assembly.trust import TrustStore, find_project
 from ripieno.canisters.controls import Rules
 from ripieno.descriptors.sandbox import LEVELS, SandboxDescriptor, tighten
 from ripieno.exceptions import InputError
-from tests.assembly.conftest import Home
+from tests.support.homes import Home
 
 
 def test_a_plain_folder_is_no_project(tmp_path: pathlib.Path) -> None:

@@ -18,11 +18,11 @@ from typing import Any
 
 import tomli_w
 
-from tests.faces.commanding import PATIENCE, User
 from tests.real.playing import marked
+from tests.support.command_line import PATIENCE, User
 
 #: A server on the official SDK, one of whose tools adds numbers.
-_SERVER = pathlib.Path(__file__).parents[1] / "guests" / "servers" / "kind.py"
+_SERVER = pathlib.Path(__file__).parents[1] / "support" / "mcp_servers" / "well_behaved.py"
 #: A variable that the agent has, and all that it starts.
 _MARK = "RIPIENO_TESTS_MARK"
 _SETTINGS: Mapping[str, Any] = {

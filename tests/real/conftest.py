@@ -4,9 +4,9 @@ import pathlib
 
 import pytest
 
-from tests.faces.commanding import User
 from tests.real.installing import node_commands, python_commands
 from tests.real.playing import Stage
+from tests.support.command_line import User
 
 
 @pytest.fixture(scope="session")

@@ -14,12 +14,12 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from ripieno.canisters import ImageContent, ResultCanister, UserCanister
 from ripieno.testing import call, turn
 from ripieno.testing.scores.turns import Turn
-from tests.faces.commanding import User
-from tests.faces.fronting import KINDS, Backend, rehearsing
-from tests.faces.gatewaying import PIXEL
-from tests.guests.loopback import serving
 from tests.real.coding import Agent, Gateway, serving_responses
 from tests.real.installing import coding_agent
+from tests.support.command_line import User
+from tests.support.gateways import KINDS, Backend, rehearsing
+from tests.support.hosted_runs import PIXEL
+from tests.support.loopback_servers import serving
 
 CHAT = KINDS["openai-chat"]
 TASK = "Write proof.txt with the shell, and add 17 and 25."

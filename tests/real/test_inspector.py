@@ -5,8 +5,8 @@ import pathlib
 import subprocess
 from typing import Any
 
-from tests.faces.commanding import COMMAND, PATIENCE, User
-from tests.faces.mcpserving import over_http
+from tests.support.command_line import COMMAND, PATIENCE, User
+from tests.support.mcp_server_process import over_http
 
 
 def inspect(node_servers: pathlib.Path, user: User, *arguments: str) -> Any:

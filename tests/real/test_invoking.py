@@ -6,8 +6,8 @@ import pathlib
 
 import pytest
 
-from tests.faces.commanding import Screen, User
 from tests.real.playing import Stage, marked
+from tests.support.command_line import Screen, User
 
 
 @pytest.fixture

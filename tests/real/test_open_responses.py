@@ -11,8 +11,8 @@ from frozendict import frozendict
 from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, UserCanister
 from ripieno.canisters.events import Event
 from ripieno.models.protocol import Asked
-from tests.faces.fronting import MODEL, Kind, before, kinds, says
 from tests.real.installing import compliance_tests
+from tests.support.gateways import MODEL, Kind, before, kinds, says
 
 #: Those about what is not offered here, as the reference says: other transports, and summaries by the server.
 APART = ("websocket-", "compact-")

@@ -12,7 +12,7 @@ from ripieno.approvals.grants import Binding
 from ripieno.approvals.presentation import Presentation, present
 from ripieno.approvals.visible_text import visible
 from ripieno.canisters.faults import Effect
-from ripieno.ensembles import owner as owning
+from ripieno.ensembles import owner
 from ripieno.jsonvalues import canonical, thaw
 
 
@@ -146,7 +146,7 @@ async def ask(confirmer: Confirmer, request: ConfirmationRequest) -> Answer:
     except asyncio.CancelledError:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.wait((task,), timeout=owning.GRACE)
+            await asyncio.wait((task,), timeout=owner.GRACE)
         raise
     if task.cancelled():
         return Deny("The confirmation was cancelled.")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import click
 
 from ripieno.assembly.configuration import Gathered
-from ripieno.cli.common import options as exits
+from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import gather_layers
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table
@@ -62,7 +62,7 @@ def undo(settings: Settings, count: int | None, *, listing: bool, mark: str | No
     entries = choose(journal, sys.maxsize if first else count or 1, to=mark)
     if not entries and output == "table":
         click.echo(clean(f"There is nothing to undo in {journal.workspace}."))
-        raise click.exceptions.Exit(exits.GOOD if mark else exits.REFUSED)
+        raise click.exceptions.Exit(exit_codes.GOOD if mark else exit_codes.REFUSED)
     done: list[Undone] = []
     failure: ToolFault | None = None
     try:
@@ -81,7 +81,7 @@ def undo(settings: Settings, count: int | None, *, listing: bool, mark: str | No
         click.echo(f"There were only {len(done)}.")
     # With a mark, there may be nothing to do; passing over is what was asked for, unless nothing else was done.
     if (not done and mark is None) or (barred and (not skip or barred == done)):
-        raise click.exceptions.Exit(exits.REFUSED)
+        raise click.exceptions.Exit(exit_codes.REFUSED)
 
 
 def _follow(taken: Iterable[Undone], done: list[Undone], *, first: bool, quiet: bool) -> None:

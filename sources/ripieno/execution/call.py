@@ -16,8 +16,7 @@ from ripieno.canisters import Content, InvocationCanister, ResultCanister
 from ripieno.canisters.contents import legible
 from ripieno.canisters.events import Event
 from ripieno.canisters.faults import Category, Fault, Report
-from ripieno.ensembles import Context, Invoker, Outcome
-from ripieno.ensembles import owner as owning
+from ripieno.ensembles import Context, Invoker, Outcome, owner
 from ripieno.ensembles.owner import reason
 from ripieno.exceptions import ToolFault
 from ripieno.execution.results import Keep, bound, bound_fault, changes_of, contents_of, structure_of
@@ -258,7 +257,7 @@ class Call:
         self._cancel_timer()
         self._task.cancel()
         if self._entered:
-            self._timer = asyncio.get_running_loop().call_later(owning.GRACE, self._abandon)
+            self._timer = asyncio.get_running_loop().call_later(owner.GRACE, self._abandon)
         else:
             self._settle((), Fault(category=ending, message="The call was ended before it began."))
 
@@ -271,7 +270,7 @@ class Call:
         """The tool goes on without us: kept referenced, told to the application, its late result dropped."""
         _ABANDONED.add(self._task)
         self._task.add_done_callback(_ABANDONED.discard)
-        self._alert(f"The tool did not stop {owning.GRACE:g} s after it was cancelled, and was left behind.")
+        self._alert(f"The tool did not stop {owner.GRACE:g} s after it was cancelled, and was left behind.")
         if self.invoker.policy.harmless:
             self._settle((), self._ended(self._ending or "cancelled", None))
         else:

@@ -261,7 +261,7 @@ def _make(encoded: bytes, purpose: Purpose) -> Schema:
 
 
 def _build(encoded: bytes, purpose: Purpose) -> Schema:
-    from ripieno.schemas import validator as engine
+    from ripieno.schemas import validator
 
     try:
         mapping = freeze(parse(encoded, max_bytes=MAX_BYTES, max_depth=MAX_JSON_DEPTH))
@@ -269,9 +269,9 @@ def _build(encoded: bytes, purpose: Purpose) -> Schema:
         raise SchemaInvalidity(f"The schema is too large. {error}") from None
     if not is_mapping(mapping):
         raise SchemaInvalidity("A schema is an object.")
-    dialect = engine.dialect_of(mapping)
+    dialect = validator.dialect_of(mapping)
     graph = Graph(mapping, dialect=dialect)
-    engine.check(mapping)
+    validator.check(mapping)
     properties, required = mapping.get("properties"), mapping.get("required")
     return Schema(
         mapping=frozendict(mapping),
@@ -291,9 +291,9 @@ def _closing(schema: Mapping[str, Any]) -> str:
     """The keyword that refuses what a root does not declare, in parts of its own or those that it applies."""
     if not any(keyword in schema for keyword in IN_PLACE):
         return "additionalProperties"
-    from ripieno.schemas import validator as engine
+    from ripieno.schemas import validator
 
-    if engine.dialect_of(schema) in LEGACY:
+    if validator.dialect_of(schema) in LEGACY:
         raise SchemaInvalidity(
             "In this dialect a schema with parts cannot be closed as a whole. Say additionalProperties, or declare"
             " draft 2020-12.",

@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from ripieno.schemas import validator as engine
+from ripieno.schemas import validator
 from ripieno.schemas.description import RANGES
 from ripieno.schemas.graph import IN_PLACE, Graph, Node, is_mapping, is_sequence
 from ripieno.schemas.regexes import Options
@@ -29,7 +29,7 @@ class Pieces:
         self.root = graph.root
         self._dialect = dialect
         self._options = options
-        self._all = engine.dispatcher(graph, dialect, options)
+        self._all = validator.dispatcher(graph, dialect, options)
         self._alone: dict[Node, jsonschema_rs.Validator] = {}
         self._patterns: dict[str, jsonschema_rs.Validator] = {}
 
@@ -40,7 +40,7 @@ class Pieces:
     def assertions(self, node: Node, value: Any) -> list[jsonschema_rs.ValidationError]:
         """What a subschema's own keywords refuse, apart from the parts of the value."""
         if node not in self._alone:
-            self._alone[node] = engine.compiled(self._own(node.schema), self._dialect, self._options)
+            self._alone[node] = validator.compiled(self._own(node.schema), self._dialect, self._options)
         return list(self._alone[node].iter_errors(value))
 
     def _own(self, schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class Pieces:
     def matches(self, pattern: str, text: str) -> bool:
         """Whether a regular expression of the schema matches."""
         if pattern not in self._patterns:
-            self._patterns[pattern] = engine.compiled({"pattern": pattern}, self._dialect, self._options)
+            self._patterns[pattern] = validator.compiled({"pattern": pattern}, self._dialect, self._options)
         return self._patterns[pattern].is_valid(text)
 
 

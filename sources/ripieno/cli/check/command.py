@@ -17,7 +17,7 @@ from ripieno.cli.check.models import doubt, doubt_rows
 from ripieno.cli.check.programs import find_missing_programs
 from ripieno.cli.check.schemas import find_losses
 from ripieno.cli.check.variables import find_absent_variables
-from ripieno.cli.common import options as exits
+from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import (
     gather_layers,
     left_out_lines,
@@ -126,7 +126,7 @@ def check(
         counts = (_count(findings.ensembles, "ensemble"), _count(errors, "error"), _count(warnings, "warning"))
         click.echo(f"Checked {counts[0]}: {counts[1]}, {counts[2]}.")
     if errors or (strict and warnings):
-        raise click.exceptions.Exit(exits.INPUT)
+        raise click.exceptions.Exit(exit_codes.INPUT)
 
 
 def _count(number: int, thing: str) -> str:

@@ -7,7 +7,7 @@ import click
 from ripieno.assembly.coverage.manifest import read_manifest
 from ripieno.assembly.coverage.validation import validate_gathered
 from ripieno.assembly.coverage.values import CategoryStatus, Coverage, TaskStatus, ToolStatus
-from ripieno.cli.common import options as exits
+from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import gather_layers
 from ripieno.cli.common.options import Format, Settings
 from ripieno.cli.common.tables import print_json, print_table
@@ -28,7 +28,7 @@ def check_environment(settings: Settings, wanted: Sequence[str], output: Format,
     else:
         _print(coverage)
     if not coverage.fulfilled or (strict and coverage.missing_tools):
-        raise click.exceptions.Exit(exits.REFUSED)
+        raise click.exceptions.Exit(exit_codes.REFUSED)
 
 
 def split_words(values: Iterable[str]) -> tuple[str, ...]:

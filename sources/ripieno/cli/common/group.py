@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ripieno.cli.common import options as exits
+from ripieno.cli.common import exit_codes
 from ripieno.cli.common.options import Settings, common
 
 #: Each command: the module and name of it, and what ``ripieno --help`` says, so that help imports none of them.
@@ -135,7 +135,9 @@ def version() -> str:
 
 
 @click.group(
-    cls=Commands, epilog=exits.HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=Commands,
+    epilog=exit_codes.HELP,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option(
     "--version",

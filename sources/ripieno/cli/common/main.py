@@ -12,7 +12,7 @@ from typing import Any, TextIO, TypeVar
 
 import click
 
-from ripieno.cli.common import options as exits
+from ripieno.cli.common import exit_codes
 from ripieno.cli.common.options import Settings
 from ripieno.conducting.observers.console import clean
 from ripieno.exceptions import AssemblyFailure, ProviderFailure, RipienoError, ToolExecutionFailure, ToolFault
@@ -44,7 +44,7 @@ def launch(arguments: Sequence[str] | None) -> int:
         return ending.exit_code
     except BaseException as error:
         return _explain(error, settings)
-    return exits.GOOD
+    return exit_codes.GOOD
 
 
 def _invoke(arguments: list[str], settings: Settings) -> None:
@@ -69,18 +69,18 @@ def _explain(error: BaseException, settings: Settings) -> int:
     if isinstance(error, BrokenPipeError):
         # Whoever read our output has gone. What is still buffered must not complain at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exits.SIGNAL + signal.SIGPIPE
+        return exit_codes.SIGNAL + signal.SIGPIPE
     if isinstance(error, SystemExit):
-        return error.code if isinstance(error.code, int) else exits.REFUSED
+        return error.code if isinstance(error.code, int) else exit_codes.REFUSED
     if isinstance(error, Interrupted):
-        return exits.SIGNAL + error.number
+        return exit_codes.SIGNAL + error.number
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        return exits.SIGNAL + signal.SIGINT
+        return exit_codes.SIGNAL + signal.SIGINT
     if settings.debug:
         traceback.print_exception(error)
     if isinstance(error, click.ClickException):
         error.show()
-        return exits.INPUT
+        return exit_codes.INPUT
     code, message = judge(error)
     say(message)
     return code
@@ -89,18 +89,18 @@ def _explain(error: BaseException, settings: Settings) -> int:
 def judge(error: BaseException) -> tuple[int, str]:
     """The exit code and the message of an error."""
     if isinstance(error, ProviderFailure):
-        return exits.PROVIDER, f"Error: {error}"
+        return exit_codes.PROVIDER, f"Error: {error}"
     if isinstance(error, ToolFault | ToolExecutionFailure):
-        return exits.REFUSED, f"Error: {error}"
+        return exit_codes.REFUSED, f"Error: {error}"
     if isinstance(error, RipienoError):
         text = error.text if isinstance(error, AssemblyFailure) else str(error)
         # A list of problems says for each line that it is an error.
-        return exits.INPUT, text if "error: " in text else f"Error: {text}"
+        return exit_codes.INPUT, text if "error: " in text else f"Error: {text}"
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename is not None else ""
-        return exits.INPUT, f"Error: {where}{error.strerror or error}"
+        return exit_codes.INPUT, f"Error: {where}{error.strerror or error}"
     kind = type(error).__name__
-    return exits.INTERNAL, f"Bug in ripieno: {kind}: {error}\nRun it again with --debug for the traceback."
+    return exit_codes.INTERNAL, f"Bug in ripieno: {kind}: {error}\nRun it again with --debug for the traceback."
 
 
 def _write(text: str) -> None:

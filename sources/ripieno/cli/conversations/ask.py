@@ -6,7 +6,7 @@ import click
 
 from ripieno.assembly.configuration import Gathered
 from ripieno.canisters import Conversation
-from ripieno.cli.common import options as exits
+from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import gather_layers
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Settings, common, pass_settings
@@ -51,7 +51,7 @@ def ask(settings: Settings, *, prompt: str | None, wanted: Wanted) -> None:
     conversation = Conversation.of(text) if text is not None else begin(wanted.cassette)
     with Terminal() as terminal, keeping(gathered) as keeper, keeper.conducting(conversation.identifier):
         ended = run_async(_ask(gathered, wanted, conversation, terminal, keeper), wake=terminal.interrupt)
-    raise click.exceptions.Exit(exits.GOOD if ended.finish in ANSWERED else exits.REFUSED)
+    raise click.exceptions.Exit(exit_codes.GOOD if ended.finish in ANSWERED else exit_codes.REFUSED)
 
 
 async def _ask(

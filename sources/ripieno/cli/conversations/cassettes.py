@@ -11,7 +11,7 @@ from ripieno.assembly import Assembly
 from ripieno.assembly.configuration import Gathered
 from ripieno.canisters import Conversation, UserCanister
 from ripieno.canisters.contents import text_of
-from ripieno.cli.common import options as exits
+from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import ToldAssembly
 from ripieno.cli.common.main import run_async, say
 from ripieno.conducting.observers.console import Renderer
@@ -85,7 +85,7 @@ def play_runs(replay: Replay, renderer: Renderer, what: str | None = None) -> No
     ended = run_async(_play(replay, renderer, what))
     if not replay.whole:
         say(f"The recording in {replay.path} was not ended in order.")
-    raise click.exceptions.Exit(exits.GOOD if ended.finish in ("stop", "terminal") else exits.REFUSED)
+    raise click.exceptions.Exit(exit_codes.GOOD if ended.finish in ("stop", "terminal") else exit_codes.REFUSED)
 
 
 async def _play(replay: Replay, renderer: Renderer, what: str | None) -> Conversation:

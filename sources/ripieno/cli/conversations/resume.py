@@ -4,7 +4,7 @@ import click
 
 from ripieno.assembly.configuration import Gathered
 from ripieno.canisters import Conversation
-from ripieno.cli.common import options as exits
+from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import gather_layers
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Settings, common, pass_settings
@@ -47,7 +47,7 @@ def resume(settings: Settings, *, conversation: str, wanted: Wanted) -> None:
                 advice = f"Say more with: ripieno chat --resume {found.identifier[:8]}"
                 raise InputError(f"The conversation {found.identifier} is at its end. {advice}")
             ended = run_async(_resume(gathered, chosen, what, terminal, keeper), wake=terminal.interrupt)
-    raise click.exceptions.Exit(exits.GOOD if ended.finish in ANSWERED else exits.REFUSED)
+    raise click.exceptions.Exit(exit_codes.GOOD if ended.finish in ANSWERED else exit_codes.REFUSED)
 
 
 async def _resume(

@@ -11,7 +11,7 @@ import click
 from ripieno.assembly import Assembly, assemble
 from ripieno.assembly.configuration import Places, gather
 from ripieno.canisters import Conversation
-from ripieno.cli.common import options as exits
+from ripieno.cli.common import exit_codes
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.models import bundled_examples
 from ripieno.cli.common.options import Settings, common, pass_settings
@@ -99,7 +99,7 @@ def _demonstrate(play: Play, stage: Stage, protocol: str | None, tier: int | Non
     good = findings is not None and not findings.faults
     if findings is not None:
         _print_end(play, score, findings)
-    raise click.exceptions.Exit(exits.GOOD if good else exits.REFUSED)
+    raise click.exceptions.Exit(exit_codes.GOOD if good else exit_codes.REFUSED)
 
 
 class _Demonstration:

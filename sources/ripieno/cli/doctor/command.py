@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from ripieno.assembly.configuration import Gathered
-from ripieno.cli.common import options as exits
+from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import gather_layers, project_of
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
@@ -51,7 +51,7 @@ def doctor(settings: Settings, connect: bool, policy: bool, output: Format) -> N
     else:
         _print(facts)
     if facts["failures"]:
-        raise click.exceptions.Exit(exits.INPUT)
+        raise click.exceptions.Exit(exit_codes.INPUT)
 
 
 def _show_policy(gathered: Gathered, trials: Mapping[str, Trial], output: Format) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from ripieno.assembly.configuration import Gathered, Places, gather
-from ripieno.cli.common import options as exits
+from ripieno.cli.common import exit_codes
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table
@@ -109,7 +109,7 @@ def mcp(
         verb = "is" if len(outcome.there) == 1 else "are"
         say(f"{len(outcome.there)} {verb} there already: {', '.join(outcome.there)}; --force replaces them.")
     if outcome.refused or outcome.there:
-        raise click.exceptions.Exit(exits.INPUT)
+        raise click.exceptions.Exit(exit_codes.INPUT)
 
 
 def _read(file: pathlib.Path) -> str:

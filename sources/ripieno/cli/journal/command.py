@@ -8,7 +8,7 @@ import click
 from ripieno.approvals.visible_text import visible
 from ripieno.assembly.configuration import Places
 from ripieno.canisters.serialization import serialize
-from ripieno.cli.common import options as exits
+from ripieno.cli.common import exit_codes
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Format, common, formats
 from ripieno.cli.common.tables import print_json, print_table
@@ -158,7 +158,7 @@ def search(
             say(f"These are the first {limit}; --limit shows more.")
     if not lines:
         say("It stands nowhere.")
-        raise click.exceptions.Exit(exits.REFUSED)
+        raise click.exceptions.Exit(exit_codes.REFUSED)
 
 
 @journal.command(short_help="Write everything, or a conversation, as JSONL, with an anchor on the last line.")
@@ -235,7 +235,7 @@ def verify(*, told: pathlib.Path | None, output: Format, file: pathlib.Path | No
         where = "" if found.number is None else f", line {found.number}"
         click.echo(f"{one.path}{where}: {visible(found.reason)}")
     if found is not None:
-        raise click.exceptions.Exit(exits.REFUSED)
+        raise click.exceptions.Exit(exit_codes.REFUSED)
 
 
 @journal.command(short_help="Go on from a message of a conversation, in a new one.")

@@ -19,7 +19,7 @@ import click
 from ripieno.approvals import DeferredConfirmer
 from ripieno.approvals.confirmers import ServingConfirmer
 from ripieno.assembly.configuration import Gathered
-from ripieno.cli.common import options as exits
+from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import gather_layers, make_assembly, only, require_ensembles
 from ripieno.cli.common.main import Interrupted, run_async, say
 from ripieno.cli.common.observers import LogFormat, log_everything, logged, watchers_for
@@ -185,7 +185,7 @@ def _run(served: _Served, workers: int) -> int | None:
     def hurried(number: int) -> None:
         # What is left of tools and connections goes with the process, as it would if the process were killed.
         say(_HURRIED)
-        os._exit(exits.SIGNAL + number)
+        os._exit(exit_codes.SIGNAL + number)
 
     if workers > 1:
         with counting_together(served.chosen):
@@ -295,7 +295,7 @@ def _serve_together(served: _Served, count: int, told: Callable[[str], None], wa
     except RuntimeError as error:
         raise InputError(f"{error} Serve with one worker, or start this command several times.") from error
     if not isinstance(place, Place):
-        if place > exits.SIGNAL:
+        if place > exit_codes.SIGNAL:
             say(_HURRIED)
         return place
     with contextlib.suppress(Interrupted):

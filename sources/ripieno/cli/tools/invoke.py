@@ -29,7 +29,7 @@ from ripieno.canisters import (
 )
 from ripieno.canisters.events import Alert, Event, ExecutionProgress
 from ripieno.canisters.serialization import serialize
-from ripieno.cli.common import options as exits
+from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import gather_layers, make_assembly, only, require_ensembles, say_alert
 from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.options import Settings, common, pass_settings
@@ -260,7 +260,7 @@ def invoke(
         _print_text(called.result, advise=folder is None)
     for saved in () if folder is None else save(called.result, folder):
         say(saved)
-    raise click.exceptions.Exit(exits.GOOD if called.result.error is None else exits.REFUSED)
+    raise click.exceptions.Exit(exit_codes.GOOD if called.result.error is None else exit_codes.REFUSED)
 
 
 async def _invoke(

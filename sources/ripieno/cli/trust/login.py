@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from ripieno.assembly.configuration import Gathered
-from ripieno.cli.common import options as exits
+from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import gather_layers, make_assembly, say_alert
 from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.options import Settings, common, pass_settings
@@ -129,7 +129,7 @@ def login(settings: Settings, ensemble: str, no_browser: bool, timeout: float) -
         done = run_async(sign_in(descriptor, surroundings, show, patience=timeout))
     except SignInFailure as failure:
         say(f"Error: {failure}")
-        raise click.exceptions.Exit(exits.REFUSED) from failure
+        raise click.exceptions.Exit(exit_codes.REFUSED) from failure
     _print(ensemble, done)
 
 

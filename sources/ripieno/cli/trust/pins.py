@@ -14,7 +14,7 @@ import click
 from frozendict import frozendict
 
 from ripieno.assembly.configuration import Gathered, Places
-from ripieno.cli.common import options as exits
+from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import gather_layers, make_assembly, require_ensembles
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
@@ -239,7 +239,7 @@ def lock(  # noqa: PLR0917  click names them
     elif export is not None:
         _export(store, ensembles, export)
     elif not _compare(settings, store, ensembles, output, check=check, approve=approve):
-        raise click.exceptions.Exit(exits.REFUSED)
+        raise click.exceptions.Exit(exit_codes.REFUSED)
 
 
 def _compare(

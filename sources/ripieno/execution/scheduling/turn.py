@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.controls import Finish
-from ripieno.ensembles import owner as owning
+from ripieno.ensembles import owner
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError
 from ripieno.execution.budget import Budget
@@ -274,7 +274,7 @@ class Turn:
             await settle([entry.call for entry in self.entries if entry.call is not None and entry.result is None])
         finally:
             if asking is not None:
-                await asyncio.wait((asking,), timeout=owning.GRACE)
+                await asyncio.wait((asking,), timeout=owner.GRACE)
 
     def _cancel(self) -> None:
         self._stopped = True

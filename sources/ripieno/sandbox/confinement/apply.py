@@ -8,11 +8,8 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from ripieno.sandbox.confinement import landlock, mounts, namespaces
-from ripieno.sandbox.confinement import seccomp as filters
-from ripieno.sandbox.confinement import settings as limits
-from ripieno.sandbox.confinement import syscalls as kernel
-from ripieno.sandbox.confinement.settings import Settings, read
+from ripieno.sandbox.confinement import landlock, mounts, namespaces, seccomp, syscalls
+from ripieno.sandbox.confinement.settings import Settings, limit, read
 
 _CAPABILITIES_VERSION = 0x20080522
 #: Parts of /proc that name no process, for where there is no /proc of one's own.
@@ -63,7 +60,7 @@ def apply(settings: Mapping[str, Any]) -> None:
     if _ready is None:
         get_ready(settings)
     assert _ready is not None
-    limits.limit(_ready.asked, own_users="user" in namespaces.entered)
+    limit(_ready.asked, own_users="user" in namespaces.entered)
     if _ready.ruleset is not None:
         _confine(_ready.asked, _ready.ruleset)
     elif _ready.asked.tier == 2:
@@ -75,7 +72,7 @@ def prepare() -> None:
     with contextlib.suppress(OSError):
         landlock.abi()
         for network in (False, True):
-            filters.program(network=network)
+            seccomp.program(network=network)
 
 
 def _confine(settings: Settings, ruleset: int) -> None:
@@ -85,9 +82,9 @@ def _confine(settings: Settings, ruleset: int) -> None:
         if os.path.isdir(mounts.SHARED_MEMORY):
             writable = (*writable, mounts.SHARED_MEMORY)
     _give_up_capabilities()
-    kernel.prctl("no_new_privs", kernel.PR_SET_NO_NEW_PRIVS, 1)
+    syscalls.prctl("no_new_privs", syscalls.PR_SET_NO_NEW_PRIVS, 1)
     landlock.restrict(ruleset, writable)
-    filters.install(_filter(settings))
+    seccomp.install(_filter(settings))
 
 
 def _filter(settings: Settings) -> bytes:
@@ -97,7 +94,7 @@ def _filter(settings: Settings) -> bytes:
         "own_processes": settings.tier == 1 and "pid" not in namespaces.entered,
         "guards_truncation": settings.tier == 1 and landlock.abi() < 3,
     }
-    return filters.program(
+    return seccomp.program(
         network=settings.network,
         **{name: False for name, missing in less.items() if missing},
     )
@@ -116,5 +113,5 @@ def _lay_out(settings: Settings) -> None:
 
 def _give_up_capabilities() -> None:
     """All of them. With ``no_new_privs`` no program gets any back, run by root or not (measured)."""
-    header = kernel.buffer(struct.pack("=Ii", _CAPABILITIES_VERSION, 0))
-    kernel.call("capabilities", filters.CAPSET[filters.column()], header, kernel.buffer(bytes(24)))
+    header = syscalls.buffer(struct.pack("=Ii", _CAPABILITIES_VERSION, 0))
+    syscalls.call("capabilities", seccomp.CAPSET[seccomp.column()], header, syscalls.buffer(bytes(24)))

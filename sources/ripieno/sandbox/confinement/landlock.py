@@ -10,7 +10,7 @@ import stat
 import struct
 from collections.abc import Iterable, Mapping
 
-from ripieno.sandbox.confinement import syscalls as kernel
+from ripieno.sandbox.confinement import syscalls
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 #: Devices, block and character, are made by nobody; nor are sockets with a name.
@@ -34,7 +34,7 @@ _DEVICES = {"/dev/null": True, "/dev/zero": True, "/dev/full": True, "/dev/rando
 def abi() -> int:
     """The version of the kernel's Landlock; 0 when there is none."""
     try:
-        return kernel.call("Landlock", kernel.LANDLOCK_CREATE_RULESET, None, 0, _VERSION)
+        return syscalls.call("Landlock", syscalls.LANDLOCK_CREATE_RULESET, None, 0, _VERSION)
     except OSError as error:
         if error.errno in (errno.ENOSYS, errno.EOPNOTSUPP):
             return 0
@@ -55,8 +55,8 @@ def make_rules(readable: Iterable[str], *, network: bool) -> int:
         attributes.append(0 if network else _TCP)
     if version >= _SCOPES_ABI:
         attributes.append(_SCOPES)
-    structure = kernel.structure(*attributes)
-    ruleset = kernel.call("Landlock", kernel.LANDLOCK_CREATE_RULESET, structure, len(structure), 0)
+    structure = syscalls.structure(*attributes)
+    ruleset = syscalls.call("Landlock", syscalls.LANDLOCK_CREATE_RULESET, structure, len(structure), 0)
     try:
         rules: Mapping[str, int] = {
             **dict.fromkeys(readable, _READ),
@@ -77,7 +77,7 @@ def restrict(ruleset: int, writable: Iterable[str]) -> None:
     """
     for path in writable:
         _grant(ruleset, path, _handled() & ~_REFUSED)
-    kernel.call("Landlock", kernel.LANDLOCK_RESTRICT_SELF, ruleset, 0)
+    syscalls.call("Landlock", syscalls.LANDLOCK_RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
 
 
@@ -86,11 +86,11 @@ def _handled() -> int:
 
 
 def _grant(ruleset: int, path: str, rights: int) -> None:
-    descriptor = kernel.open_path(path)
+    descriptor = syscalls.open_path(path)
     try:
         if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
             rights &= _OF_FILES
-        rule = kernel.buffer(struct.pack("=Qi", rights, descriptor))
-        kernel.call(f"Landlock, {path}", kernel.LANDLOCK_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0)
+        rule = syscalls.buffer(struct.pack("=Qi", rights, descriptor))
+        syscalls.call(f"Landlock, {path}", syscalls.LANDLOCK_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0)
     finally:
         os.close(descriptor)

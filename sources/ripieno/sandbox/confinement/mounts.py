@@ -7,7 +7,7 @@ beneath a writable folder to what is protected.
 import os
 from collections.abc import Iterable, Sequence
 
-from ripieno.sandbox.confinement import syscalls as kernel
+from ripieno.sandbox.confinement import syscalls
 
 _READ_ONLY, _NO_SUID, _NO_DEV, _NO_EXEC = 1, 2, 4, 8
 _RECURSIVE, _PRIVATE = 0x4000, 0x40000
@@ -24,10 +24,10 @@ _LEAST_PROCESSES = 301
 
 def hide(paths: Iterable[str]) -> None:
     """Makes the mounts of this namespace its own, and empties these paths. Errors: ``OSError``."""
-    kernel.mount("none", "/", "", _RECURSIVE | _PRIVATE)
+    syscalls.mount("none", "/", "", _RECURSIVE | _PRIVATE)
     for path in paths:
         if os.path.isdir(path):
-            kernel.mount("tmpfs", path, "tmpfs", _READ_ONLY | _NO_SUID | _NO_DEV)
+            syscalls.mount("tmpfs", path, "tmpfs", _READ_ONLY | _NO_SUID | _NO_DEV)
         elif os.path.lexists(path):
             _lay(_copy(os.devnull), path)
 
@@ -40,7 +40,7 @@ def arrange(writable: Sequence[str], protected: Iterable[str]) -> None:
     folder = os.getcwd()
     # Copies are taken before, and keep what is read-only in them as it is.
     copies = [(path, _copy(path)) for path in sorted(writable, key=len)]
-    _freeze(kernel.AT_FDCWD, "/")
+    _freeze(syscalls.AT_FDCWD, "/")
     for path, copy in copies:
         _lay(copy, path)
     held = set(writable)
@@ -56,7 +56,7 @@ def arrange(writable: Sequence[str], protected: Iterable[str]) -> None:
             _freeze(copy, "")
             _lay(copy, path)
     if os.path.isdir(SHARED_MEMORY):
-        kernel.mount("tmpfs", SHARED_MEMORY, "tmpfs", _NO_SUID | _NO_DEV, "mode=1777,size=25%")
+        syscalls.mount("tmpfs", SHARED_MEMORY, "tmpfs", _NO_SUID | _NO_DEV, "mode=1777,size=25%")
     _return_to(folder)
 
 
@@ -66,14 +66,14 @@ def show_processes(limit: int | None) -> bool:
     ``limit`` is for the number of processes in it, where the kernel counts them for each namespace.
     """
     try:
-        kernel.mount("proc", "/proc", "proc", _NO_SUID | _NO_DEV | _NO_EXEC)
+        syscalls.mount("proc", "/proc", "proc", _NO_SUID | _NO_DEV | _NO_EXEC)
     except PermissionError:
         return False  # A container that hides parts of /proc allows no other one.
     if limit is not None and _release() >= _OWN_LIMIT:
         with open("/proc/sys/kernel/pid_max", "wb", buffering=0) as file:
             file.write(str(max(limit, _LEAST_PROCESSES)).encode())
     # Whoever is root here may otherwise write settings of the kernel that belong to the whole machine.
-    _freeze(kernel.AT_FDCWD, "/proc")
+    _freeze(syscalls.AT_FDCWD, "/proc")
     return True
 
 
@@ -99,27 +99,27 @@ def _between(writable: Iterable[str], path: str) -> list[str]:
 
 
 def _copy(path: str) -> int:
-    descriptor = kernel.open_path(path)
+    descriptor = syscalls.open_path(path)
     try:
-        flags = _CLONE | kernel.AT_EMPTY_PATH | kernel.AT_RECURSIVE | os.O_CLOEXEC
-        return kernel.call(f"copying the mount of {path}", kernel.OPEN_TREE, descriptor, b"", flags)
+        flags = _CLONE | syscalls.AT_EMPTY_PATH | syscalls.AT_RECURSIVE | os.O_CLOEXEC
+        return syscalls.call(f"copying the mount of {path}", syscalls.OPEN_TREE, descriptor, b"", flags)
     finally:
         os.close(descriptor)
 
 
 def _freeze(folder: int, path: str) -> None:
-    attributes = kernel.structure(_ATTRIBUTE_READ_ONLY | _ATTRIBUTE_NO_SUID, 0, 0, 0)
-    flags = kernel.AT_RECURSIVE | (0 if path else kernel.AT_EMPTY_PATH)
+    attributes = syscalls.structure(_ATTRIBUTE_READ_ONLY | _ATTRIBUTE_NO_SUID, 0, 0, 0)
+    flags = syscalls.AT_RECURSIVE | (0 if path else syscalls.AT_EMPTY_PATH)
     what = f"making {path or 'a mount'} read-only"
-    kernel.call(what, kernel.MOUNT_SETATTR, folder, os.fsencode(path), flags, attributes, len(attributes))
+    syscalls.call(what, syscalls.MOUNT_SETATTR, folder, os.fsencode(path), flags, attributes, len(attributes))
 
 
 def _lay(copy: int, path: str) -> None:
     """Puts a copy over the place that it was taken from."""
-    descriptor = kernel.open_path(path)
+    descriptor = syscalls.open_path(path)
     try:
         flags = _EMPTY_FROM | _EMPTY_TO
-        kernel.call(f"mounting {path}", kernel.MOVE_MOUNT, copy, b"", descriptor, b"", flags)
+        syscalls.call(f"mounting {path}", syscalls.MOVE_MOUNT, copy, b"", descriptor, b"", flags)
     finally:
         os.close(descriptor)
         os.close(copy)
@@ -128,7 +128,7 @@ def _lay(copy: int, path: str) -> None:
 def _return_to(folder: str) -> None:
     """Enters the current folder again: what was entered before is the one beneath the new mounts."""
     before = os.stat(".")
-    descriptor = kernel.open_path(folder)
+    descriptor = syscalls.open_path(folder)
     try:
         if not os.path.samestat(os.fstat(descriptor), before):
             raise FileNotFoundError(2, f"The folder {folder} was changed while it was being entered")

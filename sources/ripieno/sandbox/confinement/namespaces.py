@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ripieno.sandbox.confinement import syscalls as kernel
+from ripieno.sandbox.confinement import syscalls
 from ripieno.sandbox.confinement.settings import NAMESPACES, Settings, read
 
 _FLAGS = {"user": 0x10000000, "pid": 0x20000000, "net": 0x40000000, "ipc": 0x08000000, "mount": 0x00020000}
@@ -65,12 +65,12 @@ def _choices(wanted: Settings) -> Iterator[frozenset[str]]:
 
 def _unshare(choice: frozenset[str]) -> None:
     user, group = os.geteuid(), os.getegid()
-    kernel.unshare(sum(_FLAGS[name] for name in choice))
+    syscalls.unshare(sum(_FLAGS[name] for name in choice))
     if "user" not in choice:
         return
     # A process that hides its memory may not write about itself either. It holds nothing that is secret.
-    hidden = kernel.prctl("dumpable", kernel.PR_GET_DUMPABLE)
-    kernel.prctl("dumpable", kernel.PR_SET_DUMPABLE, 1)
+    hidden = syscalls.prctl("dumpable", syscalls.PR_GET_DUMPABLE)
+    syscalls.prctl("dumpable", syscalls.PR_SET_DUMPABLE, 1)
     try:
         for name, text in (
             ("setgroups", "deny"),
@@ -79,7 +79,7 @@ def _unshare(choice: frozenset[str]) -> None:
         ):
             _write(f"/proc/self/{name}", text)
     finally:
-        kernel.prctl("dumpable", kernel.PR_SET_DUMPABLE, 1 if hidden == 1 else 0)
+        syscalls.prctl("dumpable", syscalls.PR_SET_DUMPABLE, 1 if hidden == 1 else 0)
 
 
 def _write(path: str, text: str) -> None:

@@ -12,7 +12,7 @@ import os
 import struct
 from collections.abc import Sequence
 
-from ripieno.sandbox.confinement import syscalls as kernel
+from ripieno.sandbox.confinement import syscalls
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
@@ -176,9 +176,9 @@ def column(machine: str = os.uname().machine) -> int:
 
 def install(data: bytes) -> None:
     """Puts the filter upon this process, for good. Needs ``no_new_privs``. Errors: ``OSError``."""
-    instructions = kernel.buffer(data)
-    header = kernel.buffer(struct.pack("@HP", len(data) // 8, kernel.address(instructions)))
-    kernel.prctl("seccomp", kernel.PR_SET_SECCOMP, _MODE_FILTER, header)
+    instructions = syscalls.buffer(data)
+    header = syscalls.buffer(struct.pack("@HP", len(data) // 8, syscalls.address(instructions)))
+    syscalls.prctl("seccomp", syscalls.PR_SET_SECCOMP, _MODE_FILTER, header)
 
 
 def _rules(*, network: bool) -> list[tuple[_Numbers, Sequence[Instruction]]]:

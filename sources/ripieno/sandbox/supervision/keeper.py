@@ -14,8 +14,7 @@ import signal
 import time
 from _socket import socket
 
-from ripieno.sandbox.supervision import leader
-from ripieno.sandbox.supervision import linux as system
+from ripieno.sandbox.supervision import leader, linux
 from ripieno.sandbox.supervision.descendants import Group, Namespace, Tree
 from ripieno.sandbox.supervision.wire import Failure, Inbox, Order, Prepare, Signal, Terminate
 
@@ -27,7 +26,7 @@ _PAUSES = (0.001, 0.25)
 
 def keep(channel: socket, proc: int | None) -> None:
     """Serves one process until nothing of it is left. ``proc`` is a descriptor of /proc, where it tells of us."""
-    system.adopt_orphans()
+    linux.adopt_orphans()
     keeper = os.getpid()
     inbox = Inbox(channel)
     try:
@@ -38,7 +37,7 @@ def keep(channel: socket, proc: int | None) -> None:
         _tell(channel, f"kept {keeper}")
         if not room.enter(order.settings):
             return
-        bell = system.Bell()
+        bell = linux.Bell()
         pid = leader.start(order, inbox.descriptors, room.settings, room.entered)
     except Failure as failure:
         _tell(channel, f"failed {failure.pack()}")
@@ -123,7 +122,7 @@ def _become_first(channel: socket, descriptors: list[int]) -> bool:
         raise Failure.of("process", error) from error
     if pid == 0:
         # From inside, the parent has no number.
-        system.die_with_parent(0 if os.getpid() == 1 else parent)
+        linux.die_with_parent(0 if os.getpid() == 1 else parent)
         return True
     channel.close()
     for descriptor in descriptors:
@@ -145,7 +144,7 @@ class _Watch:
         self,
         channel: socket,
         inbox: Inbox,
-        bell: system.Bell,
+        bell: linux.Bell,
         pid: int,
         beneath: Tree | Namespace | Group,
         *,

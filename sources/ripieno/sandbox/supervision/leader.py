@@ -4,7 +4,7 @@ import errno
 import os
 from collections.abc import Callable
 
-from ripieno.sandbox.supervision import linux as system
+from ripieno.sandbox.supervision import linux
 from ripieno.sandbox.supervision.wire import Failure, Order
 
 #: What the streams of an order become: standard output, standard error and, where there is one, standard input.
@@ -76,7 +76,7 @@ def _fork(order: Order, descriptors: list[int], settings: dict[str, object], ent
 def _become(
     order: Order, descriptors: list[int], settings: dict[str, object], entered: frozenset[str], keeper: int
 ) -> None:
-    system.die_with_parent(keeper)
+    linux.die_with_parent(keeper)
     os.setsid()
     directory, *streams = descriptors
     for number, standard in zip(streams, _STANDARD, strict=False):
@@ -85,7 +85,7 @@ def _become(
         _enter(order.directory, directory, in_mounts="mount" in entered)
     except OSError as error:
         raise Failure.of("directory", error) from error
-    system.hear_all()
+    linux.hear_all()
     try:
         from ripieno.sandbox.confinement.apply import apply
 

@@ -13,7 +13,7 @@ import select
 import signal
 from _socket import socket
 
-from ripieno.sandbox.supervision import linux as system
+from ripieno.sandbox.supervision import linux
 from ripieno.sandbox.supervision.descendants import Tree, open_proc
 from ripieno.sandbox.supervision.keeper import keep
 from ripieno.sandbox.supervision.wire import CONFINED, receive_with
@@ -24,9 +24,9 @@ _PAUSES = (2, 250)
 
 def serve(descriptor: int) -> None:
     """Serves an application, whose socket has this number, until it is gone and nothing of it is left."""
-    system.adopt_orphans()
-    system.hide()
-    system.be_deaf()
+    linux.adopt_orphans()
+    linux.hide()
+    linux.be_deaf()
     # What is here now is shared with every keeper, as long as nobody counts it.
     gc.disable()
     gc.freeze()
@@ -37,7 +37,7 @@ def serve(descriptor: int) -> None:
 class _Zygote:
     def __init__(self, application: socket) -> None:
         self._application: socket | None = application
-        self._bell = system.Bell()
+        self._bell = linux.Bell()
         self._proc = open_proc()
         self._tree = None if self._proc is None else Tree(self._proc)
         self._keepers: set[int] = set()

@@ -96,7 +96,7 @@ def told(description: str, notes: Iterable[str]) -> str:
     return f"{description} ({added})" if description else f"({added})"
 
 
-def check(schema: Mapping[str, Any], limits: Limits) -> None:
+def check_limits(schema: Mapping[str, Any], limits: Limits) -> None:
     """Errors: ``Refusal``, which names the limit."""
     names = [*_names(schema, "properties")]
     literals = [*_literals(schema)]

@@ -6,12 +6,11 @@ from typing import Any
 
 from ripieno.schemas.cost import groups_of
 from ripieno.schemas.graph import REFERENCES, Graph, Node, is_mapping, is_sequence
-from ripieno.schemas.lowering import losses as limits
 from ripieno.schemas.lowering.arrays import say_array
 from ripieno.schemas.lowering.conjunctions import ABOUT, ANNOTATIONS, STRICTEST, Conjunction, own
 from ripieno.schemas.lowering.dialects import Dialect
 from ripieno.schemas.lowering.literals import accepts_null, say_literals
-from ripieno.schemas.lowering.losses import Loss, Lowered, Outcome, Refusal, told, words
+from ripieno.schemas.lowering.losses import Loss, Lowered, Outcome, Refusal, check_limits, told, words
 from ripieno.schemas.lowering.objects import say_object
 from ripieno.schemas.lowering.roots import plain_root, united
 from ripieno.schemas.lowering.walk import SCALARS, either, unique
@@ -40,7 +39,7 @@ def lower(schema: Schema, dialect: Dialect) -> Lowered:
     try:
         mapping = walk.whole()
         if dialect.limits is not None:
-            limits.check(mapping, dialect.limits)
+            check_limits(mapping, dialect.limits)
     except Refusal as refusal:
         return Lowered(schema=whole, losses=(*losses, refusal.loss), reason=refusal.reason)
     return Lowered(schema=mapping, losses=tuple(walk.losses), strict=dialect.strict)

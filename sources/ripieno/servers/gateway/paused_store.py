@@ -26,7 +26,7 @@ from ripieno.conducting.paused import LIFETIME, Paused, PausedStore
 from ripieno.conducting.resume import UNKNOWN
 from ripieno.exceptions import Conflict, InputError, PermissionFault, RipienoError
 from ripieno.models.protocol import Asked
-from ripieno.servers.gateway import history_checks as pairing
+from ripieno.servers.gateway import history_checks
 from ripieno.servers.gateway.history_checks import described
 from ripieno.servers.gateway.signatures import Signer, claims_in
 
@@ -83,7 +83,7 @@ class Deferral:
         claims = claims_in(asked.native)
         lacking = {identifier: name for identifier, name in unanswered.items() if identifier not in claims}
         if lacking:
-            raise pairing.missing(lacking)
+            raise history_checks.missing(lacking)
         places = {
             one.identifier: place for place, one in enumerate(asked.canisters) if isinstance(one, InvocationCanister)
         }
@@ -166,7 +166,7 @@ class Deferral:
         callers = {one.identifier: one.name for one in conversation.open if one.identifier in of_caller(conversation)}
         lacking = {identifier: name for identifier, name in callers.items() if identifier not in claim.results}
         if lacking:
-            raise pairing.missing(lacking)
+            raise history_checks.missing(lacking)
         conversation = conversation.say([claim.results[identifier] for identifier in callers])
         opened = [one.identifier for one in conversation.open if one.identifier in paused.answers]
         with _usable():

@@ -20,7 +20,7 @@ from ripieno.descriptors import GatewayDescriptor
 from ripieno.exceptions import InputError
 from ripieno.models import Model
 from ripieno.models.protocol import Asked
-from ripieno.servers.gateway import history_checks as pairing
+from ripieno.servers.gateway import history_checks
 from ripieno.servers.gateway.one_answer import Telling
 from ripieno.servers.gateway.paused_run import Part, Patience
 from ripieno.servers.gateway.paused_store import Claim, Deferral, once
@@ -69,10 +69,10 @@ class Stage:
         Errors: ``InputError``, which names the call.
         """
         if self._deferral is None:
-            pairing.check(asked.canisters)
+            history_checks.check(asked.canisters)
             return asked, None
         asked = once(asked)
-        unanswered = pairing.unanswered(asked.canisters)
+        unanswered = history_checks.unanswered(asked.canisters)
         return asked, self._deferral.find(asked, unanswered, caller) if unanswered else None
 
     def plan(self, asked: Asked, caller: str, claim: Claim | None = None) -> "Plan | None":

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 
-from ripieno.sandbox.supervision import linux as system
+from ripieno.sandbox.supervision import linux
 
 #: Seconds until a lost worker is replaced: at first, and at most while they keep getting lost.
 _PAUSES = (0.1, 10.0)
@@ -173,7 +173,7 @@ class Workers:
             self._postpone(f"A worker could not be started: {error.strerror}.")
             return None
         if pid == 0:
-            system.die_with_parent(parent)
+            linux.die_with_parent(parent)
             # A terminal's Ctrl-C is for the parent, which tells the others.
             os.setsid()
             for one in (ours, *(worker.tie for worker in self._workers.values())):

@@ -6,8 +6,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any, cast
 
-from ripieno import approvals as confirmation
-from ripieno import exceptions
+from ripieno import approvals, exceptions
 from ripieno.approvals import Answer
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.events import Alert, ConfirmationRequested, Event, ExecutionProgress
@@ -189,7 +188,7 @@ def restore_answer(name: str, fields: object) -> Answer:
     """The answer again. Errors: ``SerializationInvalidity``."""
     if name not in _ANSWERS or not is_table(fields):
         raise SerializationInvalidity(f"The cassette has the unknown answer {name!r}.")
-    kind: Any = getattr(confirmation, name)
+    kind: Any = getattr(approvals, name)
     try:
         answer: Answer = kind(**{key: freeze(part) if is_table(part) else part for key, part in fields.items()})
     except TypeError as error:

@@ -15,8 +15,7 @@ from ripieno.origins.command.outcomes import MARK
 from ripieno.sandbox.capture import Capture
 from ripieno.toolset.arguments import several
 from ripieno.toolset.files.session import BINARY_PROBE, printable, room_of
-from ripieno.toolset.search import expressions
-from ripieno.toolset.search import globs as globbing
+from ripieno.toolset.search import expressions, globs
 from ripieno.toolset.search.excerpts import excerpt
 from ripieno.toolset.search.python import Fallback
 from ripieno.toolset.search.query import FILE_BYTES, Engine, Hours, Query, Spot, Tally, find, late, names_hidden, text
@@ -83,7 +82,7 @@ def _query(context: Context, arguments: Mapping[str, Any]) -> Query:
     include, exclude = text(arguments, "include_pattern"), text(arguments, "exclude_pattern")
     for glob in (include, exclude):
         if glob is not None:
-            globbing.check(glob)
+            globs.check(glob)
     with room_of(context) as room:
         directory, file = find(context, room, arguments.get("path", "."))
         if file is not None:

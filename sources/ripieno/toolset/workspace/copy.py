@@ -6,7 +6,7 @@ import stat
 
 from ripieno.exceptions import ResourceFault, ValidationFault
 from ripieno.storage.undo import KEEP_BYTES, State, Step, digest
-from ripieno.toolset.workspace import entries as places
+from ripieno.toolset.workspace import entries
 from ripieno.toolset.workspace.guard import changed, controls, guarded
 from ripieno.toolset.workspace.move import check_kind, check_target
 from ripieno.toolset.workspace.syscalls import rename_new
@@ -37,8 +37,8 @@ class CopyTree(Deed):
     def prepare(self, site: Site) -> None:
         source = site.walk(self.path, follow=True)
         try:
-            check_kind(places.status(source), source, "directory")
-            self._from = os.open(source.name, places.DIRECTORY, dir_fd=source.directory)
+            check_kind(entries.status(source), source, "directory")
+            self._from = os.open(source.name, entries.DIRECTORY, dir_fd=source.directory)
             source_path = source.true_path
         finally:
             source.close()
@@ -46,13 +46,13 @@ class CopyTree(Deed):
         self._to = target = site.walk(self.destination, created=created, unless="create_directories = true")
         if source_path == "." or f"{target.true_path}/".startswith(f"{source_path}/"):
             raise ValidationFault(f"{self.path!r} cannot be copied into itself.", code="into_itself")
-        there = places.look(target.directory, target.name)
+        there = entries.look(target.directory, target.name)
         if there is not None:
             check_target(there, target, overwrite=False)
         mode = stat.S_IMODE(os.fstat(self._from).st_mode) & 0o777
-        self._temporary = places.temporary_name()
+        self._temporary = entries.temporary_name()
         os.mkdir(self._temporary, 0o700, dir_fd=target.directory)
-        self._built = os.open(self._temporary, places.DIRECTORY, dir_fd=target.directory)
+        self._built = os.open(self._temporary, entries.DIRECTORY, dir_fd=target.directory)
         self.steps += [Step(path=one, before=None, after=State(kind="directory")) for one in self.created]
         self.steps.append(Step(path=target.true_path, before=None, after=State(kind="directory", mode=mode)))
         self._copy_all(target)
@@ -89,21 +89,21 @@ class CopyTree(Deed):
             raise changed(path)
         if one.is_directory:
             os.mkdir(one.name, 0o700, dir_fd=into)
-            stack.append(os.open(one.name, places.DIRECTORY, dir_fd=into))
+            stack.append(os.open(one.name, entries.DIRECTORY, dir_fd=into))
             return State(kind="directory", mode=stat.S_IMODE(found.st_mode) & 0o777)
         if stat.S_ISLNK(found.st_mode):
             link = os.readlink(one.name, dir_fd=one.directory)
             os.symlink(link, one.name, dir_fd=into)
             return State(kind="link", target=link)
         if not stat.S_ISREG(found.st_mode):
-            raise places.special(path)
+            raise entries.special(path)
         return self._copy_file(one, into, path)
 
     def _copy_file(self, one: Visit, into: int, path: str) -> State:
-        source = os.open(one.name, os.O_RDONLY | places.SAFELY, dir_fd=one.directory)
+        source = os.open(one.name, os.O_RDONLY | entries.SAFELY, dir_fd=one.directory)
         try:
             found = os.fstat(source)
-            places.check_regular(found, path)
+            entries.check_regular(found, path)
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             target = os.open(one.name, flags, 0o600, dir_fd=into)
             try:
@@ -113,10 +113,10 @@ class CopyTree(Deed):
                     self._bytes += len(piece)
                     if self._bytes > COPY_BYTES:
                         raise _too_large(self.path, f"{COPY_BYTES} bytes")
-                    places.write_all(target, piece)
+                    entries.write_all(target, piece)
                 mode = stat.S_IMODE(found.st_mode) & 0o777
                 os.fchmod(target, mode)
-                data = places.read_within(target, KEEP_BYTES)
+                data = entries.read_within(target, KEEP_BYTES)
             finally:
                 os.close(target)
         finally:
@@ -131,7 +131,7 @@ class CopyTree(Deed):
         except FileExistsError:
             raise changed(self.destination) from None
         assert self._built is not None
-        if not places.is_same(places.look(target.directory, target.name), os.fstat(self._built)):
+        if not entries.is_same(entries.look(target.directory, target.name), os.fstat(self._built)):
             rename_new(target.directory, target.name, target.directory, self._temporary)
             raise changed(self.destination)
         self._temporary = ""
@@ -153,14 +153,14 @@ def read_source(site: Site, path: str) -> tuple[bytes, int]:
     """The content and the permissions of a file that is to be copied. Errors: ``ToolFault``; ``OSError``."""
     source = site.walk(path, follow=True)
     try:
-        check_kind(places.status(source), source, "file")
-        descriptor = os.open(source.name, os.O_RDONLY | places.SAFELY, dir_fd=source.directory)
+        check_kind(entries.status(source), source, "file")
+        descriptor = os.open(source.name, os.O_RDONLY | entries.SAFELY, dir_fd=source.directory)
     finally:
         source.close()
     try:
         found = os.fstat(descriptor)
-        places.check_regular(found, path)
-        data = places.read_within(descriptor, FILE_BYTES)
+        entries.check_regular(found, path)
+        data = entries.read_within(descriptor, FILE_BYTES)
         if data is None:
             raise _too_large(path, f"{FILE_BYTES} bytes")
         return data, stat.S_IMODE(found.st_mode) & 0o777

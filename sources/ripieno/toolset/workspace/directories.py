@@ -5,7 +5,7 @@ import stat
 
 from ripieno.exceptions import ResourceFault
 from ripieno.storage.undo import Kind, State, Step
-from ripieno.toolset.workspace import entries as places
+from ripieno.toolset.workspace import entries
 from ripieno.toolset.workspace.transaction import Deed, ReversibleDeed, Site
 from ripieno.toolset.workspace.walk import Walk
 
@@ -22,7 +22,7 @@ class MakeDirectory(ReversibleDeed):
     def prepare(self, site: Site) -> None:
         created = self.created if self._parents else None
         self._walk = walk = site.walk(self.path, follow=self._parents, created=created, unless="parents = true")
-        there = places.look(walk.directory, walk.name)
+        there = entries.look(walk.directory, walk.name)
         self.steps += [Step(path=one, before=None, after=State(kind="directory")) for one in self.created]
         if there is None:
             self.steps.append(Step(path=walk.true_path, before=None, after=State(kind="directory")))
@@ -83,14 +83,14 @@ class ChangeMode(ReversibleDeed):
     def prepare(self, site: Site) -> None:
         walk = site.walk(self.path)
         try:
-            found = places.status(walk)
-            places.check_no_link(found, walk)
+            found = entries.status(walk)
+            entries.check_no_link(found, walk)
             # Without O_PATH (macOS), what cannot be read cannot be changed.
-            self._held = os.open(walk.name, getattr(os, "O_PATH", os.O_RDONLY) | places.SAFELY, dir_fd=walk.directory)
+            self._held = os.open(walk.name, getattr(os, "O_PATH", os.O_RDONLY) | entries.SAFELY, dir_fd=walk.directory)
             found = os.fstat(self._held)
             if not stat.S_ISDIR(found.st_mode):
-                places.check_regular(found, self.path)
-                places.check_single(found, self.path)
+                entries.check_regular(found, self.path)
+                entries.check_single(found, self.path)
             kind: Kind = "directory" if stat.S_ISDIR(found.st_mode) else "file"
             before = State(kind=kind, mode=stat.S_IMODE(found.st_mode) & 0o777, size=found.st_size)
             after = State(kind=kind, mode=self._mode, size=found.st_size)

@@ -5,7 +5,7 @@ import stat
 
 from ripieno.exceptions import PermissionFault, ResourceFault, ValidationFault
 from ripieno.storage.undo import KEEP_BYTES, State, Step
-from ripieno.toolset.workspace import entries as places
+from ripieno.toolset.workspace import entries
 from ripieno.toolset.workspace.guard import changed
 from ripieno.toolset.workspace.syscalls import exchange, rename_new
 from ripieno.toolset.workspace.transaction import Deed, Site
@@ -39,15 +39,15 @@ class Move(Deed):
         self._from = source = site.walk(self.path)
         if source.name == ".":
             raise PermissionFault("The workspace itself cannot be moved.", code="is_workspace")
-        found = places.status(source)
+        found = entries.status(source)
         check_kind(found, source, self._kind)
         if stat.S_ISDIR(found.st_mode):
-            self._held = os.open(source.name, places.DIRECTORY, dir_fd=source.directory)
+            self._held = os.open(source.name, entries.DIRECTORY, dir_fd=source.directory)
             refuse_controls(self._held, self.path)
             state = State(kind="directory", mode=stat.S_IMODE(found.st_mode) & 0o777)
         else:
-            self._held = places.open_single(source, os.O_RDONLY)
-            state = places.file_state(os.fstat(self._held), places.read_within(self._held, KEEP_BYTES))
+            self._held = entries.open_single(source, os.O_RDONLY)
+            state = entries.file_state(os.fstat(self._held), entries.read_within(self._held, KEEP_BYTES))
         created = self.created if self._create else None
         self._to = target = site.walk(self.destination, created=created, unless="create_directories = true")
         if f"{target.true_path}/".startswith(f"{source.true_path}/"):
@@ -58,15 +58,15 @@ class Move(Deed):
 
     def _prepare_target(self, site: Site, target: Walk, *, is_directory: bool) -> tuple[State | None, bool]:
         """What is replaced, and whether it is kept."""
-        there = places.look(target.directory, target.name)
+        there = entries.look(target.directory, target.name)
         if there is None:
             return None, True
         check_target(there, target, overwrite=self._overwrite and not is_directory)
-        self._replaced = places.open_single(target, os.O_RDONLY)
-        data = places.read_within(self._replaced, KEEP_BYTES)
+        self._replaced = entries.open_single(target, os.O_RDONLY)
+        data = entries.read_within(self._replaced, KEEP_BYTES)
         if data is not None:
             site.keep(data)
-        return places.file_state(os.fstat(self._replaced), data), data is not None
+        return entries.file_state(os.fstat(self._replaced), data), data is not None
 
     def commit(self) -> None:
         source, target, held = self._from, self._to, self._held
@@ -99,15 +99,15 @@ class Move(Deed):
     def _check(self, source: Walk, target: Walk, held: int, *, exchanged: bool) -> None:
         """That what was moved, and what was replaced, is what was looked at, and holds nothing that controls us."""
         found = os.fstat(held)
-        if not places.is_same(places.look(target.directory, target.name), found):
+        if not entries.is_same(entries.look(target.directory, target.name), found):
             raise changed(self.path)
         if stat.S_ISDIR(found.st_mode):
             refuse_controls(held, self.path)
         elif found.st_nlink > 1:
             raise changed(self.path)
         if exchanged and self._replaced is not None:
-            there = places.look(source.directory, source.name)
-            if not places.is_same(there, os.fstat(self._replaced)):
+            there = entries.look(source.directory, source.name)
+            if not entries.is_same(there, os.fstat(self._replaced)):
                 raise changed(self.destination)
 
     def close(self) -> None:
@@ -121,14 +121,14 @@ class Move(Deed):
 
 def check_kind(found: os.stat_result, place: Walk, kind: str) -> None:
     """That something is what a tool is for. Errors: ``ToolFault``."""
-    places.check_no_link(found, place)
+    entries.check_no_link(found, place)
     if stat.S_ISDIR(found.st_mode):
         if kind == "file":
             raise ResourceFault(
                 f"{place.path!r} is a directory.", code="is_directory", suggestion="Name a file, or use move or copy."
             )
         return
-    places.check_regular(found, place.path)
+    entries.check_regular(found, place.path)
     if kind == "directory":
         raise ResourceFault(f"{place.path!r} is not a directory.", code="not_a_directory")
 
@@ -142,7 +142,7 @@ def check_target(there: os.stat_result, target: Walk, *, overwrite: bool) -> Non
             code="exists",
             suggestion=f"Give the whole new path, such as {name + '/NAME'!r}.",
         )
-    places.check_no_link(there, target)
+    entries.check_no_link(there, target)
     if not overwrite:
         raise ResourceFault(
             f"{target.path!r} exists already.",

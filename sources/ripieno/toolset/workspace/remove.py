@@ -6,7 +6,7 @@ import stat
 
 from ripieno.exceptions import PermissionFault, ResourceFault
 from ripieno.storage.undo import KEEP_BYTES, Step
-from ripieno.toolset.workspace import entries as places
+from ripieno.toolset.workspace import entries
 from ripieno.toolset.workspace.guard import changed, controls, guarded
 from ripieno.toolset.workspace.syscalls import rename_new
 from ripieno.toolset.workspace.transaction import ReversibleDeed, Site
@@ -42,7 +42,7 @@ class Remove(ReversibleDeed):
         self._walk = walk = site.walk(self.path)
         if walk.name == ".":
             raise PermissionFault("The workspace itself cannot be deleted.", code="is_workspace")
-        self._found = found = places.status(walk)
+        self._found = found = entries.status(walk)
         is_directory = stat.S_ISDIR(found.st_mode)
         if is_directory and self._kind == "file":
             raise ResourceFault(
@@ -59,16 +59,16 @@ class Remove(ReversibleDeed):
 
     def _prepare_file(self, site: Site, walk: Walk, found: os.stat_result) -> None:
         if stat.S_ISLNK(found.st_mode):
-            state = places.state_of(walk.directory, walk.name, found, self.path)
+            state = entries.state_of(walk.directory, walk.name, found, self.path)
         else:
-            places.check_regular(found, self.path)
-            places.check_single(found, self.path)
-            state = places.file_state(found, None)
+            entries.check_regular(found, self.path)
+            entries.check_single(found, self.path)
+            state = entries.file_state(found, None)
             with contextlib.suppress(PermissionError):
-                self._held = places.open_single(walk, os.O_RDONLY)
+                self._held = entries.open_single(walk, os.O_RDONLY)
                 self._found = found = os.fstat(self._held)
-                self._data = places.read_within(self._held, KEEP_BYTES)
-                state = places.file_state(found, self._data)
+                self._data = entries.read_within(self._held, KEEP_BYTES)
+                state = entries.file_state(found, self._data)
             if self._data is not None:
                 site.keep(self._data)
             self.kept = self._data is not None
@@ -77,10 +77,10 @@ class Remove(ReversibleDeed):
         self.steps.append(Step(path=walk.true_path, before=state, after=None, kept=self.kept))
 
     def _prepare_directory(self, site: Site, walk: Walk) -> None:
-        self._held = held = os.open(walk.name, places.DIRECTORY, dir_fd=walk.directory)
+        self._held = held = os.open(walk.name, entries.DIRECTORY, dir_fd=walk.directory)
         self._found = found = os.fstat(held)
-        with os.scandir(held) as entries:
-            is_empty = next(entries, None) is None
+        with os.scandir(held) as listed:
+            is_empty = next(listed, None) is None
         if not is_empty and not self._recursive:
             raise ResourceFault(
                 f"{self.path!r} is not empty.",
@@ -88,7 +88,7 @@ class Remove(ReversibleDeed):
                 suggestion="Empty it first, or delete it with all that is in it: delete_directory, recursive = true.",
             )
         self._is_tree = not is_empty
-        state = places.state_of(walk.directory, walk.name, found, self.path)
+        state = entries.state_of(walk.directory, walk.name, found, self.path)
         inner = self._inner(site, walk, held) if self._is_tree else []
         # The innermost first, so that taking the steps back makes the outermost first.
         self.steps += [*inner, Step(path=walk.true_path, before=state, after=None, kept=self.kept)]
@@ -105,10 +105,10 @@ class Remove(ReversibleDeed):
             self.count += 1
             found = os.stat(one.name, dir_fd=one.directory, follow_symlinks=False)
             path = f"{self.path.rstrip('/')}/{one.path}"
-            places.check_single(found, path)
+            entries.check_single(found, path)
             size += found.st_size if stat.S_ISREG(found.st_mode) else 0
             if not one.is_directory and not stat.S_ISREG(found.st_mode) and not stat.S_ISLNK(found.st_mode):
-                raise places.special(path)
+                raise entries.special(path)
             self.kept = self.kept and self.count <= UNDO_ENTRIES and size <= UNDO_BYTES
             if self.kept and site.journal is not None:
                 steps.append(self._step(site, one, f"{walk.true_path}/{one.path}"))
@@ -117,26 +117,26 @@ class Remove(ReversibleDeed):
     def _step(self, site: Site, one: Visit, path: str) -> Step:
         found = os.stat(one.name, dir_fd=one.directory, follow_symlinks=False)
         if not stat.S_ISREG(found.st_mode):
-            state = places.state_of(one.directory, one.name, found, path)
+            state = entries.state_of(one.directory, one.name, found, path)
             return Step(path=path, before=state, after=None)
         data = None
         with contextlib.suppress(PermissionError):
-            descriptor = os.open(one.name, os.O_RDONLY | places.SAFELY, dir_fd=one.directory)
+            descriptor = os.open(one.name, os.O_RDONLY | entries.SAFELY, dir_fd=one.directory)
             try:
-                data = places.read_within(descriptor, KEEP_BYTES)
+                data = entries.read_within(descriptor, KEEP_BYTES)
             finally:
                 os.close(descriptor)
         if data is None:
             self.kept = False
         else:
             site.keep(data)
-        return Step(path=path, before=places.file_state(found, data), after=None, kept=data is not None)
+        return Step(path=path, before=entries.file_state(found, data), after=None, kept=data is not None)
 
     def commit(self) -> None:
         walk, found = self._walk, self._found
         assert walk is not None
         assert found is not None
-        self._temporary = places.temporary_name()
+        self._temporary = entries.temporary_name()
         try:
             rename_new(walk.directory, walk.name, walk.directory, self._temporary)
         except FileNotFoundError:
@@ -150,8 +150,8 @@ class Remove(ReversibleDeed):
 
     def _check(self, walk: Walk, found: os.stat_result) -> None:
         """That what lost its name is what was looked at. Errors: ``ResourceFault``; ``PermissionFault``."""
-        now = places.look(walk.directory, self._temporary)
-        if not places.is_same(now, found) or (
+        now = entries.look(walk.directory, self._temporary)
+        if not entries.is_same(now, found) or (
             now is not None and stat.S_IFMT(now.st_mode) != stat.S_IFMT(found.st_mode)
         ):
             raise changed(self.path)
@@ -161,10 +161,10 @@ class Remove(ReversibleDeed):
             if self._is_tree:
                 refuse_controls(self._held, self.path)
             else:
-                with os.scandir(self._held) as entries:
-                    if next(entries, None) is not None:
+                with os.scandir(self._held) as listed:
+                    if next(listed, None) is not None:
                         raise changed(self.path)
-        elif self._data is not None and places.read_within(self._held, KEEP_BYTES) != self._data:
+        elif self._data is not None and entries.read_within(self._held, KEEP_BYTES) != self._data:
             raise changed(self.path)
 
     def revert(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from ripieno.exceptions import ResourceFault
 from ripieno.storage.undo import KEEP_BYTES, State, Step, digest
-from ripieno.toolset.workspace import entries as places
+from ripieno.toolset.workspace import entries
 from ripieno.toolset.workspace.guard import changed
 from ripieno.toolset.workspace.syscalls import exchange, rename_new
 from ripieno.toolset.workspace.transaction import ReversibleDeed, Site, discard
@@ -60,7 +60,7 @@ class Replace(ReversibleDeed):
         unless = "" if self._existing else "create_directories = true"
         self._walk = walk = site.walk(self.path, created=created, unless=unless)
         former = None
-        if places.look(walk.directory, walk.name) is not None:
+        if entries.look(walk.directory, walk.name) is not None:
             former = self._open(walk)
         elif self._existing:
             raise walk.missing(walk.name)
@@ -79,24 +79,24 @@ class Replace(ReversibleDeed):
         """Opens the file there is, after all checks, and reads it if it is not too large and not secret."""
         reading = True
         try:
-            self._former = places.open_single(walk, os.O_RDWR | os.O_APPEND)
+            self._former = entries.open_single(walk, os.O_RDWR | os.O_APPEND)
         except PermissionError:
-            self._former = places.open_single(walk, os.O_WRONLY | os.O_APPEND)
+            self._former = entries.open_single(walk, os.O_WRONLY | os.O_APPEND)
             reading = False
         if self._new:
-            raise places.exists(self.path)
+            raise entries.exists(self.path)
         if reading:
-            self._before = places.read_within(self._former, KEEP_BYTES)
+            self._before = entries.read_within(self._former, KEEP_BYTES)
         return os.fstat(self._former)
 
     def _lay(self, walk: Walk, data: bytes, former: os.stat_result | None) -> int:
         """Writes the content beside the file; its permissions."""
-        self._temporary = places.temporary_name()
+        self._temporary = entries.temporary_name()
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         # What was somebody's alone is nobody else's before it has its owner and permissions.
         mode = 0o600 if former is not None else 0o666
         self._laid = descriptor = os.open(self._temporary, flags, mode, dir_fd=walk.directory)
-        places.write_all(descriptor, data)
+        entries.write_all(descriptor, data)
         if former is not None:
             _keep(descriptor, former)
         if self._mode is not None:
@@ -106,7 +106,7 @@ class Replace(ReversibleDeed):
 
     def _note(self, site: Site, walk: Walk, data: bytes, former: os.stat_result | None, mode: int) -> None:
         self.steps += [Step(path=one, before=None, after=State(kind="directory")) for one in self.created]
-        before = None if former is None else places.file_state(former, self._before)
+        before = None if former is None else entries.file_state(former, self._before)
         after = State(kind="file", mode=mode, digest=digest(data), size=len(data))
         if self._append and before is not None:
             whole = "" if self._before is None else digest(self._before + data)
@@ -123,11 +123,11 @@ class Replace(ReversibleDeed):
             try:
                 rename_new(walk.directory, self._temporary, walk.directory, walk.name)
             except FileExistsError:
-                raise (places.exists(self.path) if self._new else changed(self.path)) from None
+                raise (entries.exists(self.path) if self._new else changed(self.path)) from None
             return
         if self._append:
             assert isinstance(self._content, bytes)
-            places.write_all(former, self._content)
+            entries.write_all(former, self._content)
             os.fsync(former)
             if os.fstat(former).st_nlink == 0:
                 # Somebody exchanged the file: what was added went to the one that is gone.
@@ -157,7 +157,7 @@ class Replace(ReversibleDeed):
                 held = os.open(self._temporary, _HOLD, dir_fd=walk.directory)
                 stack.callback(os.close, held)
                 exchange(walk.directory, self._temporary, walk.directory, walk.name)
-                if places.is_same(places.look(walk.directory, self._temporary), put):
+                if entries.is_same(entries.look(walk.directory, self._temporary), put):
                     break
                 put = os.fstat(held)
             else:
@@ -176,9 +176,9 @@ class Replace(ReversibleDeed):
     def _is_former(self, walk: Walk, name: str, former: int) -> bool:
         """Whether a name has the file that was looked at, as it was."""
         found = os.fstat(former)
-        if not places.is_same(places.look(walk.directory, name), found) or found.st_nlink > 1:
+        if not entries.is_same(entries.look(walk.directory, name), found) or found.st_nlink > 1:
             return False
-        return self._before is None or places.read_within(former, KEEP_BYTES) == self._before
+        return self._before is None or entries.read_within(former, KEEP_BYTES) == self._before
 
     def revert(self) -> None:
         walk = self._walk
@@ -197,10 +197,10 @@ class Replace(ReversibleDeed):
 
     def _is_ours(self, walk: Walk) -> bool:
         """Whether the temporary name has our file, or the one that it replaced, and nothing of somebody else's."""
-        found = places.look(walk.directory, self._temporary)
-        if self.made and self._former is not None and places.is_same(found, os.fstat(self._former)):
+        found = entries.look(walk.directory, self._temporary)
+        if self.made and self._former is not None and entries.is_same(found, os.fstat(self._former)):
             return True
-        return self._laid is not None and places.is_same(found, os.fstat(self._laid))
+        return self._laid is not None and entries.is_same(found, os.fstat(self._laid))
 
     def close(self) -> None:
         if self._walk is not None:

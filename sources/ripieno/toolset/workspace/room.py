@@ -14,7 +14,7 @@ from typing import Self
 
 from ripieno.exceptions import ResourceFault
 from ripieno.storage.undo import NOWHERE, Cause, Journal, State, Step
-from ripieno.toolset.workspace import entries as places
+from ripieno.toolset.workspace import entries
 from ripieno.toolset.workspace.copy import CopyTree, read_source
 from ripieno.toolset.workspace.directories import ChangeMode, MakeDirectory
 from ripieno.toolset.workspace.guard import fold
@@ -96,10 +96,10 @@ class Room:
         if descriptor is not None:
             return os.fdopen(descriptor, "rb"), "/".join(split(path))
         with self._reach(path) as place:
-            places.check_regular(places.status(place), path)
-            descriptor = os.open(place.name, os.O_RDONLY | places.SAFELY, dir_fd=place.directory)
-            with places.closing_on_error(descriptor):
-                places.check_regular(os.fstat(descriptor), path)
+            entries.check_regular(entries.status(place), path)
+            descriptor = os.open(place.name, os.O_RDONLY | entries.SAFELY, dir_fd=place.directory)
+            with entries.closing_on_error(descriptor):
+                entries.check_regular(os.fstat(descriptor), path)
                 return os.fdopen(descriptor, "rb"), place.true_path
 
     def _find(self, path: str) -> int | None:
@@ -125,12 +125,12 @@ class Room:
     def open_directory(self, path: str) -> Generator[int, None, None]:
         """A descriptor of a directory, for what takes one: ``os.scandir``, or ``dir_fd``. Closed at the end."""
         with self._reach(path) as place:
-            found = places.status(place)
+            found = entries.status(place)
             if not stat.S_ISDIR(found.st_mode):
                 raise ResourceFault(
                     f"{path!r} is not a directory.", code="not_a_directory", suggestion="Read it as a file instead."
                 )
-            descriptor = os.open(place.name, places.DIRECTORY, dir_fd=place.directory)
+            descriptor = os.open(place.name, entries.DIRECTORY, dir_fd=place.directory)
         try:
             yield descriptor
         finally:
@@ -145,8 +145,8 @@ class Room:
                 if fault.code in ("not_found", "not_a_directory"):
                     return None
                 raise
-            found = places.look(place.directory, place.name)
-            return None if found is None else places.state_of(place.directory, place.name, found, path)
+            found = entries.look(place.directory, place.name)
+            return None if found is None else entries.state_of(place.directory, place.name, found, path)
 
     def write_file(
         self,
@@ -204,7 +204,7 @@ class Room:
     ) -> tuple[Step, ...]:
         """Copies a file, or with ``recursive`` a directory, with their permissions."""
         with self._reach(source, guarded=True) as place:
-            found = places.status(place)
+            found = entries.status(place)
             check_kind(found, place, kind)
         if stat.S_ISDIR(found.st_mode):
             if not recursive:
@@ -214,7 +214,7 @@ class Room:
                     suggestion="Set recursive = true to copy it with all that is in it.",
                 )
             return tuple(self.perform((CopyTree(source, destination, create_directories=create_directories),)))
-        with places.explaining(source):
+        with entries.explaining(source):
             data, mode = read_source(self._site, source)
         deed = Replace(destination, data, new=not overwrite, create_directories=create_directories, mode=mode)
         return tuple(self.perform((deed,)))
@@ -235,7 +235,7 @@ class Room:
     def _reach(self, path: str, *, guarded: bool = False, follow: bool = True) -> Generator[Walk, None, None]:
         walk = Walk(path, self._root, self._site.bases, guarded=guarded, protected=self._site.protected)
         try:
-            with places.explaining(path):
+            with entries.explaining(path):
                 walk.go(follow=follow)
                 yield walk
         finally:

@@ -11,12 +11,11 @@ import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 
-from ripieno.models.protocols.text_calls.forms import bare as wholes
-from ripieno.models.protocols.text_calls.forms import brackets, harmony, tags, tokens
+from ripieno.models.protocols.text_calls.forms import bare, brackets, harmony, tags, tokens
 from ripieno.models.protocols.text_calls.forms.form import NAMESPACE, Form, Variant
 from ripieno.models.protocols.text_calls.grammar import LONGEST, MORE, NO, WIDEST, Tools, literal
 
-FORMS: tuple[Form, ...] = (*tags.FORMS, *brackets.FORMS, *tokens.FORMS, *harmony.FORMS, *wholes.FORMS)
+FORMS: tuple[Form, ...] = (*tags.FORMS, *brackets.FORMS, *tokens.FORMS, *harmony.FORMS, *bare.FORMS)
 #: What begins a quotation of a tool's output, and what ends it: nothing in it is a call.
 QUOTES: Mapping[str, str] = {
     "<tool_result": "</tool_result",

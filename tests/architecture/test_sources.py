@@ -1,0 +1,178 @@
+"""Facts of the house that can be counted: size, first lines, vendors' names, processes, revived objects.
+
+What may import what is held by the import contracts in ``pyproject.toml``; here is the rest. Each rule is a
+function from a module's text to its findings, and is shown what it must find before it reads the sources.
+"""
+
+import ast
+import pathlib
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+PACKAGE = ROOT / "sources" / "ripieno"
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).parts[0] != "data")
+
+Rule = Callable[[str], list[str]]
+
+MOST_LINES = 400
+VENDORS = re.compile(r"anthropic|openai|gemini|ollama|vllm|openrouter", re.IGNORECASE)
+
+PROCESS_MODULES = {"subprocess", "pty", "multiprocessing", "posix", "_posixsubprocess"}
+PROCESS_STARTERS = {
+    *("create_subprocess_exec", "create_subprocess_shell", "subprocess_exec", "subprocess_shell"),
+    *("open_process", "run_process", "ProcessPoolExecutor"),
+}
+OS_STARTERS = {
+    f"os.{name}"
+    for name in (
+        *("system", "popen", "fork", "forkpty", "posix_spawn", "posix_spawnp", "startfile"),
+        *("execl", "execle", "execlp", "execlpe", "execv", "execve", "execvp", "execvpe"),
+        *("spawnl", "spawnle", "spawnlp", "spawnlpe", "spawnv", "spawnve", "spawnvp", "spawnvpe"),
+    )
+}
+REVIVING_MODULES = {"pickle", "cPickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
+REVIVING_CALLS = {"eval", "exec", "__import__"}
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and name of everything imported: modules, and names out of them as ``module.name``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.lineno, f"{'.' * node.level}{node.module or ''}.{alias.name}") for alias in node.names)
+
+
+def too_long(text: str) -> list[str]:
+    count = len(text.splitlines())
+    return [f"{count} lines"] if count > MOST_LINES else []
+
+
+def no_first_line(text: str) -> list[str]:
+    return [] if re.match(r'r?"""\S', text) and ast.get_docstring(ast.parse(text)) else ["1: not a docstring"]
+
+
+def type_checking(text: str) -> list[str]:
+    return [f"{number}: {line.strip()}" for number, line in enumerate(text.splitlines(), 1) if "TYPE_CHECKING" in line]
+
+
+def vendors(text: str) -> list[str]:
+    return [f"{number}: {line.strip()}" for number, line in enumerate(text.splitlines(), 1) if VENDORS.search(line)]
+
+
+def processes(text: str) -> list[str]:
+    """Every way of starting one: the modules for it, and the functions that other modules have for it."""
+    tree = ast.parse(text)
+    found = [
+        f"{line}: import of {name}"
+        for line, name in imported(tree)
+        if name.partition(".")[0] in PROCESS_MODULES
+        or name in OS_STARTERS
+        or name.rpartition(".")[2] in PROCESS_STARTERS
+    ]
+    found += [
+        f"{node.lineno}: {ast.unparse(node)}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and (node.attr in PROCESS_STARTERS or ast.unparse(node) in OS_STARTERS)
+    ]
+    return found
+
+
+def shells(text: str) -> list[str]:
+    return [
+        f"{node.value.lineno}: shell={ast.unparse(node.value)}"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.keyword) and node.arg == "shell" and ast.unparse(node.value) != "False"
+    ]
+
+
+def revived(text: str) -> list[str]:
+    """What makes code or objects out of data."""
+    tree = ast.parse(text)
+    found = [f"{line}: import of {name}" for line, name in imported(tree) if name.partition(".")[0] in REVIVING_MODULES]
+    found += [
+        f"{node.lineno}: {node.func.id}()"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in REVIVING_CALLS
+    ]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (too_long, "\n" * (MOST_LINES + 1)),
+        (no_first_line, ""),
+        (no_first_line, "import os\n"),
+        (no_first_line, '# A comment.\n"""Then the docstring."""\n'),
+        (no_first_line, '"""\nThe first line says nothing.\n"""\n'),
+        (no_first_line, '"""An expression""" + ""\n'),
+        (type_checking, "if typing.TYPE_CHECKING:\n    import os\n"),
+        (vendors, 'if "OpenAI" in model: ...\n'),
+        (vendors, "# as Ollama does\n"),
+        (processes, "import subprocess\n"),
+        (processes, "from subprocess import run\n"),
+        (processes, "def late():\n    import multiprocessing.pool\n"),
+        (processes, "from asyncio import create_subprocess_exec\n"),
+        (processes, "from concurrent.futures import ProcessPoolExecutor as Pool\n"),
+        (processes, "asyncio.create_subprocess_shell('ls')\n"),
+        (processes, "start = os.posix_spawn\n"),
+        (processes, "from os import system\n"),
+        (shells, "run('ls', shell=True)\n"),
+        (shells, "run('ls', shell=chosen)\n"),
+        (revived, "import pickle\n"),
+        (revived, "from marshal import loads\n"),
+        (revived, "eval('1')\n"),
+        (revived, "exec(text)\n"),
+    ],
+)
+def test_rules_find_what_they_are_for(rule: Rule, text: str) -> None:
+    assert rule(text)
+
+
+def test_rules_pass_what_is_allowed() -> None:
+    text = (
+        '"""A module."""\nimport re\nre.compile("x")\nrun(shell=False)\n'
+        'spawner.start(["ls"])\nplatform.system()\nloader.exec_module(it)\n'
+    )
+    rules = [too_long, no_first_line, type_checking, vendors, processes, shells, revived]
+    assert {rule.__name__: rule(text) for rule in rules} == {rule.__name__: [] for rule in rules}
+
+
+def within(path: pathlib.Path, places: tuple[str, ...]) -> bool:
+    """Whether a module is one of the places, or beneath one."""
+    module = path.relative_to(PACKAGE).with_suffix("")
+    return any(module.is_relative_to(place) for place in places)
+
+
+@pytest.mark.parametrize(
+    ("rule", "exempt"),
+    [
+        pytest.param(too_long, (), id="no module is over 400 lines"),
+        pytest.param(no_first_line, (), id="the first line of a module says what it is for"),
+        pytest.param(type_checking, (), id="annotations are real imports"),
+        pytest.param(
+            vendors,
+            ("models/protocols", "models/transport", "assembly/builtins"),
+            id="vendors are named where wire formats are",
+        ),
+        pytest.param(
+            processes,
+            ("sandbox/zygote", "sandbox/supervision", "servers/http/workers"),
+            id="three places start processes",
+        ),
+        pytest.param(shells, (), id="no shell is asked for"),
+        pytest.param(revived, (), id="data never becomes code or objects"),
+    ],
+)
+def test_house(rule: Rule, exempt: tuple[str, ...]) -> None:
+    assert MODULES
+    findings = {
+        str(path.relative_to(ROOT)): found
+        for path in MODULES
+        if not within(path, exempt) and (found := rule(path.read_text(encoding="utf-8")))
+    }
+    assert findings == {}

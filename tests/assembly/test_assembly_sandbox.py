@@ -1,0 +1,98 @@
+"""An assembly has one sandbox: from its configuration, for its tools, in its reports, and gone at its end."""
+
+import os
+import pathlib
+from typing import Any
+
+import pytest
+
+from ripieno.assembly import assemble
+from ripieno.canisters import InvocationCanister
+from ripieno.descriptors import Policy
+from ripieno.ensembles import Context, Definition, Ensemble, Outcome
+from ripieno.exceptions import AssemblyFailure, ExecutionFault
+from ripieno.execution import Execution
+from ripieno.schemas import Schema
+from tests.support.homes import Home
+from tests.support.sandbox_tiers import SHELTERS, shelter
+
+CONFIGURATION = {"ensembles": {"enabled": ["greeting"]}, "confirmation": {"approve": ["*"]}}
+
+
+def configured(home: Home, **sandbox: Any) -> dict[str, Any]:
+    return {**CONFIGURATION, "sandbox": sandbox}
+
+
+async def test_folders_last_as_long_as_the_assembly(home: Home, greeting: str) -> None:
+    home.ensemble("greeting", greeting)
+    async with assemble(configured(home, level="auto"), workspace=home.workspace, places=home.places) as assembly:
+        sandbox = assembly.surroundings.sandbox
+        assert sandbox is not None
+        assert (sandbox.level, sandbox.workspace) == ("auto", str(home.workspace.resolve()))
+        folder = pathlib.Path(sandbox.home).parent
+        assert sorted(os.listdir(folder)) == ["home", "temporary"]
+    assert folder.name not in os.listdir(folder.parent)
+
+
+async def test_what_was_read_for_it_is_not_the_programs_to_write(home: Home, greeting: str) -> None:
+    """Also where the configuration lies beneath the workspace, as it does for whoever works in their home."""
+    home.ensemble("greeting", greeting)
+    above = home.places.configuration.parent
+    home.configure("")
+    async with assemble(configured(home, level="auto"), workspace=above, places=home.places) as assembly:
+        assert assembly.surroundings.sandbox is not None
+        protected = assembly.surroundings.sandbox.confinement(writable=[above]).protected
+    assert {str(home.places.configuration / "config.toml"), f"{home.places.configuration}/"} <= set(protected)
+
+
+async def test_a_provider_that_nobody_brings_ends_the_start(home: Home, greeting: str) -> None:
+    home.ensemble("greeting", greeting)
+    with pytest.raises(AssemblyFailure) as caught:
+        async with assemble(configured(home, provider="cubes"), workspace=home.workspace, places=home.places):
+            pass
+    (failure,) = caught.value.exceptions
+    assert "cubes" in str(failure)
+    assert "sandbox" in str(failure)
+
+
+@pytest.mark.parametrize("name", [name for name in SHELTERS if name in ("tier 1", "tier 2")])
+async def test_every_result_of_a_program_names_the_tier(name: str, home: Home, greeting: str) -> None:
+    shelter(name, home.workspace)
+    argv = '["ls", "--", "{name}"]\nconfined = true'
+    home.ensemble("greeting", greeting.replace('["echo", "hello", "--", "{name}"]', argv))
+    wishes = {"tier": SHELTERS[name][0]}
+    async with assemble(configured(home, **wishes), workspace=home.workspace, places=home.places) as assembly:
+        for argument, failed in ((".", False), ("missing", True)):
+            invocation = InvocationCanister(identifier="1", name="say_hello", arguments={"name": argument})
+            result = await assembly.execution.execute(invocation, ensembles=assembly.ensembles)
+            assert (result.error is not None) is failed
+            assert result.report.sandbox is not None
+            assert result.report.sandbox.startswith(f"{name} (")
+            assert result.response_mapping()["sandbox"] == result.report.sandbox
+
+
+async def test_a_tool_says_where_its_program_ran(home: Home) -> None:
+    async def fine(context: Context, arguments: dict[str, Any]) -> Outcome:
+        return Outcome(content="x", sandbox="tier 9")
+
+    async def failing(context: Context, arguments: dict[str, Any]) -> Outcome:
+        context.sandbox = "tier 8"
+        raise ExecutionFault("It failed.")
+
+    async def none(context: Context, arguments: dict[str, Any]) -> str:
+        return "x"
+
+    schema = Schema.of({"type": "object", "properties": {}}, closed=True)
+    ensemble = Ensemble.of(
+        "mine",
+        [
+            Definition(name=one.__name__, schema=schema, invocable=one, policy=Policy(effect="none"))
+            for one in (fine, failing, none)
+        ],
+    )
+    execution = Execution()
+    seen = {}
+    for name in ("fine", "failing", "none"):
+        invocation = InvocationCanister(identifier="1", name=name, arguments={})
+        seen[name] = (await execution.execute(invocation, ensembles=[ensemble])).report.sandbox
+    assert seen == {"fine": "tier 9", "failing": "tier 8", "none": None}

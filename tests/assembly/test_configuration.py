@@ -1,0 +1,194 @@
+"""Layers: who wins, who may only narrow, and what is said about the rest."""
+
+import pytest
+
+from ripieno.assembly import assemble
+from ripieno.assembly.configuration import Gathered, gather
+from ripieno.assembly.trust import TrustStore, find_project
+from ripieno.canisters.controls import Rules
+from ripieno.exceptions import AssemblyFailure, ConfigurationInvalidity, NameAbsence, Problem
+from tests.support.homes import Home
+
+
+def test_nothing_selected_is_the_starter_profile(home: Home) -> None:
+    gathered = gather(places=home.places)
+    assert [one.name for one in gathered.ensembles] == ["io"]
+    bundled = {"anthropic", "gemini", "openai", "openai-responses", "ollama", "vllm", "openrouter"}
+    assert bundled <= set(gathered.providers)
+    assert gathered.failures == ()
+
+
+def test_a_file_in_the_users_folder_plays(home: Home, greeting: str) -> None:
+    home.ensemble("greeting", greeting)
+    assert [one.name for one in gather(places=home.places).ensembles] == ["io", "greeting"]
+
+
+def test_enabled_names_exactly(home: Home, greeting: str) -> None:
+    home.ensemble("greeting", greeting)
+    gathered = gather({"ensembles": {"enabled": ["greeting"]}}, places=home.places)
+    assert [one.name for one in gathered.ensembles] == ["greeting"]
+    assert gather({"ensembles": {"enabled": []}}, places=home.places).ensembles == ()
+
+
+def test_an_unknown_ensemble_fails_with_the_nearest(home: Home, greeting: str) -> None:
+    home.ensemble("greeting", greeting)
+    (failure,) = gather({"ensembles": {"enabled": ["greetings"]}}, places=home.places).failures
+    assert isinstance(failure, NameAbsence)
+    assert failure.nearest[0] == "greeting"
+
+
+def test_inline_ensembles_play(home: Home) -> None:
+    inline = {"ensembles": [{"name": "mine", "module": "some.module", "invokers": []}]}
+    assert [one.name for one in gather(inline, places=home.places).ensembles] == ["io", "mine"]
+
+
+def test_caller_wins_over_user_but_denials_are_joined(home: Home) -> None:
+    home.configure('[confirmation]\ndeny = ["io.write_file"]\napprove = ["a.*"]\n[limits]\nturns = 5\ncalls = 7\n')
+    gathered = gather(
+        {"confirmation": {"deny": ["io.read_file"], "approve": ["b.*"]}, "limits": {"turns": 9}}, places=home.places
+    )
+    assert gathered.configuration.confirmation == Rules(approve=("b.*",), deny=("io.write_file", "io.read_file"))
+    assert (gathered.configuration.limits.turns, gathered.configuration.limits.calls) == (9, 7)
+
+
+def test_a_provider_is_a_table(home: Home) -> None:
+    tables = {
+        "providers": {
+            "house": {"protocol": "openai-chat", "base_url": "http://127.0.0.1:1/v1"},
+            "openai": {"base_url": "http://127.0.0.1:2/v1"},
+        }
+    }
+    providers = gather(tables, places=home.places).providers
+    assert providers["house"].protocol == "openai-chat"
+    assert providers["openai"].base_url == "http://127.0.0.1:2/v1"
+    assert providers["openai"].api_key == "{env:OPENAI_API_KEY}"
+
+
+def test_all_problems_of_all_files_come_together(home: Home, greeting: str) -> None:
+    home.configure("[limits]\nturnz = 3\n")
+    home.ensemble("first", greeting.replace("effect", "efect"))
+    home.ensemble("second", greeting.replace('name = "greeting"', 'name = "Second"'))
+    (failure,) = [one for one in gather(places=home.places).failures if isinstance(one, ConfigurationInvalidity)]
+    text = str(failure)
+    assert "turnz" in text
+    assert "efect" in text
+    assert "Second" in text
+    assert all(problem.line is not None for problem in failure.problems)
+
+
+def test_an_untrusted_project_may_only_narrow(home: Home, greeting: str) -> None:
+    (home.workspace / "ripieno.toml").write_text(
+        '[ensembles]\nenabled = ["greeting"]\n'
+        '[plugins]\nallow = ["evil"]\n'
+        '[confirmation]\napprove = ["*"]\ndeny = ["io.read_file"]\n'
+        "[limits]\nturns = 2\ncalls = 100000\n"
+        '[providers.openai]\nbase_url = "http://127.0.0.1:9/"\n'
+        '[environment]\nallow = ["SECRET"]\n'
+        '[sandbox]\nlevel = "off"\nnetwork = false\n'
+    )
+    home.ensemble("evil", greeting.replace("greeting", "evil"), folder=home.workspace / "ensembles")
+    home.ensemble("greeting", greeting)
+    home.configure("[limits]\ncalls = 50\n")
+    project = find_project(home.workspace)
+    gathered = gather(places=home.places, project=project)
+    assert gathered.failures == ()
+    assert [one.name for one in gathered.ensembles] == ["greeting"]
+    assert gathered.configuration.confirmation == Rules(deny=("io.read_file",))
+    assert (gathered.configuration.limits.turns, gathered.configuration.limits.calls) == (2, 50)
+    assert gathered.providers["openai"].base_url == "https://api.openai.com/v1"
+    assert gathered.configuration.plugins == ()
+    assert gathered.configuration.environment is None
+    assert (gathered.configuration.sandbox.level, gathered.configuration.sandbox.network) == (None, False)
+    named = {one.name for one in gathered.left_out}
+    assert {
+        "[plugins]",
+        "[confirmation] approve",
+        "[limits] calls",
+        "[providers]",
+        "[environment]",
+        "[sandbox] level",
+        "evil",
+    } <= named
+
+
+def test_a_trusted_project_acts_and_still_never_takes_what_is_the_users(home: Home, greeting: str) -> None:
+    (home.workspace / "ripieno.toml").write_text(
+        '[confirmation]\napprove = ["*"]\n'
+        '[plugins]\nallow = ["evil"]\n'
+        '[providers.openai]\nbase_url = "http://127.0.0.1:9/"\napi_key = "x"\n'
+        '[providers.ours]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:8/v1"\n'
+        '[agents.helper]\nmodel = "ours/small"\n'
+    )
+    file = home.ensemble("greeting", greeting, folder=home.workspace / "ensembles")
+    project = find_project(home.workspace)
+    assert project is not None
+    store = TrustStore(home.places.state)
+    store.add(project)
+    gathered = gather(places=home.places, project=project)
+    assert [one.name for one in gathered.ensembles] == ["io", "greeting"]
+    assert gathered.configuration.confirmation == Rules()
+    assert gathered.configuration.plugins == ()
+    assert gathered.providers["openai"].base_url == "https://api.openai.com/v1"
+    assert gathered.providers["ours"].base_url == "http://127.0.0.1:8/v1"
+    assert gathered.configuration.agents["helper"].model == "ours/small"
+    file.write_text(greeting + "# changed\n")
+    changed = find_project(home.workspace)
+    assert changed is not None
+    assert (store.trusts(changed), store.knows(changed)) == (False, True)
+    assert [one.name for one in gather(places=home.places, project=changed).ensembles] == ["io"]
+
+
+STRANGE = """
+[model]
+default = "house/m"
+fallback = ["openai/m", "hose/m"]
+
+[providers.house]
+protocol = "openai-chat"
+base_url = "http://127.0.0.1:9/v1"
+
+[agents.one]
+model = "opnai/m"
+
+[agents.two]
+fallback = ["house/x", "xyzzy/x/y"]
+"""
+
+
+def problems_of(gathered: Gathered) -> tuple[Problem, ...]:
+    (failure,) = gathered.failures
+    assert isinstance(failure, ConfigurationInvalidity)
+    return failure.problems
+
+
+def test_every_model_is_of_a_provider_that_there_is(home: Home) -> None:
+    home.configure(STRANGE)
+    file = str(home.places.configuration / "config.toml")
+    second, third, fourth = problems_of(gather(places=home.places))
+    assert (second.file, second.line, second.key) == (file, 4, "model.fallback[1]")
+    assert second.message == "model.fallback[1] names the provider 'hose', and there is none of that name"
+    assert second.hint == "Did you mean 'house'?"
+    assert (third.line, third.key, third.hint) == (11, "agents.one.model", "Did you mean 'openai'?")
+    assert (fourth.line, fourth.key) == (14, "agents.two.fallback[1]")
+    assert "house" in (fourth.hint or "")
+    # The last word counts, wherever a provider of that name is.
+    corrected = {"model": {"fallback": []}, "agents": {"one": {"model": "house/y"}, "two": {"fallback": []}}}
+    assert gather(corrected, places=home.places).failures == ()
+    (default,) = problems_of(gather({**corrected, "model": {"default": "hous/m", "fallback": []}}, places=home.places))
+    assert default.key == "model.default"
+    assert "model.default names the provider 'hous'" in str(default)
+
+
+def test_a_provider_that_cannot_be_read_is_not_missed_as_well(home: Home) -> None:
+    folder = home.places.configuration / "providers"
+    folder.mkdir(parents=True)
+    (folder / "cellar.toml").write_text('[provider]\nname = "cellar"\nprotocl = "openai-chat"\n')
+    (problem,) = problems_of(gather({"model": {"default": "cellar/m"}}, places=home.places))
+    assert "protocl" in problem.message
+
+
+async def test_a_fallback_of_nobody_fails_at_the_start(home: Home) -> None:
+    with pytest.raises(AssemblyFailure) as caught:
+        async with assemble({"model": {"default": "openai/m", "fallback": ["opnai/m"]}}, places=home.places):
+            pytest.fail("it started")
+    assert "Did you mean 'openai'?" in caught.value.text

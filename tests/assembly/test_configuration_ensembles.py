@@ -1,0 +1,38 @@
+"""``[configuration.NAME]``: what an operator lays over the configuration of an ensemble, and who may not."""
+
+from ripieno.assembly.configuration import gather
+from ripieno.assembly.trust import TrustStore, find_project
+from ripieno.exceptions import NameAbsence
+from tests.support.homes import Home
+
+MORE = '[configuration]\nfolder = "a"\nplaces = { one = 1, two = 2 }\n[[invokers]]\n'
+
+
+def test_settings_are_laid_over_an_ensemble_and_its_invokers(home: Home, greeting: str) -> None:
+    home.ensemble("greeting", greeting.replace("[[invokers]]\n", MORE, 1))
+    home.configure('[configuration.greeting]\nfolder = "b"\nnames = ["x"]\n')
+    gathered = gather({"configuration": {"greeting": {"names": [], "places": {"two": 3}}}}, places=home.places)
+    assert gathered.failures == ()
+    one = gathered.known["greeting"]
+    assert one.configuration == {"folder": "b", "names": (), "places": {"one": 1, "two": 3}}
+    assert one.invokers[0].configuration == one.configuration
+
+
+def test_settings_of_nobody_are_an_error(home: Home, greeting: str) -> None:
+    home.ensemble("greeting", greeting)
+    (failure,) = gather({"configuration": {"greetings": {"a": 1}}}, places=home.places).failures
+    assert isinstance(failure, NameAbsence)
+    assert failure.nearest[0] == "greeting"
+    assert "under [configuration]" in str(failure)
+
+
+def test_a_project_sets_none_of_them_trusted_or_not(home: Home) -> None:
+    (home.workspace / "ripieno.toml").write_text('[configuration.network]\nhosts = ["evil.example"]\nlocal = true\n')
+    project = find_project(home.workspace)
+    assert project is not None
+    for trusted in (False, True):
+        if trusted:
+            TrustStore(home.places.state).add(project)
+        gathered = gather({"configuration": {"network": {"hosts": ["a.example"]}}}, places=home.places, project=project)
+        assert gathered.known["network"].configuration == {"hosts": ("a.example",)}
+        assert "[configuration]" in {one.name for one in gathered.left_out}

@@ -1,0 +1,187 @@
+"""What a configuration names that nobody knows, or wants of whom cannot do it, is told at the start, with its place."""
+
+import textwrap
+
+import pytest
+
+from ripieno.assembly import assemble
+from ripieno.assembly.configuration import Gathered, gather
+from ripieno.canisters.events import Alert
+from ripieno.exceptions import AssemblyFailure, ConfigurationInvalidity, Problem
+from ripieno.models.fallback import FallbackModel
+from tests.support.homes import Home
+
+HOUSE = '[providers.house]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/v1"\n'
+GARDEN = '[providers.garden]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/v1"\napi_key = "{env:GARDEN}"\n'
+
+
+def problems_of(gathered: Gathered) -> list[Problem]:
+    found: list[Problem] = []
+    for failure in gathered.failures:
+        assert isinstance(failure, ConfigurationInvalidity)
+        found += failure.problems
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "key", "message", "hint"),
+    [
+        (
+            HOUSE.replace("openai-chat", "openai-caht"),
+            2,
+            "providers.house.protocol",
+            "protocol names 'openai-caht', and there is no protocol of that name",
+            "Did you mean 'openai-chat'?",
+        ),
+        (
+            f'{HOUSE}cloud = "azur"\n',
+            4,
+            "providers.house.cloud",
+            "cloud names 'azur', and there is no cloud of that name",
+            "Did you mean 'azure'?",
+        ),
+        (
+            HOUSE.replace('"openai-chat"', '"prompted"\ncarrier = "prompted"'),
+            3,
+            "providers.house.carrier",
+            '"prompted" has no wire of its own, so it carries nothing',
+            "openai-chat, openai-responses.",
+        ),
+        (
+            HOUSE.replace('"openai-chat"', '"prompted"\ncarrier = "wire"'),
+            3,
+            "providers.house.carrier",
+            "carrier names 'wire', and there is no protocol of that name",
+            "",
+        ),
+        (
+            '[providers.house]\nprotocol = "openai-chat"\n',
+            1,
+            "providers.house",
+            "provider 'house' has no base_url",
+            "Say where it is",
+        ),
+        (
+            '[providers.house]\nprotocol = "openai-chat"\ncloud = "azure"\n',
+            1,
+            "providers.house",
+            "provider 'house' has no base_url",
+            "Say where it is",
+        ),
+        (
+            '[providers.house]\nbase_url = "http://127.0.0.1:9/v1"\n',
+            1,
+            "providers.house",
+            "[providers.house] lacks protocol",
+            "",
+        ),
+        (
+            '[providers.openai]\nprotocol = "openai-reponses"\n',
+            2,
+            "providers.openai.protocol",
+            "protocol names 'openai-reponses'",
+            "Did you mean 'openai-responses'?",
+        ),
+        (
+            '[model]\ndefault = "house/m"\ntool_choice = "required"\n'
+            f"{HOUSE}capabilities = {{ tool_choice = false }}\n",
+            3,
+            "model.tool_choice",
+            "tool_choice = 'required', and house/m cannot be made to call a tool",
+            "[[providers.house.models]]",
+        ),
+        (
+            '[model]\ndefault = "openai/m"\nfallback = ["ollama/m"]\ntool_choice = "read_file"\n',
+            4,
+            "model.tool_choice",
+            "tool_choice = 'read_file', and ollama/m cannot be made",
+            "[[providers.ollama.models]]",
+        ),
+        (
+            '[agents.one]\nmodel = "ollama/m"\n[agents.one.controls]\ntool_choice = "required"\n',
+            4,
+            "agents.one.controls.tool_choice",
+            "and ollama/m cannot be made to call a tool",
+            "",
+        ),
+    ],
+)
+def test_what_cannot_be_asked(  # noqa: PLR0917  a case has as many
+    home: Home, text: str, line: int, key: str, message: str, hint: str
+) -> None:
+    home.configure(text)
+    (problem,) = problems_of(gather(places=home.places))
+    assert message in problem.message
+    assert hint in (problem.hint or "")
+    assert (problem.key, problem.line) == (key, line)
+    assert problem.file == str(home.places.configuration / "config.toml")
+
+
+async def test_the_start_fails_at_once(home: Home) -> None:
+    tables = {"providers": {"house": {"protocol": "openai-caht", "base_url": "http://127.0.0.1:9/v1"}}}
+    with pytest.raises(AssemblyFailure) as caught:
+        async with assemble(tables, places=home.places):
+            pytest.fail("it started")
+    assert "there is no protocol of that name" in caught.value.text
+
+
+def test_a_providers_own_file_is_blamed(home: Home) -> None:
+    folder = home.places.configuration / "providers"
+    folder.mkdir(parents=True)
+    text = '[provider]\nname = "house"\nprotocol = "openai-chat"\ncloud = "azur"\n'
+    (folder / "house.toml").write_text(text)
+    (problem,) = problems_of(gather(places=home.places))
+    assert (problem.file, problem.key, problem.line) == (str(folder / "house.toml"), "provider.cloud", 4)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # A choice that is said in words can always be said.
+        '[model]\ndefault = "house/m"\ntool_choice = "required"\n'
+        f"{HOUSE}capabilities = {{ tool_choice = false, function_calling = false }}\n",
+        '[model]\ndefault = "ollama/m"\ntool_choice = "none"\n',
+        '[providers.house]\nprotocol = "anthropic"\ncloud = "bedrock"\n',
+        # The agent has taken it back.
+        '[model]\ntool_choice = "required"\n[agents.one]\nmodel = "ollama/m"\ncontrols = { tool_choice = "auto" }\n',
+    ],
+    ids=["prompted", "none", "cloud", "agent"],
+)
+def test_what_can_be_asked(home: Home, text: str) -> None:
+    home.configure(text)
+    assert gather(places=home.places).failures == ()
+
+
+def test_rows_of_all_layers_are_kept(home: Home) -> None:
+    home.configure('[[providers.gemini.models]]\nmatch = "gemini-3*"\nstreaming = false\n')
+    tables = {"providers": {"gemini": {"models": [{"match": "gemini-3-pro", "strict": False}]}}}
+    gemini = gather(tables, places=home.places).providers["gemini"]
+    assert [row.match for row in gemini.models] == ["gemini-3-pro", "gemini-3*", "gemini-2*"]
+    assert gemini.capabilities_for("gemini-2.5-pro")["thinking_budgets"] is True
+    assert gemini.capabilities_for("gemini-3-flash")["streaming"] is False
+
+
+async def chain(home: Home, text: str, **secrets: str) -> tuple[list[str], list[Alert]]:
+    """The models that would be asked, and what was told of the others."""
+    home.configure(textwrap.dedent(text) + HOUSE + GARDEN)
+    told: list[Alert] = []
+    async with assemble(places=home.places, secrets=secrets, alert=told.append) as assembly:
+        runs = [assembly.conduct("Hi."), assembly.conduct("Hi.")]
+    model = runs[0].model
+    return [one.identity for one in (model.models if isinstance(model, FallbackModel) else (model,))], told
+
+
+async def test_a_fallback_without_its_key_stops_nobody(home: Home) -> None:
+    text = '[model]\ndefault = "house/m"\nfallback = ["garden/m", "house/small"]\n'
+    models, told = await chain(home, text)
+    assert models == ["house/m", "house/small"]
+    (alert,) = told
+    assert alert.message == (
+        "The fallback garden/m is left out: provider 'garden': api_key wants the variable GARDEN, which is not set."
+    )
+    assert await chain(home, text, GARDEN="k") == (["house/m", "garden/m", "house/small"], [])
+
+
+async def test_a_model_without_its_key_is_still_an_error(home: Home) -> None:
+    with pytest.raises(ConfigurationInvalidity, match="GARDEN"):
+        await chain(home, '[model]\ndefault = "garden/m"\nfallback = ["house/m"]\n')

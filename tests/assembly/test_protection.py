@@ -1,0 +1,118 @@
+"""A workspace so wide that the user's own files lie in it: file tools change none of them, nor what leads to them."""
+
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from ripieno.assembly import assemble
+from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.execution import Circumstances
+from ripieno.jsonvalues import freeze
+from tests.support.homes import Home
+
+OWN = ("configuration/config.toml", "configuration/new.toml", "configuration/ensembles/mine.toml", "state/trust.json")
+DIFF = "--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+evil\n"
+WRITING: list[tuple[str, Mapping[str, Any]]] = [
+    ("write_file", {"path": "{path}", "content": "evil"}),
+    ("append_file", {"path": "{path}", "content": "evil"}),
+    ("create_file", {"path": "{path}", "content": "evil"}),
+    ("edit_file", {"path": "{path}", "old_content": "own", "new_content": "evil"}),
+    ("patch_file", {"patch": DIFF}),
+    ("copy_file", {"source": "plain", "destination": "{path}"}),
+    ("move_file", {"source": "plain", "destination": "{path}"}),
+    ("move_file", {"source": "{path}", "destination": "elsewhere"}),
+    ("delete_file", {"path": "{path}"}),
+    ("chmod", {"path": "{path}", "mode": "0777"}),
+    ("create_directory", {"path": "{path}/deeper"}),
+]
+ABOVE: list[tuple[str, Mapping[str, Any]]] = [
+    ("delete_directory", {"path": "{folder}", "recursive": True}),
+    ("move", {"source": "{folder}", "destination": "elsewhere"}),
+    ("move", {"source": "outer/other", "destination": "{folder}"}),
+]
+
+
+async def call(home: Home, workspace: pathlib.Path, tool: str, arguments: Mapping[str, Any]) -> ResultCanister:
+    names = ["file_write", "file_manage", "directory"]
+    tables = {
+        "ensembles": {"enabled": names},
+        "sandbox": {"level": "off"},
+        "confirmation": {"approve": [f"{name}.{tool}" for name in names]},
+    }
+    async with assemble(tables, workspace=workspace, places=home.places) as assembly:
+        (ensemble,) = [one for one in assembly.ensembles if tool in one.invokers]
+        return await assembly.execution.execute(
+            InvocationCanister(identifier="one", name=tool, arguments=freeze(arguments)),
+            ensembles=[ensemble],
+            circumstances=Circumstances(conversation="one", namespaces={}, notify=lambda _: None),
+        )
+
+
+def filled(arguments: Mapping[str, Any], **names: str) -> dict[str, Any]:
+    return {key: value.format(**names) if isinstance(value, str) else value for key, value in arguments.items()}
+
+
+@pytest.fixture
+def wide(home: Home) -> pathlib.Path:
+    """The folder that all of it lies in, as a workspace."""
+    root = home.places.state.parent
+    home.configure("")
+    home.ensemble("mine", 'invokers = []\n[ensemble]\nname = "mine"\n')
+    home.places.state.mkdir()
+    (home.places.state / "trust.json").write_text("own")
+    (root / "plain").write_text("plain")
+    (root / "outer" / "other").mkdir(parents=True)
+    return root
+
+
+def snapshot(home: Home) -> dict[str, bytes]:
+    folders = (home.places.configuration, home.places.state)
+    return {str(path): path.read_bytes() for one in folders for path in one.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(("tool", "arguments"), WRITING, ids=[name for name, _ in WRITING])
+@pytest.mark.parametrize("path", OWN)
+async def test_what_is_the_users_own_is_not_changed(
+    home: Home, wide: pathlib.Path, tool: str, arguments: Mapping[str, Any], path: str
+) -> None:
+    before = snapshot(home)
+    result = await call(home, wide, tool, filled(arguments, path=path))
+    assert result.error is not None
+    missing = tool == "edit_file" and f"{wide / path}" not in before
+    assert result.error.code == ("not_found" if missing else "control_file"), result.error
+    # The journal of changes is kept there, and it is not what a tool writes.
+    after = {name: data for name, data in snapshot(home).items() if name in before}
+    assert after == before
+
+
+@pytest.mark.parametrize(("tool", "arguments"), ABOVE, ids=[name for name, _ in ABOVE])
+async def test_nothing_above_it_is_removed_or_replaced(
+    home: Home, wide: pathlib.Path, tool: str, arguments: Mapping[str, Any]
+) -> None:
+    before = snapshot(home)
+    for folder in ("configuration", "state"):
+        result = await call(home, wide, tool, filled(arguments, folder=folder))
+        assert result.error is not None
+        assert result.error.code == "control_file", result.error
+    assert {name: data for name, data in snapshot(home).items() if name in before} == before
+
+
+async def test_links_and_other_names_lead_no_nearer(home: Home, wide: pathlib.Path) -> None:
+    (wide / "link").symlink_to("configuration")
+    os.symlink("../configuration/config.toml", wide / "outer" / "file")
+    for path in ("link/config.toml", "./outer/../configuration/config.toml", str(home.places.state / "trust.json")):
+        result = await call(home, wide, "write_file", {"path": path, "content": "evil"})
+        assert result.error is not None
+        assert result.error.code == "control_file", result.error
+    result = await call(home, wide, "write_file", {"path": "outer/file", "content": "new"})
+    assert (home.places.configuration / "config.toml").read_text() == ""
+
+
+async def test_what_lies_beside_it_is_written(home: Home, wide: pathlib.Path) -> None:
+    for path in ("configurations", "outer/configuration/config.toml", "state.json"):
+        result = await call(home, wide, "write_file", {"path": path, "content": "fine"})
+        assert result.error is None, result.error
+        assert (wide / path).read_text() == "fine"

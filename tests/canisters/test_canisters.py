@@ -1,0 +1,260 @@
+"""Canisters: frozen, with one hidden slot, and with the JSON of the tool-calling specification."""
+
+import copy
+import dataclasses
+import datetime
+import pickle
+from typing import Any
+
+import pytest
+from frozendict import frozendict
+from hypothesis import given, settings
+
+from ripieno.canisters import (
+    AssistantCanister,
+    Canister,
+    Conversation,
+    DocumentCanister,
+    DocumentContent,
+    ImageContent,
+    InvocationCanister,
+    ResultCanister,
+    SupervisorCanister,
+    TextualContent,
+    UserCanister,
+)
+from ripieno.canisters.contents import legible
+from ripieno.canisters.faults import CATEGORY_NAMES, Change, Fault, Report
+from ripieno.canisters.serialization import serialize
+from ripieno.exceptions import ExecutionFault, FatalFault, ToolFault
+from ripieno.jsonvalues import freeze
+from tests.counts import count
+from tests.support.canister_strategies import canisters
+
+SIX: tuple[Canister, ...] = (
+    UserCanister.of("Hi."),
+    AssistantCanister.of("Hello."),
+    SupervisorCanister.of("Be kind."),
+    DocumentCanister(content=(TextualContent(text="Once."),), identifier="tale"),
+    InvocationCanister(identifier="a", name="look"),
+    ResultCanister(invocation_id="a"),
+)
+
+
+@pytest.mark.parametrize("canister", SIX, ids=lambda one: type(one).__name__)
+def test_a_canister_cannot_change(canister: Any) -> None:
+    for field in dataclasses.fields(canister):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(canister, field.name, None)
+    for name in ("encoding", "colour"):
+        # A frozen dataclass with slots refuses what is no field with either of the two.
+        with pytest.raises((dataclasses.FrozenInstanceError, TypeError)):
+            setattr(canister, name, ("key", b""))
+    assert not hasattr(canister, "__dict__")
+
+
+@pytest.mark.parametrize("canister", SIX, ids=lambda one: type(one).__name__)
+def test_the_hidden_slot_leaves_no_trace(canister: Any) -> None:
+    bare, printed = copy.copy(canister), repr(canister)
+    object.__setattr__(canister, "encoding", ("openai", b"secret"))
+    assert canister == bare
+    assert hash(canister) == hash(bare)
+    assert repr(canister) == printed
+    for other in (
+        copy.copy(canister),
+        copy.deepcopy(canister),
+        dataclasses.replace(canister),
+        pickle.loads(pickle.dumps(canister)),
+    ):
+        assert other == canister
+        assert other.timestamp == canister.timestamp
+        assert not hasattr(other, "encoding")
+    assert b"secret" not in pickle.dumps(canister)
+    assert "secret" not in str(serialize(canister))
+    assert "encoding" not in {field.name for field in dataclasses.fields(canister)}
+
+
+@given(canisters)
+@settings(max_examples=count(2000), deadline=None)
+def test_canisters_are_values(canister: Canister) -> None:
+    twin = pickle.loads(pickle.dumps(canister))
+    later = dataclasses.replace(canister, timestamp=canister.timestamp + datetime.timedelta(1))
+    assert twin == canister == later
+    assert hash(twin) == hash(canister) == hash(later)
+
+
+def test_times_are_aware_and_reports_are_not_compared() -> None:
+    before = datetime.datetime.now(datetime.UTC)
+    result = ResultCanister(invocation_id="a")
+    assert before <= result.timestamp <= datetime.datetime.now(datetime.UTC)
+    assert result == ResultCanister(invocation_id="a", report=Report(duration_ms=5.0))
+
+
+def test_a_document_has_data_or_a_url() -> None:
+    for given_parts in ({}, {"data": b"x", "url": "https://example.org"}):
+        with pytest.raises(ValueError, match="exactly one"):
+            DocumentContent(mime_type="text/plain", **given_parts)  # type: ignore[arg-type]
+
+
+# The forms of seed 000, section 6. The examples there are its examples.
+
+STAMP = datetime.datetime(2025, 2, 4, 10, 30, tzinfo=datetime.UTC)
+
+
+def test_a_request_has_the_form_of_section_6_1() -> None:
+    invocation = InvocationCanister(
+        identifier="call_abc123xyz",
+        name="bash",
+        arguments=freeze({"command": "python -m pytest tests/ -v", "timeout_seconds": 120}),
+        timestamp=STAMP,
+    )
+    mapping = invocation.request_mapping(step_number=5, task_id="task_xyz789", working_directory="/workspace/project")
+    assert mapping == {
+        "tool_call_id": "call_abc123xyz",
+        "name": "bash",
+        "arguments": {"command": "python -m pytest tests/ -v", "timeout_seconds": 120},
+        "timestamp": "2025-02-04T10:30:00Z",
+        "context": {"step_number": 5, "task_id": "task_xyz789", "working_directory": "/workspace/project"},
+    }
+    assert list(mapping) == ["tool_call_id", "name", "arguments", "timestamp", "context"]
+
+
+def test_a_request_is_plain_json() -> None:
+    invocation = InvocationCanister(identifier="a", name="b", arguments=freeze({"paths": ["a", {"b": []}]}))
+    assert invocation.request_mapping()["arguments"] == {"paths": ["a", {"b": []}]}
+
+
+def test_a_response_has_the_form_of_section_6_2() -> None:
+    result = ResultCanister(
+        invocation_id="call_abc123xyz",
+        content=(TextualContent(text="===== 5 passed in 0.42s ====="),),
+        report=Report(
+            duration_ms=1523.4,
+            exit_code=0,
+            changes=(Change.of("FileCreated", path=".pytest_cache/v/cache/lastfailed"),),
+            total_bytes=247,
+            attempts=1,
+        ),
+    )
+    assert result.response_mapping() == {
+        "tool_call_id": "call_abc123xyz",
+        "success": True,
+        "output": "===== 5 passed in 0.42s =====",
+        "error": None,
+        "exit_code": 0,
+        "execution_time_ms": 1523,
+        "state_changes": [{"type": "FileCreated", "path": ".pytest_cache/v/cache/lastfailed"}],
+        "metadata": {"stdout_truncated": False, "stderr_truncated": False, "total_output_bytes": 247},
+    }
+
+
+def test_a_failure_has_the_form_of_section_6_3() -> None:
+    details = {"command": "npm install", "timeout_seconds": 30, "partial_output": "Installing dependencies..."}
+    result = ResultCanister(
+        invocation_id="call_def456",
+        error=Fault(
+            category="execution",
+            message="Command timed out after 30 seconds",
+            code="timeout",
+            details=freeze(details),
+            suggestion="Retry with increased timeout or check network connectivity",
+        ),
+        report=Report(duration_ms=30000.0),
+    )
+    assert result.response_mapping() == {
+        "tool_call_id": "call_def456",
+        "success": False,
+        "output": "",
+        "error": {
+            "type": "ExecutionError",
+            "message": "Command timed out after 30 seconds",
+            "code": "TIMEOUT",
+            "details": details,
+        },
+        "exit_code": None,
+        "execution_time_ms": 30000,
+        "state_changes": [],
+        "recoverable": True,
+        "suggested_action": "Retry with increased timeout or check network connectivity",
+    }
+
+
+def test_a_turn_has_the_form_of_section_6_4() -> None:
+    first = InvocationCanister(identifier="call_1", name="read_file", arguments=freeze({"path": "src/main.py"}))
+    second = InvocationCanister(identifier="call_2", name="bash", arguments=freeze({"command": "git status"}))
+    conversation = Conversation(
+        canisters=(
+            UserCanister.of("Go."),
+            AssistantCanister.of("I look."),
+            first,
+            second,
+            ResultCanister(invocation_id="call_1", content=(TextualContent(text="# main.py content..."),)),
+            ResultCanister(invocation_id="call_2", error=Fault(category="network", message="No git.")),
+            AssistantCanister.of("Done."),
+        )
+    )
+    assert conversation.turn_mapping(1) == {
+        "assistant_message": {
+            "role": "assistant",
+            "tool_calls": [
+                {"id": "call_1", "name": "read_file", "arguments": {"path": "src/main.py"}},
+                {"id": "call_2", "name": "bash", "arguments": {"command": "git status"}},
+            ],
+        },
+        "tool_results": [
+            {"tool_call_id": "call_1", "success": True, "output": "# main.py content..."},
+            {"tool_call_id": "call_2", "success": False, "output": "Error: No git."},
+        ],
+    }
+    assert conversation.turn_mapping(2)["tool_results"] == []
+    for number in (0, 3):
+        with pytest.raises(ValueError, match=f"There is no turn {number}; this conversation has 2"):
+            conversation.turn_mapping(number)
+
+
+# What a model reads of a failure, and what a tool may put into it.
+
+
+def test_what_failed_comes_before_what_was_said() -> None:
+    fault = Fault(category="timeout", message="It took too long.", suggestion="Ask for less.")
+    said = (TextualContent(text="half "), ImageContent(data=b"x", mime_type="image/png"), TextualContent(text="done"))
+    assert ResultCanister(invocation_id="a", content=said).text == "half done"
+    assert ResultCanister(invocation_id="a", content=said, error=fault).text == (
+        "Error: It took too long.\nAsk for less.\nhalf done"
+    )
+    assert ResultCanister(invocation_id="a", error=fault).text == "Error: It took too long.\nAsk for less."
+
+
+@pytest.mark.parametrize(
+    "kind", [ToolFault, *(one for one in ToolFault.__subclasses__() if one.__module__ == ToolFault.__module__)]
+)
+def test_every_fault_that_a_tool_raises_has_its_category(kind: type[ToolFault]) -> None:
+    fault = Fault.raised(kind("No.", code="E_NO", details={"paths": ["a"]}, suggestion="Try b."))
+    assert fault.category == kind.category
+    assert fault.category in CATEGORY_NAMES
+    assert fault.mapping() == {
+        "type": CATEGORY_NAMES[kind.category],
+        "message": "No.",
+        "code": "E_NO",
+        "details": {"paths": ["a"]},
+    }
+    assert fault.recoverable is (kind is not FatalFault)
+    assert Fault.raised(kind("No.")).mapping()["code"] == kind.category.upper()
+
+
+def test_a_fault_of_anything_is_made_plain() -> None:
+    class Strange(ToolFault):
+        category = "spacetime"
+
+    raised = Strange(5, code=6, details={"when": STAMP, "name\udcff": {1}}, suggestion=7)  # type: ignore[arg-type]
+    fault = Fault.raised(raised)
+    assert (fault.category, fault.message, fault.code, fault.suggestion) == ("execution", "5", "6", "7")
+    assert fault.details == frozendict({"when": repr(STAMP), "name\\udcff": "{1}"})
+    assert fault.mapping()["type"] == "ExecutionError"
+
+
+def test_halves_of_characters_are_shown_as_escapes() -> None:
+    assert legible("caf\udce9 é") == "caf\\udce9 é"
+    fault = Fault.raised(ExecutionFault("no \udcff", details={"path": "\udcff"}, suggestion="\ud800"))
+    assert fault.text().encode() == b"Error: no \\udcff\n\\ud800"
+    assert str(fault.details).isascii()

@@ -1,0 +1,203 @@
+"""Canisters and conversations through JSON and back: equal values, and an error with a place for all else."""
+
+import copy
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ripieno.canisters import (
+    Canister,
+    Conversation,
+    DocumentContent,
+    ImageContent,
+    InvocationCanister,
+    ResultCanister,
+    TextualContent,
+    UserCanister,
+)
+from ripieno.canisters.conversation import Usage
+from ripieno.canisters.faults import Fault
+from ripieno.canisters.serialization import deserialize_canister, deserialize_conversation, serialize
+from ripieno.exceptions import SerializationInvalidity
+from tests.counts import count
+from tests.support.canister_strategies import canisters, conversations
+
+
+def through_json(value: Canister | Conversation) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(json.dumps(serialize(value)))
+    return loaded
+
+
+def exact(value: Any) -> Any:
+    """Every field of a value, those too that are not compared."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = [exact(getattr(value, field.name)) for field in dataclasses.fields(value)]
+        return (type(value).__name__, parts)
+    if isinstance(value, tuple):
+        return [exact(one) for one in value]
+    return (type(value).__name__, value)
+
+
+@given(canisters)
+@settings(max_examples=count(5000), deadline=None)
+def test_a_canister_comes_back_with_every_field(canister: Canister) -> None:
+    back = deserialize_canister(through_json(canister))
+    assert exact(back) == exact(canister)
+
+
+@given(conversations)
+@settings(max_examples=count(2000), deadline=None)
+def test_a_conversation_comes_back_with_every_field(conversation: Conversation) -> None:
+    back = deserialize_conversation(through_json(conversation))
+    assert exact(back) == exact(conversation)
+    assert back.namespaces == {}
+
+
+def test_the_form_is_small_and_says_its_version() -> None:
+    canister = UserCanister(content=(TextualContent(text="Hi."), ImageContent(data=b"\x00\xff", mime_type="image/png")))
+    assert serialize(canister) == {
+        "version": 1,
+        "type": "user",
+        "content": [
+            {"type": "text", "text": "Hi."},
+            {"type": "image", "data": "AP8=", "mime_type": "image/png"},
+        ],
+        "timestamp": canister.timestamp.isoformat(),
+    }
+
+
+def test_where_a_conversation_stands_is_kept() -> None:
+    invocation = InvocationCanister(identifier="a", name="ask")
+    conversation = Conversation(
+        identifier="one",
+        canisters=(UserCanister.of("Hi."), invocation),
+        open=(invocation,),
+        submission=invocation,
+        usage=Usage(input_tokens=3),
+        finish="open",
+    )
+    stored = through_json(conversation)
+    assert stored["finish"] == "open"
+    assert stored["usage"] == {"input_tokens": 3}
+    assert [one["identifier"] for one in stored["open"]] == ["a"]
+    assert deserialize_conversation(stored) == conversation
+
+
+def stored_result() -> dict[str, Any]:
+    return through_json(
+        ResultCanister(
+            invocation_id="a",
+            content=(DocumentContent(data=b"x", mime_type="text/plain"),),
+            error=Fault(category="limit", message="No."),
+        )
+    )
+
+
+def replaced(path: str, value: Any) -> dict[str, Any]:
+    """A stored result with one thing changed; a path is keys and indices with dots between."""
+    stored = copy.deepcopy(stored_result())
+    place: Any = stored
+    *before, last = path.split(".")
+    for key in before:
+        place = place[int(key)] if isinstance(place, list) else place[key]
+    if value is ...:
+        del place[last]
+    else:
+        place[last] = value
+    return stored
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("version", 2, "stored data: its version is 2; this is version 1."),
+        ("version", True, "its version is True"),
+        ("version", ..., "its version is None"),
+        ("type", "oracle", "canister: there is no type 'oracle'; known are user, assistant"),
+        ("type", ["user"], "there is no type"),
+        ("type", ..., "canister: there is no type None"),
+        ("colour", "red", "canister: there is no field 'colour'; known are invocation_id, content"),
+        ("encoding", "red", "there is no field 'encoding'"),
+        ("invocation_id", ..., "canister: it lacks the field 'invocation_id'"),
+        ("invocation_id", 5, "canister.invocation_id: int is no str"),
+        ("timestamp", ..., "it lacks the field 'timestamp'"),
+        ("timestamp", "yesterday", "canister.timestamp: 'yesterday' is no ISO 8601 time"),
+        ("timestamp", 5, "canister.timestamp: 5 is no ISO 8601 time"),
+        ("timestamp", "2026-01-01T00:00:00", "has no zone"),
+        ("content", "text", "canister.content: str is no array"),
+        ("content.0", "text", "canister.content[0]: str is no object"),
+        ("content.0.type", "result", "canister.content[0]: there is no type 'result'; known are text, image"),
+        ("content.0.data", "no base64!", "canister.content[0].data: this is no base64"),
+        ("content.0.data", 5, "canister.content[0].data: int is no base64 text"),
+        ("content.0.url", "https://example.org", "canister.content[0]: A document has either data or a url"),
+        ("error.category", "bad luck", "canister.error.category: 'bad luck' is none of validation"),
+        ("error.recoverable", 1, "canister.error.recoverable: int is no bool"),
+        ("error.details", [], "canister.error.details: list is no object"),
+        ("error.details", {"a": float("nan")}, "canister.error.details: At "),
+        ("report", {"duration_ms": "3"}, "canister.report.duration_ms: '3' is no number"),
+        ("report", {"duration_ms": float("inf")}, "inf is no number"),
+        ("report", {"attempts": 1.0}, "canister.report.attempts: float is no int"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_place(path: str, value: Any, message: str) -> None:
+    stored = {**stored_result(), "content": [value]} if path == "content.0" else replaced(path, value)
+    with pytest.raises(SerializationInvalidity) as caught:
+        deserialize_canister(stored)
+    assert message in str(caught.value)
+
+
+def test_a_conversation_is_no_canister_and_the_other_way_round() -> None:
+    conversation = serialize(Conversation.of("Hi."))
+    with pytest.raises(SerializationInvalidity, match="no type 'conversation'"):
+        deserialize_canister(conversation)
+    with pytest.raises(SerializationInvalidity, match="its type is 'user', not 'conversation'"):
+        deserialize_conversation(serialize(UserCanister.of("Hi.")))
+    conversation["canisters"][0]["content"][0]["text"] = None
+    with pytest.raises(SerializationInvalidity, match=r"conversation\.canisters\[0\]\.content\[0\]\.text: NoneType"):
+        deserialize_conversation(conversation)
+
+
+@pytest.mark.parametrize("stored", [None, [], "user", 5])
+def test_what_is_no_object_is_refused(stored: Any) -> None:
+    with pytest.raises(SerializationInvalidity, match=r"stored data: \w+ is no object"):
+        deserialize_canister(stored)
+
+
+def test_a_time_without_a_zone_is_not_written() -> None:
+    canister = UserCanister.of("Hi.")
+    naive = dataclasses.replace(canister, timestamp=canister.timestamp.replace(tzinfo=None))
+    with pytest.raises(SerializationInvalidity, match="has no zone"):
+        serialize(naive)
+
+
+junk = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=4,
+)
+
+
+@given(conversations, st.data())
+@settings(max_examples=count(2000), deadline=None)
+def test_junk_anywhere_is_an_error_of_ours_or_a_value(conversation: Conversation, data: st.DataObject) -> None:
+    stored = through_json(conversation)
+    place: Any = stored
+    while True:
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        if not keys:
+            return
+        key = data.draw(st.sampled_from(keys))
+        if isinstance(place[key], dict | list) and place[key] and data.draw(st.booleans()):
+            place = place[key]
+            continue
+        place[key] = data.draw(junk)
+        break
+    try:
+        back = deserialize_conversation(stored)
+    except SerializationInvalidity:
+        return
+    assert deserialize_conversation(through_json(back)) == back

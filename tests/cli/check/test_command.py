@@ -1,0 +1,175 @@
+"""``ripieno check``: warnings, files and folders that are named, and how it ends."""
+
+import json
+import pathlib
+from collections.abc import Callable
+
+import pytest
+
+from ripieno.cli.common import exit_codes
+from tests.support.command_line import BUNDLED, ROOT, User
+from tests.support.users import Done
+
+Call = Callable[..., Done]
+
+POOR = """
+[ensemble]
+name = "poor"
+[[invokers]]
+name = "count"
+description = "Counts"
+[invokers.invocable]
+origin = "command"
+argv = ["wc", "--", "{file}"]
+[invokers.arguments]
+type = "object"
+required = ["file"]
+[invokers.arguments.properties.file]
+type = "string"
+[[invokers]]
+source = "poor/rich_tool.toml"
+"""
+RICH = """
+[invoker]
+name = "rich_tool"
+description = "Has what it should"
+effect = "none"
+[invocable]
+origin = "command"
+argv = ["true"]
+[arguments]
+type = "object"
+[arguments.properties.way]
+type = "string"
+"""
+
+
+@pytest.fixture
+def poor(user: User) -> pathlib.Path:
+    file = user.ensemble("poor", POOR)
+    (file.parent / "poor").mkdir()
+    (file.parent / "poor" / "rich_tool.toml").write_text(RICH)
+    return file
+
+
+def test_warnings_have_their_lines_and_do_not_fail(call: Call, poor: pathlib.Path) -> None:
+    done = call("check")
+    assert (done.code, done.err) == (0, "")
+    expected = {
+        (f"{poor}:2", "the ensemble 'poor' has no description"),
+        (f"{poor}:5", "the name 'count' is not verb_noun"),
+        (f"{poor}:4", "'count' declares no effect"),
+        (f"{poor}:13", "the parameter 'file' of 'count' has no description"),
+        (f"{poor.parent}/poor/rich_tool.toml:11", "the parameter 'way' of 'rich_tool' has no description"),
+    }
+    found = {tuple(line.split(": warning: ", 1)) for line in done.out.splitlines() if ": warning: " in line}
+    assert {(where, message.partition(", so it counts")[0]) for where, message in found} == expected
+    assert done.out.endswith(f"Checked {BUNDLED + 1} ensembles: 0 errors, 5 warnings.\n")
+    assert call("check", "--strict").code == exit_codes.INPUT
+
+
+def test_an_effect_may_be_declared_anywhere(call: Call, poor: pathlib.Path) -> None:
+    for text in (
+        POOR + '[defaults]\neffect = "write"\n',
+        POOR.replace('name = "count"', 'name = "count"\neffect = "write"'),
+        POOR + '[defaults]\neffect = "read"\n',
+    ):
+        poor.write_text(text)
+        assert "declares no effect" not in call("check").out
+
+
+def test_json_says_the_same(call: Call, poor: pathlib.Path) -> None:
+    checked = json.loads(call("check", "--format", "json").out)
+    assert checked["ensembles"] == BUNDLED + 1
+    assert {problem["severity"] for problem in checked["problems"]} == {"warning"}
+    assert {(problem["file"], problem["line"]) for problem in checked["problems"]} >= {(str(poor), 5)}
+    assert checked["left_out"] == []
+
+
+def test_what_is_bundled_gives_no_warning(call: Call) -> None:
+    done = call("check", "--strict")
+    assert (done.code, done.out) == (0, f"Checked {BUNDLED} ensembles: 0 errors, 0 warnings.\n")
+    done = call("check", "--strict", str(ROOT / "data"))
+    assert done.code == 0, done.out
+    # The demo has a server that is not there, to show what becomes of it.
+    done = call("check", str(ROOT / "data" / "demo"))
+    assert done.code == 0
+    assert done.out.count("warning: ") == 1
+    assert "there is no program 'no-such-server'" in done.out
+
+
+def test_named_files_are_checked_by_what_they_are(call: Call, user: User) -> None:
+    files = {
+        "ensemble.toml": ('[ensemble]\nname = "x"\ndescripton = "y"\ninvokers = []\n', ":3"),
+        "invoker.toml": ('[invoker]\nname = "get_x"\ndescription = "y"\neffct = "none"\n', ":4"),
+        "provider.toml": ('[provider]\nname = "x"\nprotocl = "y"\n', ":3"),
+        "profile.toml": ('[profile]\nname = "x"\nensembles = [5]\n', ":3"),
+        "score.toml": ('[score]\nname = "x"\n[[turns]]\ntexxt = "y"\n', ":4"),
+        "config.toml": ("[limits]\nturns = 0.5\n", ":2"),
+        "broken.toml": ("[", ":1"),
+    }
+    for name, (text, _) in files.items():
+        (user.workspace / name).write_text(text)
+    for name, (_, line) in files.items():
+        done = call("check", name)
+        assert done.code == exit_codes.INPUT, name
+        assert f"{user.workspace / name}{line}: error: " in done.out
+    done = call("check", ".")
+    assert [name for name, (_, line) in files.items() if f"{name}{line}: error: " not in done.out] == []
+    (user.workspace / "empty").mkdir()
+    assert "no TOML file" in call("check", "empty").out
+    assert call("check", "empty").code == exit_codes.INPUT
+    assert "no such file" in call("check", "nowhere.toml").out
+
+
+def test_the_name_of_an_ensemble_gets_the_command_that_checks_it(call: Call, poor: pathlib.Path) -> None:
+    for named in ("poor", "poor.count"):
+        done = call("check", named)
+        assert done.code == exit_codes.INPUT
+        assert f"'poor' is an ensemble. Did you mean: ripieno check {poor}" in done.out
+    assert "an ensemble" not in call("check", "poor.toml").out
+
+
+def test_good_files_pass_by_name(call: Call, user: User, poor: pathlib.Path) -> None:
+    (user.workspace / "score.toml").write_text('[score]\nname = "x"\n[[turns]]\ntext = "y"\n')
+    for place in (poor.parent, poor, poor.parent / "poor" / "rich_tool.toml", user.workspace / "score.toml"):
+        done = call("check", str(place))
+        assert done.code == 0, done.out
+
+
+def test_a_named_configuration_is_checked_with_what_it_names(call: Call, user: User) -> None:
+    (user.workspace / "mine").mkdir()
+    (user.workspace / "mine" / "poor.toml").write_text(POOR.partition("[[invokers]]\nsource")[0])
+    (user.workspace / "mine.toml").write_text('[ensembles]\npaths = ["mine"]\nenabled = ["poor", "pour"]\n')
+    done = call("check", "mine.toml")
+    assert done.code == exit_codes.INPUT
+    assert "no ensemble named 'pour'" in done.out
+    assert "'count' declares no effect" in done.out
+
+
+def test_functions_are_imported_unless_that_is_unwanted(call: Call, user: User) -> None:
+    file = user.ensemble(
+        "noisy",
+        '[ensemble]\nname = "noisy"\ndescription = "x"\nmodule = "./noise.py"\n'
+        '[[invokers]]\nname = "make_noise"\ndescription = "x"\neffect = "none"\n',
+    )
+    (file.parent / "noise.py").write_text("print('noise')\ndef make_noise(context, arguments): ...\n")
+    done = call("check", "--no-import", "--format", "json")
+    assert (done.code, done.err) == (0, "")
+    done = call("check", "--format", "json")
+    assert (done.code, done.err) == (0, "noise\n")
+    assert json.loads(done.out)["problems"] == []
+
+
+def test_a_model_of_a_provider_that_nobody_knows(call: Call, user: User) -> None:
+    user.configure('[model]\ndefault = "openai/m"\nfallback = [\n  "anthropic/m",\n  "opnai/m",\n]\n')
+    file = user.configuration / "config.toml"
+    for arguments in ((), (str(file),)):
+        done = call("check", *arguments)
+        assert done.code == exit_codes.INPUT
+        assert f"{file}:5: error: model.fallback[1] names the provider 'opnai'" in done.out
+        assert "hint: Did you mean 'openai'?" in done.out
+        assert "1 error" in done.out
+    asked = call("ask", "Hi.")
+    assert asked.code == exit_codes.INPUT
+    assert f"{file}:5" in asked.err

@@ -1,0 +1,150 @@
+"""What ``ripieno check`` finds in the whole: tools of one name, idle rules, missing programs, replaced ensembles."""
+
+import json
+import pathlib
+from collections.abc import Callable
+
+import pytest
+
+from ripieno.cli.common import exit_codes
+from tests.support.command_line import ROOT, User
+from tests.support.users import Done
+
+Call = Callable[..., Done]
+
+ENSEMBLE = """
+[ensemble]
+name = "{name}"
+description = "Says hello"
+[[invokers]]
+name = "say_hello"
+description = "Says hello"
+effect = "none"
+[invokers.invocable]
+origin = "command"
+argv = ["{program}", "hello"]
+"""
+SERVER = """
+[ensemble]
+name = "server"
+description = "A server"
+[connection]
+origin = "mcp"
+transport = "stdio"
+command = ["{program}"]
+"""
+
+
+def ensemble(name: str, program: str = "echo") -> str:
+    return ENSEMBLE.format(name=name, program=program)
+
+
+def findings(done: Done) -> list[dict[str, str]]:
+    problems: list[dict[str, str]] = json.loads(done.out)["problems"]
+    return problems
+
+
+def test_two_tools_of_one_name_are_found_before_a_start(call: Call, user: User) -> None:
+    user.ensemble("one", ensemble("one"))
+    two = user.ensemble("two", ensemble("two"))
+    done = call("check")
+    assert done.code == exit_codes.INPUT
+    message = "two.say_hello and one.say_hello would both be offered as 'say_hello'"
+    assert f"{two}:6: error: {message}\n" in done.out
+    # A start says the same.
+    assert message in call("tools").err
+    two.write_text(ensemble("two").replace('name = "two"', 'name = "two"\nprefix = "two"'))
+    assert call("check", "--strict").code == 0
+    # Another prefix is advised where the ensemble's own name is taken.
+    user.ensemble("one", ensemble("one").replace('name = "one"', 'name = "one"\nprefix = "two"'))
+    assert 'prefix = "one"' in call("check").out
+
+
+def test_only_what_plays_can_clash(call: Call, user: User) -> None:
+    user.ensemble("one", ensemble("one"))
+    user.ensemble("two", ensemble("two").replace('effect = "none"', 'effect = "none"\nenabled = false'))
+    assert call("check", "--strict").code == 0
+    user.ensemble("two", ensemble("two"))
+    user.configure('[ensembles]\nenabled = ["io", "two"]\n')
+    assert call("check", "--strict").code == 0
+
+
+@pytest.mark.parametrize("key", ["approve", "ask", "deny"])
+def test_a_rule_that_fits_no_tool_is_named_with_the_nearest(call: Call, user: User, key: str) -> None:
+    user.configure(f'[confirmation]\n{key} = ["io.read_*", "io.write_fil", "io"]\n')
+    done = call("check")
+    assert done.code == 0
+    file = user.configuration / "config.toml"
+    assert f"{file}:2: warning: 'io.write_fil', which [confirmation] {key} has, fits no tool\n" in done.out
+    assert "Did you mean 'io.write_file'" in done.out
+    assert done.out.endswith("0 errors, 1 warning.\n")
+
+
+def test_rules_for_what_cannot_be_known_are_left_alone(call: Call, user: User) -> None:
+    user.ensemble("server", SERVER.format(program="cat"))
+    user.ensemble("spare", ensemble("spare"))
+    user.configure(
+        '[ensembles]\nenabled = ["io", "server"]\n'
+        '[confirmation]\nask = ["server.anything", "serv*.x", "spare.say_*"]\ndeny = ["srver.anything"]\n'
+    )
+    (found,) = findings(call("check", "--format", "json"))
+    assert found["message"].startswith("'srver.anything', which [confirmation] deny has")
+
+
+def test_the_rules_of_a_project_have_their_lines(call: Call, user: User) -> None:
+    file = user.workspace / "ripieno.toml"
+    file.write_text('[confirmation]\ndeny = ["io.read_fil"]\n')
+    assert f"{file}:2: warning: 'io.read_fil'" in call("check").out
+    (user.workspace / "some.toml").write_text('[confirmation]\nask = ["nowhere"]\n')
+    assert f"{user.workspace / 'some.toml'}:2: warning: 'nowhere'" in call("check", "some.toml").out
+
+
+def test_programs_that_are_not_there_are_named(call: Call, user: User, tmp_path: pathlib.Path) -> None:
+    one = user.ensemble("one", ensemble("one", "no-such-program"))
+    assert call("check").code == 0
+    assert f"{one}:11: warning: there is no program 'no-such-program' in any folder of PATH\n" in call("check").out
+    one.write_text(ensemble("one", "./bin/hello"))
+    assert f"{one}:11: warning: there is no program {one.parent}/bin/hello\n" in call("check").out
+    program = one.parent / "bin" / "hello"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho hello\n")
+    assert f"{program} may not be executed" in call("check").out
+    program.chmod(0o755)
+    assert call("check", "--strict").code == 0
+    assert call("invoke", "one.say_hello").out == "hello\n"
+    one.write_text(ensemble("one", str(tmp_path / "nowhere")))
+    assert f"there is no program {tmp_path / 'nowhere'}" in call("check").out
+
+
+def test_servers_that_are_not_there_are_named(call: Call, user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = user.ensemble("server", SERVER.format(program="no-such-server"))
+    assert f"{file}:8: warning: there is no program 'no-such-server'" in call("check").out
+    # A PATH of its own, and a server that does not play, are nobody's mistake.
+    file.write_text(SERVER.format(program="no-such-server") + 'environment = { PATH = "/opt" }\n')
+    assert call("check", "--strict").code == 0
+    file.write_text(SERVER.format(program="no-such-server").replace("A server", 'x"\nenabled = false\ncategory = "x'))
+    assert call("check", "--strict").code == 0
+    # Without a ``python`` of that name, our own interpreter runs a server.
+    file.write_text(SERVER.format(program="python"))
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert call("check", "--strict").code == 0
+
+
+def test_an_ensemble_in_the_place_of_a_bundled_one_is_named(call: Call, user: User) -> None:
+    mine = user.ensemble("io", ensemble("io"))
+    bundled = ROOT / "sources" / "ripieno" / "data" / "ensembles" / "io.toml"
+    expected = f"{mine}:3: warning: the ensemble 'io' ({mine}) replaces the bundled one ("
+    done = call("check")
+    assert done.code == 0
+    assert expected in done.out
+    assert "read_file, write_file, list_directory" in done.out
+    assert expected in call("check", str(mine)).out
+    assert call("check", str(bundled), "--strict").code == 0
+    # One that stands in the configuration replaces it too.
+    mine.unlink()
+    user.configure('[[ensembles]]\ninvokers = []\n[ensembles.ensemble]\nname = "io"\ndescription = "x"\n')
+    assert "the ensemble 'io' (" in call("check").out
+    (user.configuration / "config.toml").unlink()
+    # To disable the bundled one so is no accident.
+    mine.write_text('invokers = []\n[ensemble]\nname = "io"\ndescription = "None"\nenabled = false\n')
+    assert call("check", "--strict").code == 0

@@ -1,0 +1,142 @@
+"""What ``check`` and ``doctor`` say of models and providers: what never holds, what is no help, and no secrets."""
+
+import json
+import tomllib
+from collections.abc import Callable
+
+import pytest
+from anyio.from_thread import start_blocking_portal
+
+from ripieno.cli.common import exit_codes
+from ripieno.cli.common.models import show_address
+from tests.support.command_line import User
+from tests.support.obedient_server import Obedient, obeying
+from tests.support.users import Done
+
+Call = Callable[..., Done]
+HOUSE = '[providers.house]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/v1"\n'
+ROW = '[[providers.house.models]]\nmatch = "{}"\nstreaming = false\n'
+
+
+def warned(call: Call) -> list[str]:
+    """The warnings of a configuration that has no errors, with their lines."""
+    done = call("check", "--format", "json")
+    assert done.code == 0
+    problems = json.loads(done.out)["problems"]
+    assert all(one["severity"] == "warning" and one["file"].endswith(".toml") for one in problems)
+    return [f"{one['line']}: {one['message']}" for one in problems]
+
+
+def test_rows_that_never_hold(call: Call, user: User) -> None:
+    user.configure(HOUSE + ROW.format("*") + ROW.format("small-1"))
+    assert warned(call) == ['8: the row of "small-1" never holds: "*" matches whatever it does, and is first']
+    folder = user.configuration / "providers"
+    folder.mkdir()
+    house = '[provider]\nname = "house"\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/v1"\n'
+    file = folder / "house.toml"
+    file.write_text(house + '[[models]]\nmatch = "small-*"\n[[models]]\nmatch = "small-1"\n')
+    # A row of an outer layer is meant to go before those beneath.
+    user.configure(ROW.format("small-*"))
+    told = ['8: the row of "small-1" never holds: "small-*" matches whatever it does, and is first']
+    assert warned(call) == told
+    assert told[0].partition(": ")[2] in call("check", str(file)).out
+    file.write_text(file.read_text().replace("small-1", "small-*"))
+    done = call("check", str(file))
+    assert done.code == exit_codes.INPUT
+    assert f'{file}:8: error: two rows have match = "small-*"' in done.out
+
+
+def test_carriers_and_fallbacks(call: Call, user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    models = '[model]\ndefault = "house/m"\nfallback = ["house/m", "openai/m"]\n[agents.one]\nfallback = ["house/m"]\n'
+    user.configure(models + HOUSE + 'carrier = "anthropic"\n')
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    assert warned(call) == [
+        "3: model.fallback[0] is 'house/m', which has just been asked when a fallback is",
+        "3: openai/m is no fallback as long as its provider lacks the variable OPENAI_API_KEY",
+        "5: agents.one.fallback[0] is 'house/m', which has just been asked when a fallback is",
+        "9: carrier counts for protocol = \"prompted\" only, and 'house' speaks openai-chat",
+    ]
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    assert len(warned(call)) == 3
+
+
+@pytest.mark.parametrize("broken", ['api_key = "{env:HOUSE_KEY"', 'headers = { A = "{env:A" }', 'api_version = "{"'])
+def test_a_broken_template_ends_no_examination(call: Call, user: User, broken: str) -> None:
+    user.configure(f"{HOUSE}{broken}\n")
+    done = call("doctor", "--no-connect")
+    assert done.code == exit_codes.INPUT
+    assert "config.toml:4: error: " in done.out
+    assert "Versions" in done.out
+    assert "anthropic" in done.out
+    checked = call("check")
+    assert checked.code == exit_codes.INPUT
+    assert "config.toml:4: error: " in checked.out
+
+
+def test_doctor_says_what_cannot_be_asked(call: Call, user: User) -> None:
+    user.configure('[providers.house]\nprotocol = "openai-caht"\nbase_url = "http://127.0.0.1:9/v1"\n')
+    done = call("doctor", "--no-connect")
+    assert done.code == exit_codes.INPUT
+    assert "config.toml:2: error: protocol names 'openai-caht'" in done.out
+
+
+def test_a_cloud_has_credentials_of_its_own(call: Call) -> None:
+    lines = [" ".join(line.split()) for line in call("doctor", "--no-connect").out.splitlines()]
+    assert "bedrock anthropic credentials of its cloud that of bedrock" in lines
+    (vertex,) = [line for line in lines if line.startswith("vertex anthropic")]
+    assert vertex.startswith("vertex anthropic CLOUD_ML_REGION is not set, ")
+    assert vertex.endswith(", credentials of its cloud that of vertex")
+    assert "ollama openai-chat none needed http://127.0.0.1:11434/v1" in lines
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://example.org/v1", "https://example.org/v1"),
+        ("https://me:hush@example.org/v1?key=hush&b", "https://[hidden]@example.org/v1?key=[hidden]&[hidden]"),
+        ("https://{env:ME}:{env:WORD}@example.org/?key={env:KEY}", "https://{env:ME}:{env:WORD}@example.org/?key={env:KEY}"),
+        ("https://{env:ME}:hush@example.org", "https://[hidden]@example.org"),
+        ("https://me:hu/s?h@example.org/v1", "https://[hidden]@example.org/v1"),
+        ("{env:HOUSE_URL}", "{env:HOUSE_URL}"),
+        ("https://example.org/v1?next=http://a.b/c?d", "https://example.org/v1?next=[hidden]"),
+        ("{env:HOUSE_URL}?key=hush", "{env:HOUSE_URL}?key=[hidden]"),
+    ],
+)  # fmt: skip
+def test_addresses_are_shown_without_secrets(url: str, shown: str) -> None:
+    assert show_address(url) == shown
+
+
+def test_no_secret_of_an_address_is_printed(call: Call, user: User) -> None:
+    user.configure(HOUSE.replace("http://127.0.0.1:9/v1", "http://me:hush@127.0.0.1:9/v1?key=hush"))
+    for command in (
+        ("doctor", "--no-connect"),
+        ("doctor", "--no-connect", "--format", "json"),
+        ("providers",),
+        ("providers", "house", "--format", "json"),
+    ):
+        done = call(*command)
+        assert done.code == 0
+        assert "hush" not in done.out + done.err, command
+        assert "127.0.0.1:9/v1?key=[hidden]" in done.out or command == ("providers",)
+
+
+def test_the_column_of_images_says_where(call: Call) -> None:
+    assert "IMAGES IN RESULTS" in call("providers").out.splitlines()[0]
+
+
+def test_a_second_probe_takes_effect_or_says_why_not(user: User, call: Call) -> None:
+    rows = ROW.format("small-*") + 'text_form = "mistral"\n'
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(obeying(Obedient())) as url:
+        text = HOUSE.replace("http://127.0.0.1:9/v1", url) + rows
+        user.configure(text)
+        done = call("probe", "house/small-1")
+    assert (
+        'The first row that matches holds, and match = "small-*" of [[providers.house.models]] does: put the new row '
+        "before it."
+    ) in done.err
+    (row,) = tomllib.loads(done.out)["providers"]["house"]["models"]
+    assert (row["match"], row["streaming"], row["text_form"]) == ("small-1", True, "mistral")
+    user.configure(text + done.out)
+    assert any('the row of "small-1" never holds' in one for one in warned(call))
+    user.configure(text + done.out + done.out)
+    assert "two rows have match" in call("check").out

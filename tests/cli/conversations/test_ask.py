@@ -1,0 +1,329 @@
+"""``ripieno ask`` and ``ripieno chat``, against a rehearsed model over real HTTP."""
+
+import asyncio
+import contextlib
+import pathlib
+import queue
+import signal
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from ripieno.cli.common import exit_codes
+from ripieno.models import Protocol
+from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
+from ripieno.servers.http.server import serve
+from ripieno.testing.rehearsal.server import base_url, create_application
+from ripieno.testing.scores import Score
+from tests.support.command_line import PATIENCE, Screen, User
+from tests.support.live_processes import living
+
+PROTOCOLS = {"anthropic": MESSAGES, "openai-chat": CHAT, "openai-responses": RESPONSES}
+READING = """
+[score]
+name = "reading"
+prompt = "What is in it?"
+[[turns]]
+reasoning = "I should look."
+text = "I look."
+[[turns.calls]]
+tool = "read_file"
+arguments = { path = "a.txt" }
+label = "a"
+[[turns]]
+expect = ["a"]
+text = "It says {a.line:1}."
+"""
+WRITING = """
+[score]
+name = "writing"
+[[turns]]
+text = "I write."
+[[turns.calls]]
+tool = "write_file"
+arguments = { path = "b.txt", content = "written" }
+label = "b"
+[[turns]]
+on_error = "b"
+text = "I could not: {b.error}"
+[[turns]]
+text = "The end."
+"""
+TALKING = """
+[score]
+name = "talking"
+continues = true
+[[turns]]
+text = "First."
+[[turns]]
+text = "Second."
+"""
+SLOW = """
+[score]
+name = "slow"
+continues = true
+[[turns]]
+pace = 20
+text = "This takes its time, and more time than anybody has to wait for the end of it."
+[[turns]]
+text = "Better."
+"""
+WAITING = """
+[score]
+name = "waiting"
+[[turns]]
+text = "I wait."
+[[turns.calls]]
+tool = "wait_long"
+"""
+CUT = '[score]\nname = "cut"\n[[turns]]\ntext = "And then"\nfinish = "length"\n'
+BROKEN = '[score]\nname = "broken"\n[[turns]]\n[[turns.calls]]\ntool = "break_down"\n'
+
+
+@pytest.fixture
+def scores(user: User) -> pathlib.Path:
+    """A folder of scores, and a file to read in the workspace."""
+    (user.workspace / "a.txt").write_text("alpha\nbeta\n")
+    folder = user.workspace.parent / "scores"
+    folder.mkdir()
+    for text in (READING, WRITING, TALKING, SLOW, WAITING, CUT, BROKEN):
+        (folder / f"{text.split(chr(34))[1]}.toml").write_text(text)
+    return folder
+
+
+@contextlib.contextmanager
+def serving(score: Score, protocol: Protocol) -> Iterator[str]:
+    """Rehearses a score in a thread, which starts sooner than a process; gives its base URL."""
+    stop = asyncio.Event()
+    urls: queue.Queue[str] = queue.Queue()
+
+    async def play() -> None:
+        async with serve(create_application(score, [protocol])) as url:
+            urls.put(base_url(url, protocol))
+            await stop.wait()
+
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_until_complete, args=(play(),))
+    thread.start()
+    try:
+        yield urls.get(timeout=PATIENCE)
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        loop.close()
+
+
+@pytest.fixture
+def served(user: User, scores: pathlib.Path, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The score that the test's parameter names is rehearsed, and configured as the default model. Its base URL."""
+    name, _, named = str(request.param).partition(" ")
+    protocol = PROTOCOLS[named or "openai-chat"]
+    with serving(Score.read(scores / f"{name}.toml"), protocol) as url:
+        user.configure(
+            f'[model]\ndefault = "rehearsed/x"\n[providers.rehearsed]\nprotocol = "{protocol.name}"\n'
+            f'base_url = "{url}"\n'
+            '[agents.reader]\ninstructions = "Read."\ntools = ["io.list_*"]\n'
+        )
+        yield url
+
+
+def plays(score: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("served", [score], indirect=True)
+
+
+@pytest.mark.parametrize(
+    "served", ["reading openai-chat", "reading anthropic", "reading openai-responses"], indirect=True
+)
+def test_the_answer_streams_and_notes_stand_beside_it(user: User, served: str) -> None:
+    done = user.call("ask", "What is in it?")
+    assert (done.returncode, done.stdout) == (0, "I look.\nIt says alpha.\n")
+    lines = done.stderr.splitlines()
+    assert '> io.read_file {"path":"a.txt"} (early)' in lines
+    assert [line for line in lines if line.startswith("< io.read_file (") and line.endswith("ms, early) alpha ...")]
+    quiet = user.call("ask", "-", "--quiet", text="What is in it?")
+    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, done.stdout, "")
+
+
+@plays("reading")
+def test_only_the_tools_that_are_wanted_are_offered(user: User, served: str) -> None:
+    for arguments in (["--tools", "io.list_*"], ["--agent", "reader"]):
+        done = user.call("ask", *arguments, "What is in it?")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "'read_file', which is not offered. Offered: list_directory." in done.stdout
+
+
+@plays("cut")
+def test_an_answer_that_was_cut_off_is_no_good_end(user: User, served: str) -> None:
+    done = user.call("ask", "Tell me.")
+    assert (done.returncode, done.stdout) == (exit_codes.REFUSED, "And then\n")
+    assert "'length'" in done.stderr
+
+
+@plays("talking")
+def test_an_endpoint_that_refuses(user: User, served: str) -> None:
+    user.configure(f'[providers.rehearsed]\nprotocol = "openai-chat"\nbase_url = "{served}/elsewhere"\n')
+    done = user.call("ask", "-m", "rehearsed/x", "Hello")
+    assert (done.returncode, done.stdout) == (exit_codes.PROVIDER, "")
+    assert "HTTP 404" in done.stderr
+    assert "base_url" in done.stderr
+
+
+@plays("broken")
+def test_a_tool_with_a_bug_ends_the_run(user: User, served: str) -> None:
+    file = user.ensemble(
+        "mine",
+        '[ensemble]\nname = "mine"\nmodule = "./mine.py"\n'
+        '[[invokers]]\nname = "break_down"\ndescription = "x"\neffect = "none"\n',
+    )
+    (file.parent / "mine.py").write_text("def break_down(context, arguments): return 1 / 0\n")
+    done = user.call("ask", "Go.")
+    assert done.returncode == exit_codes.REFUSED
+    assert "mine.break_down" in done.stderr
+    assert done.stderr.count("! mine.break_down: The tool failed with ZeroDivisionError: division by zero") == 1
+    assert "Traceback" not in done.stderr
+
+
+@plays("writing")
+def test_nobody_to_ask_means_no(user: User, served: str) -> None:
+    done = user.run("ask", "Write it.")
+    assert done.returncode == 0
+    assert done.stdout.startswith("I write.\nI could not: ")
+    assert "? io.write_file wants to run (its effect is write)" in done.stderr
+    assert 'approve = ["io.write_file"]' in done.stderr + done.stdout
+    assert not (user.workspace / "b.txt").exists()
+
+
+@plays("writing")
+@pytest.mark.parametrize(("typed", "written"), [("y\n", True), ("\n", False)])
+def test_at_a_terminal_somebody_is_asked_after_what_was_said(
+    user: User, served: str, typed: str, written: bool
+) -> None:
+    with Screen(user, "ask", "Write it.") as screen:
+        screen.wait_for("I write.\r\n")
+        screen.wait_for("io.write_file wants to run.")
+        screen.wait_for("Effect: write. Asked because: its effect is write")
+        screen.wait_for('| {"content":"written","create_directories":true,')
+        screen.wait_for("Allow it?")
+        screen.type(typed)
+        screen.wait_for("The end." if written else "I could not:")
+        assert screen.end() == 0
+    assert (user.workspace / "b.txt").exists() is written
+
+
+@plays("writing")
+def test_ctrl_c_at_a_question_ends_the_command(user: User, served: str) -> None:
+    with Screen(user, "ask", "Write it.") as screen:
+        screen.wait_for("Allow it?")
+        screen.type("\x03")
+        assert screen.end() == exit_codes.SIGNAL + signal.SIGINT
+    assert not (user.workspace / "b.txt").exists()
+
+
+@plays("waiting")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_tools_too(user: User, served: str, tmp_path: pathlib.Path, number: signal.Signals) -> None:
+    with living(tmp_path / "alive") as alive:
+        user.ensemble(
+            "mine",
+            '[ensemble]\nname = "mine"\n[[invokers]]\nname = "wait_long"\ndescription = "x"\neffect = "none"\n'
+            '[invokers.invocable]\norigin = "command"\nargv = ["sh", "-c", "exec 9>$ALIVE; sleep 60"]\n'
+            f'environment = {{ ALIVE = "{alive.path}" }}\n',
+        )
+        with user.start("ask", "Wait.") as process:
+            assert process.stderr is not None
+            for line in process.stderr:
+                if "> mine.wait_long" in line:
+                    break
+            while not alive.anybody:
+                assert process.poll() is None
+            process.send_signal(number)
+            assert process.wait(PATIENCE) == exit_codes.SIGNAL + number
+        assert alive.all_gone(5)
+
+
+@pytest.mark.parametrize("command", [["ask", "Hello"], ["chat"], ["tools"]])
+def test_a_signal_ends_a_start(user: User, tmp_path: pathlib.Path, command: list[str]) -> None:
+    user.configure('[model]\ndefault = "ollama/x"\n')
+    with living(tmp_path / "alive") as alive:
+        user.ensemble(
+            "mute",
+            '[ensemble]\nname = "mute"\n[connection]\norigin = "mcp"\ntransport = "stdio"\n'
+            'command = ["sh", "-c", "exec 9>$ALIVE; sleep 60"]\n'
+            f'environment = {{ ALIVE = "{alive.path}" }}\n',
+        )
+        with user.start(*command) as process:
+            while not alive.anybody:
+                assert process.poll() is None
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == exit_codes.SIGNAL + signal.SIGTERM
+        assert alive.all_gone(5)
+
+
+@plays("talking")
+def test_a_chat_goes_on_with_what_was_said(user: User, served: str) -> None:
+    done = user.call("chat", text="Hello\n\n/tools\nAnd?\n/help\n/nothing\n/new\nHello\n/exit\nnever said\n")
+    assert (done.returncode, done.stdout) == (0, "First.\nSecond.\nFirst.\n")
+    assert "io.read_file (read): " in done.stderr
+    assert "/exit" in done.stderr
+    assert "no command /nothing" in done.stderr
+
+
+@plays("talking")
+def test_a_chat_ends_with_its_input(user: User, served: str) -> None:
+    done = user.run("chat", "--quiet", "--agent", "reader", text="Hello")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "First.\n", "")
+
+
+def test_a_chat_survives_an_endpoint_that_fails(user: User) -> None:
+    user.configure('[providers.gone]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/v1"\nretries = 0\n')
+    done = user.call("chat", "-m", "gone/x", text="Hello\nHello?\n")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.count("Nothing answers at http://127.0.0.1:9/v1") == 2
+
+
+@plays("slow")
+def test_ctrl_c_stops_an_answer_and_the_chat_goes_on(user: User, served: str) -> None:
+    with Screen(user, "chat") as screen:
+        screen.wait_for("you: ")
+        screen.type("Hello\n")
+        screen.wait_for("This takes its time")
+        screen.type("\x03")
+        screen.wait_for("(stopped)")
+        screen.wait_for("you: ")
+        screen.insist("\x03", "/exit or Ctrl-D ends")
+        screen.type("/exit\n")
+        assert screen.end() == 0
+
+
+@plays("writing")
+def test_a_chat_asks_and_can_be_stopped_at_the_question(user: User, served: str) -> None:
+    with Screen(user, "chat") as screen:
+        screen.wait_for("you: ")
+        screen.type("Write it.\n")
+        screen.wait_for("Allow it?")
+        screen.type("\x03")
+        screen.wait_for("(stopped)")
+        screen.wait_for("you: ")
+        screen.type("Write it.\n")
+        screen.wait_for("Allow it?")
+        screen.type("y\n")
+        screen.wait_for("The end.")
+        screen.wait_for("you: ")
+        screen.type("\x04")
+        assert screen.end() == 0
+    assert (user.workspace / "b.txt").read_text() == "written"
+
+
+@plays("slow")
+def test_a_chat_that_is_terminated_ends_in_order(user: User, served: str) -> None:
+    with user.start("chat") as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("Hello\n")
+        process.stdin.flush()
+        assert process.stdout.read(4) == "This"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == exit_codes.SIGNAL + signal.SIGTERM

@@ -1,0 +1,169 @@
+"""``--record``, ``--replay`` and ``--fork``: what was shown is shown again, with no network and no program."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from ripieno.cli.common import exit_codes
+from ripieno.models.protocols.openai_chat import PROTOCOL
+from ripieno.testing.scores import Score
+from tests.cli.conversations.test_ask import serving
+from tests.skips import lacking
+from tests.support.command_line import COMMAND, PATIENCE, User
+
+CONFIGURATION = """
+[model]
+default = "house/reading"
+[providers.house]
+protocol = "openai-chat"
+base_url = "{url}"
+retries = 0
+"""
+READING = """
+[score]
+name = "reading"
+continues = true
+[[turns]]
+text = "I look."
+[[turns.calls]]
+tool = "read_file"
+arguments = { path = "a.txt" }
+label = "a"
+[[turns]]
+text = "It says {a.line:1}."
+[[turns]]
+text = "You are welcome."
+"""
+#: Refuses every socket but those of the event loop itself.
+ALONE = """
+import socket, sys
+def refuse(*_, **__):
+    raise OSError("the network was touched")
+socket.socket.connect = socket.socket.bind = socket.getaddrinfo = refuse
+sys.argv[0] = "ripieno"
+from ripieno.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def networkless(*arguments: str) -> list[str]:
+    """A command in an empty network namespace, where that is permitted."""
+    tried = shutil.which("unshare")
+    inside = [tried or "unshare", "-rn", "--", *arguments]
+    if tried is None or subprocess.run([*inside[:3], "true"], capture_output=True, check=False).returncode != 0:
+        lacking("no network namespace can be made here")
+    return inside
+
+
+def bare(user: User, *command: str) -> subprocess.CompletedProcess[str]:
+    """A command with nothing in PATH, and with no key."""
+    nothing = user.workspace.parent / "nothing"
+    nothing.mkdir(exist_ok=True)
+    environment = user.environment(PATH=str(nothing), HOME=str(nothing))
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=PATIENCE, cwd=nothing, env=environment
+    )
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[User, pathlib.Path, str]:
+    """A demo that was recorded, and what it showed."""
+    folder = tmp_path_factory.mktemp("recorded")
+    user = User.living(folder)
+    file = folder / "demo.jsonl"
+    done = user.call("demo", "--record", str(file))
+    assert (done.returncode, done.stderr) == (0, "")
+    return user, file, done.stdout
+
+
+def test_a_recorded_demo_is_shown_again(recorded: tuple[User, pathlib.Path, str]) -> None:
+    user, file, shown = recorded
+    done = bare(user, *COMMAND, "demo", "--replay", str(file))
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", shown)
+
+
+def test_a_recorded_demo_is_shown_again_without_a_network(recorded: tuple[User, pathlib.Path, str]) -> None:
+    user, file, shown = recorded
+    done = bare(user, *networkless(*COMMAND, "demo", "--replay", str(file)))
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", shown)
+
+
+def test_a_recorded_demo_opens_no_socket(recorded: tuple[User, pathlib.Path, str]) -> None:
+    user, file, shown = recorded
+    done = bare(user, sys.executable, "-P", "-c", ALONE, "demo", "--replay", str(file))
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", shown)
+
+
+def test_a_demo_is_forked(recorded: tuple[User, pathlib.Path, str]) -> None:
+    user, file, shown = recorded
+    done = user.call("demo", "--replay", str(file), "--fork", "1", "--protocol", "anthropic")
+    assert done.returncode == 0, done.stderr
+    assert "> io.write_file" in done.stdout
+    assert done.stdout != shown
+
+
+@pytest.fixture
+def reading(user: User) -> pathlib.Path:
+    (user.workspace / "a.txt").write_text("the first line\nthe second\n")
+    score = user.workspace.parent / "reading.toml"
+    score.write_text(READING)
+    return score
+
+
+def test_ask(user: User, reading: pathlib.Path) -> None:
+    with serving(Score.read(reading), PROTOCOL) as url:
+        user.configure(CONFIGURATION.format(url=url))
+        live = user.call("ask", "--record", "talk.jsonl", "What is in it?")
+        assert (live.returncode, live.stdout) == (0, "I look.\nIt says the first line.\n")
+        file = user.workspace / "talk.jsonl"
+        assert "the first line" in file.read_text()
+        taken = user.call("ask", "--record", "talk.jsonl", "What is in it?")
+        assert taken.returncode == exit_codes.INPUT
+        assert "move it away" in taken.stderr
+        # What was recorded stands, and what comes after it is live.
+        (user.workspace / "a.txt").write_text("another line\n")
+        fork = user.call("ask", "--replay", "talk.jsonl", "--fork", "1")
+        assert (fork.returncode, fork.stdout) == (0, "I look.\nIt says the first line.\n"), fork.stderr
+        fresh = user.call("ask", "--replay", "talk.jsonl", "--fork", "0")
+        assert (fresh.returncode, fresh.stdout) == (0, "I look.\nIt says another line.\n"), fresh.stderr
+    # Neither the model, nor the configuration, nor the file is needed any more.
+    shutil.rmtree(user.configuration)
+    (user.workspace / "a.txt").unlink()
+    for words in ((), ("What is in it?",)):
+        again = bare(user, *COMMAND, "ask", "--replay", str(file), *words)
+        assert (again.returncode, again.stdout) == (0, live.stdout), again.stderr
+    other = bare(user, *COMMAND, "ask", "--replay", str(file), "What was in it?")
+    assert other.returncode == exit_codes.INPUT
+    assert "step 1: messages" in other.stderr
+
+
+def test_chat(user: User, reading: pathlib.Path) -> None:
+    with serving(Score.read(reading), PROTOCOL) as url:
+        user.configure(CONFIGURATION.format(url=url))
+        live = user.call("chat", "--record", "talk.jsonl", text="What is in it?\nThank you.\n")
+        assert live.returncode == 0, live.stderr
+        assert live.stdout.splitlines()[-1] == "You are welcome."
+        fork = user.call("chat", "--replay", "talk.jsonl", "--fork", "2", text="Thanks a lot.\n")
+        assert fork.returncode == 0, fork.stderr
+        assert fork.stdout == live.stdout
+    again = bare(user, *COMMAND, "chat", "--replay", str(user.workspace / "talk.jsonl"))
+    assert (again.returncode, again.stdout) == (0, live.stdout), again.stderr
+    assert "you: Thank you." in again.stderr
+
+
+def test_what_cannot_be_asked_for_is_refused(user: User) -> None:
+    for arguments in (
+        ("ask", "--record", "a", "--replay", "b", "Hi."),
+        ("ask", "--fork", "1", "Hi."),
+        ("chat", "--speed", "1"),
+        ("ask",),
+        ("ask", "--replay", "missing.jsonl"),
+        ("demo", "--replay", os.devnull),
+    ):
+        done = user.call(*arguments)
+        assert (done.returncode, done.stdout) == (exit_codes.INPUT, ""), (arguments, done.stderr)
+        assert "Bug" not in done.stderr

@@ -1,0 +1,58 @@
+"""What a tool asks back, at a real terminal: bad answers are asked for again, and every message has its own line."""
+
+import pytest
+
+from tests.support.command_line import Screen, User
+
+TOOLS = """
+async def order(context, arguments):
+    schema = {
+        "type": "object",
+        "required": ["size", "where"],
+        "properties": {
+            "size": {"type": "integer"},
+            "where": {"type": "string", "oneOf": [{"const": "eu", "title": "Europe"}]},
+        },
+    }
+    return str(await context.inquire("How many?", schema))
+"""
+SHOP = """
+[ensemble]
+name = "shop"
+[[invokers]]
+name = "order"
+description = "Orders."
+effect = "read"
+invocable = { origin = "python", function = "./shop.py:order" }
+"""
+
+
+def open_shop(user: User) -> None:
+    file = user.ensemble("shop", SHOP)
+    (file.parent / "shop.py").write_text(TOOLS)
+
+
+def test_a_bad_answer_is_asked_for_again(user: User) -> None:
+    open_shop(user)
+    with Screen(user, "invoke", "shop.order") as screen:
+        screen.wait_for("Answer it? [y/N] ")
+        screen.type("y\n")
+        screen.wait_for("size [integer]: ")
+        screen.type("many\n")
+        screen.wait_for("It must be integer")
+        screen.wait_for("size [integer]: ")
+        screen.type("3\n")
+        screen.wait_for("where [string; one of eu (Europe)]: ")
+        screen.type("Europe\n")
+        assert screen.end() == 0
+        assert "'size': 3" in screen.text
+        assert "'where': 'eu'" in screen.text
+
+
+@pytest.mark.parametrize("typed", ["\x04", "\x03"])
+def test_what_comes_after_a_prompt_that_nobody_answered_begins_a_line(user: User, typed: str) -> None:
+    with Screen(user, "invoke", "io.write_file", "path=a.txt", "content=x") as screen:
+        screen.wait_for("advice for the model] ")
+        screen.type(typed)
+        assert screen.end() != 0
+        assert screen.text.removeprefix("^C").startswith("\r\n")

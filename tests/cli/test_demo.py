@@ -1,0 +1,170 @@
+"""``ripieno demo`` and ``ripieno rehearse``."""
+
+import os
+import pathlib
+import shlex
+import signal
+import socket
+import sys
+
+import anthropic
+import google.genai
+import openai
+import pytest
+
+from ripieno.cli.common import exit_codes
+from ripieno.cli.demo.scores import FOLDER
+from ripieno.testing.scores import Score
+from tests.support.command_line import PATIENCE, ROOT, User
+
+SCORE = '[score]\nname = "mine"\n[[turns]]\ntext = "Hello from the score."\n'
+
+
+def test_the_demo_plays_over_every_wire_and_quotes_the_real_file(user: User, tmp_path: pathlib.Path) -> None:
+    # What the user has configured, broken or not, is not played.
+    user.configure('[ensembles]\nenabled = ["nothing"]\n[confirmation]\ndeny = ["*"]\n')
+    rooms = tmp_path / "rooms"
+    rooms.mkdir()
+    done = user.run("demo", TMPDIR=str(rooms))
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert "scripted" in lines[0]
+    wires = [line[4:].partition(", at http://127.0.0.1:")[0] for line in lines if line.startswith("=== ")]
+    assert {"anthropic", "gemini", "openai-chat", "openai-responses"} <= set(wires)
+    assert done.stdout.count("6 tools of 3 ensembles (io, clock, count)") == 1
+    assert done.stdout.count("> clock.tell_time ") == len(wires)
+    assert done.stdout.count("> count.count_lines ") == len(wires)
+    assert done.stdout.count("> io.write_file ") == len(wires)
+    assert done.stdout.count("1 failed, and was mended.") == len(wires)
+    early = [line for line in lines if "Started early" in line]
+    assert len(early) == len(wires)
+    assert all(
+        "io.read_file, clock.tell_time, count.count_lines" in line and "write_file" not in line for line in early
+    )
+    end = done.stdout.partition("\nThe model was scripted")[2]
+    assert 'ripieno ask -m anthropic/MODEL "What is in README.rst?"   # needs ANTHROPIC_API_KEY' in end
+    assert lines[-1] == "The first line of README.rst, which it read: Ripieno"
+    assert "  Ripieno\n  =======" in end
+    # Nothing stays behind, in the workspace neither.
+    assert list(rooms.iterdir()) == []
+    assert list(user.workspace.iterdir()) == []
+
+
+def test_the_demo_plays_over_one_wire(user: User) -> None:
+    done = user.call("demo", "--protocol", "openai-responses")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line.partition(",")[0] for line in done.stdout.splitlines() if line.startswith("===")] == [
+        "=== openai-responses"
+    ]
+    absent = user.call("demo", "--protocol", "openai-response")
+    assert absent.returncode == exit_codes.INPUT
+    assert "Did you mean 'openai-responses'?" in absent.stderr
+
+
+def test_the_demo_can_be_interrupted(user: User, tmp_path: pathlib.Path) -> None:
+    rooms = tmp_path / "rooms"
+    rooms.mkdir()
+    with user.start("demo", TMPDIR=str(rooms)) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("--- turn 2"):
+                break
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+        assert process.wait(PATIENCE) == exit_codes.SIGNAL + signal.SIGINT
+    assert list(rooms.iterdir()) == []
+
+
+def test_official_clients_talk_to_a_rehearsal(user: User) -> None:
+    (user.workspace / "mine.toml").write_text(SCORE)
+    with user.rehearse("./mine.toml") as urls:
+        assert set(urls) >= {"anthropic", "gemini", "openai-chat", "openai-responses"}
+        assert urls["openai-chat"] == urls["openai-responses"] == urls["anthropic"] + "/v1"
+        with openai.OpenAI(base_url=urls["openai-responses"], api_key="none", max_retries=0) as responses:
+            assert responses.responses.create(model="any", input="Hello").output_text == "Hello from the score."
+        with openai.OpenAI(base_url=urls["openai-chat"], api_key="none", max_retries=0) as chat:
+            completion = chat.chat.completions.create(model="any", messages=[{"role": "user", "content": "Hello"}])
+            assert completion.choices[0].message.content == "Hello from the score."
+        with anthropic.Anthropic(base_url=urls["anthropic"], api_key="none", max_retries=0) as messages:
+            message = messages.messages.create(
+                model="any", max_tokens=99, messages=[{"role": "user", "content": "Hello"}]
+            )
+            assert [block.text for block in message.content if block.type == "text"] == ["Hello from the score."]
+
+
+def test_the_environment_that_a_rehearsal_prints_is_enough(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    (user.workspace / "mine.toml").write_text(SCORE)
+    with user.start("rehearse", "./mine.toml") as process:
+        assert process.stdout is not None
+        text = ""
+        while "base_url = " not in text:
+            text += process.stdout.readline()
+        for line in text.splitlines():
+            if line.startswith("  export "):
+                for variable in line.removeprefix("  export ").split():
+                    monkeypatch.setenv(*variable.split("=", 1))
+        with openai.OpenAI(max_retries=0) as chat:
+            completion = chat.chat.completions.create(model="any", messages=[{"role": "user", "content": "Hello"}])
+            assert completion.choices[0].message.content == "Hello from the score."
+        with anthropic.Anthropic(max_retries=0) as messages:
+            message = messages.messages.create(
+                model="any", max_tokens=99, messages=[{"role": "user", "content": "Hello"}]
+            )
+            assert message.content[0].type == "text"
+        gemini = google.genai.Client()
+        assert gemini.models.generate_content(model="any", contents="Hello").text == "Hello from the score."
+        gemini.close()
+        # The table that it prints is a configuration.
+        user.configure(text[text.index("  [providers.rehearsed]") :])
+        asked = user.call("ask", "-m", "rehearsed/mine", "Hello")
+        assert asked.returncode == 0, asked.stderr
+        assert asked.stdout == "Hello from the score.\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+
+
+def test_a_rehearsal_says_what_it_wants_and_warns_of_what_it_does_not_get(user: User) -> None:
+    with user.start("rehearse", "demo") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        text = ""
+        while "expects to be asked" not in text:
+            text += process.stdout.readline()
+        folder = ROOT / "sources" / "ripieno" / "data" / "demo" / "ensembles"
+        rows = [line.split() for line in text.splitlines() if line.endswith(".toml")]
+        assert [row[0] for row in rows] == ["io", "clock", "count"]
+        assert [row[-2:] for row in rows[1:]] == [
+            ["clock__tell_time", str(folder / "clock.toml")],
+            ["count_lines", str(folder / "count.toml")],
+        ]
+        question = Score.read(FOLDER / "demo.toml").prompt
+        assert f"Then: ripieno ask -m rehearsed/demo {shlex.quote(question)}\n" in text
+        # Somebody who asks something else, with other tools, is answered and told of.
+        configuration = text[text.index("  [providers.rehearsed]") : text.index("Then: ")]
+        user.configure(configuration.partition("  [ensembles]")[0])
+        other = user.call("ask", "-m", "rehearsed/demo", "Hello")
+        assert (other.returncode, "I look around first." in other.stdout) == (0, True)
+        warnings = [process.stderr.readline() for _ in range(2)]
+        assert "does not offer clock__tell_time, count_lines, which the score 'demo' calls" in warnings[0]
+        assert "begins with 'Hello'" in warnings[1]
+        assert question in warnings[1]
+        # Whoever does as it says is not warned of, and hears it to its end.
+        user.configure(configuration + '[confirmation]\napprove = ["io.write_file"]\n')
+        (user.workspace / "README.rst").write_text("A title\n")
+        path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+        asked = user.call("ask", "-m", "rehearsed/demo", question, PATH=path)
+        assert asked.returncode == 0, asked.stderr
+        assert 'README.rst begins with "A title"' in asked.stdout
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+        assert process.stderr.read() == ""
+
+
+def test_a_port_can_be_chosen_and_may_be_taken(user: User) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = user.call("rehearse", "demo", "--port", str(port))
+        assert done.returncode == exit_codes.INPUT
+        assert f"port {port}" in done.stderr
+    with user.rehearse("demo", port=port) as urls:
+        assert urls["anthropic"] == f"http://127.0.0.1:{port}"

@@ -1,0 +1,260 @@
+"""Bad input: each mistake gives one clear message (what, where, what to do), a non-zero exit, and nothing stays."""
+
+import pathlib
+import socket
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from ripieno.cli.common import exit_codes
+from tests.support.command_line import User
+from tests.support.live_processes import living
+from tests.support.users import Done
+
+Call = Callable[..., Done]
+
+GOOD = """
+[ensemble]
+name = "good"
+description = "Says hello"
+[[invokers]]
+name = "say_hello"
+description = "Says hello"
+effect = "none"
+[invokers.invocable]
+origin = "command"
+argv = ["echo", "hello"]
+"""
+SERVER = """
+[ensemble]
+name = "server"
+description = "A server"
+[connection]
+origin = "mcp"
+transport = "stdio"
+command = {command}
+"""
+
+#: What is wrong, the command that meets it, its exit code, and what its message must say.
+MISTAKES = {
+    "malformed": (GOOD.replace('name = "good"', "name = good"), ["tools"], ["good.toml:3", "name = good", "quotes"]),
+    "no TOML at all": ("\0\1\2", ["tools"], ["good.toml:1"]),
+    "not UTF-8": ("", ["tools"], ["good.toml", "UTF-8"]),
+    "unknown key": (
+        GOOD.replace("description", "descripton", 1),
+        ["tools"],
+        ["good.toml:4", "descripton", "'description'"],
+    ),
+    "unknown table": (GOOD + "[defalts]\ntimeout = 3\n", ["tools"], ["defalts", "'defaults'"]),
+    "wrong type": (GOOD.replace('effect = "none"', "timeout = true"), ["tools"], ["good.toml:8", "timeout", "number"]),
+    "wrong choice": (GOOD.replace('"none"', '"nothing"'), ["tools"], ["good.toml:8", '"nothing"', '"none"']),
+    "missing key": (GOOD.replace('description = "Says hello"\neffect', "effect"), ["tools"], ["description"]),
+    "two invokers of one name": (
+        GOOD + GOOD.partition("[[")[2].join(["[[", ""]),
+        ["tools"],
+        ["two invokers", "'say_hello'"],
+    ),
+    "bad schema": (GOOD + '[invokers.arguments]\ntype = "objct"\n', ["tools"], ["good.toml:13", "object"]),
+    "schema that reaches out": (
+        GOOD
+        + '[invokers.arguments]\ntype = "object"\n[invokers.arguments.properties.a]\n"$ref" = "http://127.0.0.1:9/x"\n',
+        ["tools"],
+        ["good.toml:15", "http://127.0.0.1:9/x"],
+    ),
+    "unknown origin": (GOOD.replace('"command"', '"comand"'), ["tools"], ["'comand'", "'command'"]),
+    "unknown placeholder": (GOOD.replace('"hello"]', '"{who}"]'), ["tools"], ["good.toml:11", "who"]),
+    "missing variable": (
+        SERVER.format(command='["cat"]') + 'environment = { A = "{env:NOT_SET_ANYWHERE}" }\n',
+        ["tools"],
+        ["'server'", "NOT_SET_ANYWHERE"],
+    ),
+    "no such server": (
+        SERVER.format(command='["no-such-program"]'),
+        ["tools"],
+        ["'server'", "no-such-program", "PATH"],
+    ),
+    "server that dies": (
+        SERVER.format(command='["sh", "-c", "echo I am broken >&2; exit 3"]'),
+        ["tools"],
+        ["'server'", "I am broken"],
+    ),
+    "server that talks nonsense": (SERVER.format(command='["echo", "hello"]'), ["tools"], ["'server'"]),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_in_an_ensemble(call: Call, user: User, name: str) -> None:
+    text, arguments, words = MISTAKES[name]
+    file = user.ensemble("good", text)
+    if name == "not UTF-8":
+        file.write_bytes(b'[ensemble]\nname = "\xff"\n')
+    done = call(*arguments)
+    assert (done.code, done.out) == (exit_codes.INPUT, "")
+    for word in words:
+        assert word in done.err
+    assert "Traceback" not in done.err
+    # What stops a start is found by ``check`` too, unless only connecting can tell.
+    checked = call("check")
+    assert checked.code == (exit_codes.GOOD if "[connection]" in text else exit_codes.INPUT), checked.out
+
+
+CONFIGURATIONS = {
+    "unknown key": ("[limts]\nturns = 3\n", ["tools"], exit_codes.INPUT, ["config.toml:1", "limts", "'limits'"]),
+    "unknown ensemble": (
+        '[ensembles]\nenabled = ["oi"]\n',
+        ["tools"],
+        exit_codes.INPUT,
+        ["'oi'", "[ensembles] enabled"],
+    ),
+    "unknown ensembles": (
+        '[ensembles]\nenabled = ["oi", "nothing", "io"]\n',
+        ["tools"],
+        exit_codes.INPUT,
+        ["'oi'", "'nothing'", "[ensembles] enabled"],
+    ),
+    "unknown profile": ('[ensembles]\nprofile = "minmal"\n', ["tools"], exit_codes.INPUT, ["'minmal'", "'minimal'"]),
+    "no such folder": ('[ensembles]\npaths = ["nowhere"]\n', ["tools"], exit_codes.INPUT, ["nowhere"]),
+    "no such plugin": (
+        '[plugins]\nallow = ["ripieno-nothing"]\n',
+        ["tools"],
+        exit_codes.INPUT,
+        ["ripieno-nothing", "[plugins] allow"],
+    ),
+    "wrong provider": ("", ["ask", "-m", "opnai/x", "Hello"], exit_codes.INPUT, ["'opnai'", "'openai'"]),
+    "no model": (
+        "",
+        ["ask", "Hello"],
+        exit_codes.INPUT,
+        ["[model]", 'default = "', "-m", "[providers.mine]", "config.toml"],
+    ),
+    "no model to talk with": ("", ["chat"], exit_codes.INPUT, ["[model]", "[providers.mine]"]),
+    "model without provider": ("", ["ask", "-m", "small", "Hello"], exit_codes.INPUT, ["provider/model", "'small'"]),
+    "missing key": ("", ["ask", "-m", "openai/x", "Hello"], exit_codes.INPUT, ["OPENAI_API_KEY", "export", "openai"]),
+    "unknown agent": ("", ["ask", "--agent", "wrtier", "Hello"], exit_codes.INPUT, ["'wrtier'", "[agents.NAME]"]),
+    "agent whose tools are nowhere": (
+        '[agents.writer]\nmodel = "ollama/x"\ntools = ["io.red_file"]\n',
+        ["ask", "--agent", "writer", "Hello"],
+        exit_codes.INPUT,
+        ["io.red_file", "io.read_file"],
+    ),
+    "unknown tools": ("", ["ask", "-m", "ollama/x", "--tools", "io.red_*", "Hello"], exit_codes.INPUT, ["io.red_*"]),
+    "unknown protocol": (
+        '[providers.mine]\nprotocol = "opnai-chat"\nbase_url = "http://127.0.0.1:9/v1"\n',
+        ["ask", "-m", "mine/x", "Hello"],
+        exit_codes.INPUT,
+        ["'opnai-chat'", "'openai-chat'"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_mistakes_in_the_configuration(call: Call, user: User, name: str) -> None:
+    text, arguments, code, words = CONFIGURATIONS[name]
+    user.configure(text)
+    done = call(*arguments)
+    assert (done.code, done.out) == (code, "")
+    for word in words:
+        assert word in done.err
+    assert "Traceback" not in done.err
+
+
+def test_an_endpoint_that_nobody_serves(call: Call, user: User) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    user.configure(f'[providers.mine]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:{port}/v1"\n')
+    done = call("ask", "-m", "mine/x", "Hello")
+    assert (done.code, done.out) == (exit_codes.PROVIDER, "")
+    assert f"Nothing answers at http://127.0.0.1:{port}/v1" in done.err
+    assert "Is the server running" in done.err
+
+
+def test_a_function_that_is_not_there_is_found_before_it_is_called(call: Call, user: User) -> None:
+    file = user.ensemble(
+        "good",
+        '[ensemble]\nname = "good"\ndescription = "Good"\nmodule = "./tools.py"\n'
+        '[[invokers]]\nname = "count_words"\ndescription = "Counts"\neffect = "none"\n',
+    )
+    assert call("tools").code == 0
+    for module, words in (
+        (None, ["no Python file", "tools.py"]),
+        ("def count_word(context, arguments): ...", ["count_words", "'count_word'"]),
+        ("count_words = 5", ["count_words", "int"]),
+        ("def count_words(): ...", ["(context, arguments)"]),
+        ("import nothing_of_this_name", ["nothing_of_this_name"]),
+        ("raise SystemExit(0)", ["SystemExit"]),
+        ("def count_words(:", ["SyntaxError"]),
+    ):
+        if module is not None:
+            (file.parent / "tools.py").write_text(module)
+        done = call("check")
+        assert done.code == exit_codes.INPUT, module
+        assert "good.toml:" in done.out
+        for word in words:
+            assert word in done.out, module
+        # Where the module itself is wrong, its line is named too.
+        assert module is None or f"{file.parent}/tools.py" in done.out, module
+        called = call("invoke", "good.count_words")
+        assert called.code == exit_codes.REFUSED, module
+        assert "Traceback" not in called.err
+        for name in [name for name in sys.modules if name.startswith("ripieno_file_tools")]:
+            del sys.modules[name]
+
+
+def test_two_files_of_one_name_in_one_layer(call: Call, user: User) -> None:
+    one, two = user.ensemble("good", GOOD), user.ensemble("also", GOOD)
+    done = call("tools")
+    assert (done.code, done.out) == (exit_codes.INPUT, "")
+    assert "two ensembles named 'good'" in done.err
+    assert str(one) in done.err
+    assert str(two) in done.err
+
+
+def test_two_tools_of_one_name(call: Call, user: User) -> None:
+    user.ensemble("good", GOOD)
+    user.ensemble("more", GOOD.replace('"good"', '"more"'))
+    done = call("tools")
+    assert (done.code, done.out) == (exit_codes.INPUT, "")
+    for word in ("good.say_hello", "more.say_hello", "prefix = "):
+        assert word in done.err
+
+
+def test_everything_that_is_wrong_comes_together(call: Call, user: User) -> None:
+    user.ensemble("one", GOOD.replace('"none"', '"nothing"').replace('"good"', '"one"'))
+    user.ensemble("two", GOOD.replace("argv", "agrv").replace('"good"', '"two"'))
+    user.ensemble("three", GOOD.replace("[[invokers]]", "[[invokers]"))
+    user.configure('[ensembles]\nenabled = ["four", "io"]\n')
+    done = call("tools")
+    assert done.code == exit_codes.INPUT
+    for word in ("one.toml:8", "three.toml:5", "'four'"):
+        assert word in done.err
+
+
+def test_nothing_stays_connected_when_one_server_fails(user: User, tmp_path: pathlib.Path) -> None:
+    clock = f'["sh", "-c", "exec 9>$ALIVE; exec {sys.executable} -m ripieno.testing.rehearsal.clock"]'
+    with living(tmp_path / "alive") as alive:
+        environment = f'environment = {{ ALIVE = "{alive.path}", PYTHONPATH = "{user.environment()["PYTHONPATH"]}" }}\n'
+        user.ensemble("server", SERVER.format(command=clock) + environment)
+        done = user.call("tools", "--ensemble", "server")
+        assert done.returncode == 0, done.stderr
+        assert "tell_time" in done.stdout
+        assert alive.all_gone(5)
+        user.ensemble("dead", SERVER.format(command='["sh", "-c", "sleep 1; exit 3"]').replace('"server"', '"dead"'))
+        done = user.call("tools")
+        assert done.returncode == exit_codes.INPUT
+        assert "'dead'" in done.stderr
+        assert alive.all_gone(5)
+
+
+def test_an_optional_server_that_fails_is_left_out_and_named(call: Call, user: User) -> None:
+    user.ensemble(
+        "dead",
+        SERVER.format(command='["no-such-program"]').replace('name = "server"', 'name = "dead"\nrequired = false'),
+    )
+    done = call("tools")
+    assert done.code == 0
+    assert "read_file" in done.out
+    assert "'dead'" in done.err
+    invoked = call("invoke", "dead.anything")
+    assert invoked.code == exit_codes.INPUT
+    assert "no-such-program" in invoked.err

@@ -1,0 +1,470 @@
+"""``ripieno import mcp``: what clients are configured with becomes ensembles that check, and no secret is copied."""
+
+import hashlib
+import json
+import pathlib
+import re
+import stat
+import subprocess
+import sys
+import textwrap
+import tomllib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from ripieno.cli.common import exit_codes
+from ripieno.cli.importing.secrets import Reference, find_references, looks_secret
+from ripieno.cli.importing.servers import parse
+from ripieno.exceptions import InputError
+from ripieno.jsonvalues import is_list, is_table
+from tests.counts import count
+from tests.support.command_line import ROOT, User
+from tests.support.users import Done
+
+Call = Callable[..., Done]
+FORMS = ROOT / "tests" / "data" / "mcpservers"
+#: Every credential that stands in the forms.
+INVENTED = "invented"
+
+
+@pytest.fixture
+def bring(call: Call, tmp_path: pathlib.Path) -> Callable[..., Done]:
+    """Imports servers that are given as mappings, as text, or as a file's name among the forms."""
+
+    def run(given: Any, *options: str) -> Done:
+        if isinstance(given, str) and given.endswith(".json"):
+            return call("import", "mcp", str(FORMS / given), *options)
+        file = tmp_path / "client.json"
+        file.write_text(given if isinstance(given, str) else json.dumps({"mcpServers": given}), encoding="utf-8")
+        return call("import", "mcp", str(file), *options)
+
+    return run
+
+
+def read(user: User, name: str) -> dict[str, Any]:
+    """An ensemble that was written."""
+    return tomllib.loads((user.configuration / "ensembles" / f"{name}.toml").read_text())
+
+
+# Each client's form
+
+
+def test_claude_desktop(bring: Call, user: User, call: Call) -> None:
+    done = bring("claude-desktop.json")
+    assert (done.code, done.err) == (0, "")
+    assert read(user, "filesystem")["connection"]["command"][-1] == "/srv/documents"
+    github = read(user, "github")["connection"]
+    assert github["environment"] == {
+        "GITHUB_PERSONAL_ACCESS_TOKEN": "{env:GITHUB_PERSONAL_ACCESS_TOKEN}",
+        "LOG_LEVEL": "debug",
+    }
+    brave = read(user, "brave-search")["connection"]
+    assert brave["command"] == ["npx", "-y", "brave-search-server"]
+    assert brave["environment"] == {"API_KEY": "{env:BRAVE_SEARCH_API_KEY}"}
+    remote = read(user, "remote")["connection"]
+    assert remote["environment"] == {"AUTH_HEADER": "Bearer {env:REMOTE_AUTH_HEADER}"}
+    assert remote["command"][2].endswith(' --header Authorization:"${AUTH_HEADER}"')
+    for line in ("export BRAVE_SEARCH_API_KEY=   # for brave-search", "cmd /c", "ripieno tools -e filesystem"):
+        assert line in done.out
+    assert call("check", "--no-import").code == 0
+
+
+def test_claude_code(bring: Call, user: User) -> None:
+    done = bring("claude-code.json")
+    assert done.code == 0
+    connection = {"origin": "mcp", "transport": "http", "url": "https://mcp.sentry.example/mcp"}
+    assert read(user, "sentry")["connection"] == {**connection, "headers": {"X-Team": "house"}}
+    asana = read(user, "asana")["connection"]
+    assert (asana["transport"], asana["headers"]) == ("sse", {"Authorization": "Bearer {env:ASANA_TOKEN}"})
+    database = read(user, "database")
+    assert database["ensemble"]["enabled"] is False
+    assert database["connection"]["environment"] == {"CACHE": "{env:CACHE_DIR}", "DATABASE_URL": "{env:DATABASE_URL}"}
+    assert read(user, "database-2")["connection"]["command"] == ["uvx", "garden-server"]
+    for line in ("the default of CACHE_DIR", "projects./home/ada/garden.mcpServers: it is the same", "'database-2'"):
+        assert line in done.out
+
+
+def test_cursor(bring: Call, user: User) -> None:
+    done = bring("cursor.json")
+    notes = read(user, "notes")["connection"]
+    assert notes["environment"] == {"NOTES_TOKEN": "{env:NOTES_TOKEN}", "NOTES_ROOT": "./notes"}
+    assert notes["command"] == ["sh", "-c", 'exec python3 "${PWD}"/tools/notes.py --home="${HOME}"']
+    assert read(user, "linear")["connection"]["transport"] == "http"
+    assert "HOME=" not in done.out
+    assert "linear: auth: " in done.out
+    assert 'transport = "http" is a guess' in done.out
+
+
+def test_vscode(bring: Call, user: User) -> None:
+    done = bring("vscode.json")
+    connection = read(user, "perplexity")["connection"]
+    assert connection["directory"] == "server"
+    assert connection["environment"] == {
+        "PERPLEXITY_API_KEY": "{env:PERPLEXITY_KEY}",
+        "URL": "https://example.com//x",
+        "EDITOR_COLOR": "{env:EDITOR_COLOR}",
+    }
+    for line in ("${input:perplexity-key}: The key of Perplexity", "envFile: ", "dev: ", "${config:editor.color}"):
+        assert line in done.out
+    assert bring("vscode-settings.json").code == 0
+    assert read(user, "time")["connection"]["command"][0] == "uvx"
+
+
+def test_windsurf(bring: Call, user: User) -> None:
+    done = bring("windsurf.json")
+    finder = read(user, "finder")
+    assert finder["connection"]["headers"] == {"X-Api-Key": "{env:FINDER_X_API_KEY}", "Accept-Language": "it"}
+    assert finder["overrides"] == {"drop_index": {"enabled": False}}
+    assert read(user, "events")["connection"]["transport"] == "sse"
+    assert read(user, "old")["ensemble"]["enabled"] is False
+    assert '[confirmation]\n  approve = ["finder.find_page"]\n' in done.out
+
+
+def test_gemini_cli(bring: Call, user: User) -> None:
+    done = bring("gemini-cli.json")
+    tools = read(user, "tools")
+    assert tools["connection"]["environment"] == {
+        "DATABASE_URL": "{env:DB_CONNECTION_STRING}",
+        "API_KEY": "{env:EXTERNAL_API_KEY}",
+        "MODE": "fast",
+    }
+    assert (tools["connection"]["directory"], tools["connection"]["timeout"]) == ("servers/tools", 15)
+    assert (tools["defaults"], tools["overrides"]) == ({"timeout": 15}, {"delete_page": {"enabled": False}})
+    # A call may take long; a start has a limit of its own.
+    stream = read(user, "stream")
+    assert (stream["defaults"]["timeout"], stream["connection"]["timeout"]) == (600, 28)
+    assert [read(user, name)["connection"]["transport"] for name in ("stream", "events")] == ["http", "sse"]
+    assert read(user, "legacy")["ensemble"]["enabled"] is False
+    assert "(read_page, find_page)" in done.out
+    assert 'approve = ["tools"]' in done.out
+
+
+@pytest.mark.parametrize("form", sorted(path.name for path in FORMS.iterdir()))
+def test_no_form_gives_a_secret_away(bring: Call, user: User, form: str) -> None:
+    for options in (("--dry-run",), ("--dry-run", "--format", "json"), ()):
+        done = bring(form, *options)
+        assert done.code == 0
+        assert INVENTED not in done.out + done.err
+    for path in (user.configuration / "ensembles").iterdir():
+        text = path.read_text()
+        assert text.startswith(f"# Imported from {form}\n")
+        assert INVENTED not in text
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_the_tutorial_shows_what_is_written(bring: Call, user: User) -> None:
+    text = (ROOT / "documentation" / "tutorials" / "import-mcp.rst").read_text(encoding="utf-8")
+    blocks = re.findall(r"\.\. code-block:: (?:json|toml)\n\n((?:    .*\n|\n)+)", text)
+    given, written = (textwrap.dedent(block).strip() + "\n" for block in blocks)
+    done = bring(given)
+    assert (user.configuration / "ensembles" / "github.toml").read_text() == written
+    assert "  export GITHUB_TOKEN=   # for github\n" in done.out
+    assert "ripieno tools -e github\n" in done.out
+
+
+# The command
+
+
+def test_dry_run_prints_toml_and_writes_nothing(bring: Call, user: User) -> None:
+    done = bring({"one": {"command": "one-server", "args": ["x"]}}, "--dry-run")
+    assert tomllib.loads(done.out)["connection"]["command"] == ["one-server", "x"]
+    assert not user.configuration.exists()
+
+
+def test_json_says_everything(bring: Call, user: User) -> None:
+    servers = {"one": {"command": "one", "env": {"TOKEN": "x"}, "autoApprove": ["a"]}, "two": {}}
+    done = bring(servers, "--format", "json")
+    assert done.code == exit_codes.INPUT
+    assert json.loads(done.out) == {
+        "written": True,
+        "ensembles": [
+            {
+                "server": "one",
+                "ensemble": "one",
+                "transport": "stdio",
+                "file": str(user.configuration / "ensembles" / "one.toml"),
+                "variables": {"ONE_TOKEN": "TOKEN"},
+                "left_out": ["approval without asking: it is yours to give"],
+                "approve": ["one.a"],
+            }
+        ],
+        "refused": [{"server": "two", "reason": "it has neither command nor url (nor httpUrl, nor serverUrl)."}],
+        "there": [],
+    }
+
+
+def test_into_and_only(bring: Call, tmp_path: pathlib.Path) -> None:
+    servers = {"one": {"command": "one"}, "two": {"command": "two"}}
+    done = bring(servers, "--into", str(tmp_path / "mine"), "--only", "two")
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["two.toml"]
+    assert f'paths = ["{tmp_path / "mine"}"]' in done.out
+    absent = bring(servers, "--only", "tow")
+    assert (absent.code, "Did you mean 'two'" in absent.err) == (exit_codes.INPUT, True)
+
+
+def test_what_is_there_stays_unless_forced(bring: Call, user: User) -> None:
+    assert bring({"one": {"command": "first"}}).code == 0
+    again = bring({"one": {"command": "second"}, "two": {"command": "two"}})
+    assert again.code == exit_codes.INPUT
+    assert "--force" in again.err
+    assert read(user, "one")["connection"]["command"] == ["first"]
+    assert read(user, "two")["connection"]["command"] == ["two"]
+    assert again.err == "1 is there already: one; --force replaces them.\n"
+    third = bring({"one": {"command": "x"}, "two": {"command": "x"}, "bad": {}}, "--format", "json")
+    assert [line.partition(":")[0] for line in third.err.splitlines()] == ["Refused 'bad'", "2 are there already"]
+    assert (json.loads(third.out)["there"], third.code) == (["one", "two"], exit_codes.INPUT)
+    assert bring({"one": {"command": "third"}}, "--force").code == 0
+    assert read(user, "one")["connection"]["command"] == ["third"]
+
+
+def test_an_ensemble_of_another_file_is_not_doubled(bring: Call, user: User) -> None:
+    user.ensemble("other", 'invokers = []\n[ensemble]\nname = "one"\n')
+    done = bring({"one": {"command": "first"}}, "--force")
+    assert done.code == exit_codes.INPUT
+    assert "other.toml" in done.err
+
+
+def test_names(bring: Call, user: User) -> None:
+    servers = {name: {"command": f"server-{index}"} for index, name in enumerate(("io", "A b!", "a-b", "7z", "日本"))}
+    done = bring(servers)
+    assert done.code == 0
+    names = sorted(path.stem for path in (user.configuration / "ensembles").iterdir())
+    assert names == ["a-b", "a-b-2", "mcp-7z", "my-io", "server"]
+    assert "a bundled ensemble has it" in done.out
+    assert read(user, "my-io")["ensemble"]["description"] == "Tools of the MCP server io"
+
+
+def test_a_second_import_finds_the_names_of_the_first(bring: Call, user: User) -> None:
+    servers = {"a b": {"command": "first"}, "a-b": {"command": "second"}}
+    assert bring(servers).code == 0
+    assert bring(servers).err == "2 are there already: a-b, a-b-2; --force replaces them.\n"
+
+
+def test_timeouts_say_what_they_are_about(bring: Call, user: User) -> None:
+    assert bring({"slow": {"command": "x", "timeout": 60000}, "quick": {"command": "x", "timeout": 5}}).code == 0
+    slow, quick = ((user.configuration / "ensembles" / f"{name}.toml").read_text() for name in ("slow", "quick"))
+    assert "# Seconds that a call of a tool may take.\ntimeout = 60\n" in slow
+    started = "# Seconds in which the server must have started and told its tools"
+    assert f"{started}: 28 is the most, whatever a call may take.\ntimeout = 28\n" in slow
+    assert f"{started}.\ntimeout = 5\n" in quick
+
+
+def test_a_configuration_that_names_what_plays_is_told_of(bring: Call, user: User) -> None:
+    user.configure('[ensembles]\nenabled = ["io"]\n[environment]\nallow = ["HOUSE_*"]\n')
+    done = bring({"one": {"command": "one", "env": {"HOUSE_KEY": "x", "SHED_KEY": "y"}}})
+    assert "add one to enabled under [ensembles]" in done.out
+    assert "add them to allow under [environment], which your configuration has: SHED_KEY\n" in done.out
+
+
+def test_two_secrets_never_share_a_variable(bring: Call, user: User) -> None:
+    servers = {
+        "one": {"command": "one", "env": {"SHED_KEY": "first"}},
+        "two": {"command": "two", "env": {"SHED_KEY": "second", "SAME_KEY": "same"}},
+        "three": {"command": "three", "env": {"X": "${SHED_KEY}", "SAME_KEY": "same"}, "args": ["--same-key", "same"]},
+    }
+    bring(servers)
+    environments = [read(user, name)["connection"]["environment"] for name in servers]
+    assert environments[0] == {"SHED_KEY": "{env:ONE_SHED_KEY}"}
+    assert environments[1] == {"SHED_KEY": "{env:TWO_SHED_KEY}", "SAME_KEY": "{env:SAME_KEY}"}
+    assert environments[2] == {"X": "{env:SHED_KEY}", "SAME_KEY": "{env:SAME_KEY}"}
+
+
+def test_an_imported_server_plays(bring: Call, user: User, call: Call) -> None:
+    clock = {"command": sys.executable, "args": ["-P", "-m", "ripieno.testing.rehearsal.clock", "${NOTHING_HERE}"]}
+    path = str(pathlib.Path(ROOT) / "sources")
+    assert bring({"clock": {**clock, "env": {"PYTHONPATH": path}}}).code == 0
+    # It is no reason not to start when a variable is missing.
+    assert call("tools").code == 0
+    done = user.call("tools", "-e", "clock", "--format", "json", NOTHING_HERE="")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)
+
+
+# What is wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"mcpServers": {\n  "a": {"env": {"TOKEN": "hush" "x"}}}}', ["line 2, column 33", "client.json"]),
+        ("[1]", ["no object", "mcpServers"]),
+        ("{}", ["no servers", "mcp.servers", "projects"]),
+        ('{"mcpServers": {}}', ["mcpServers is empty"]),
+        ('{"mcpServers": [1]}', ["mcpServers must be an object"]),
+        ("[" * 100_000, ["nested too deeply"]),
+        ('{"mcpServers": {"a": ' + "1" * 5000 + "}}", ["too long"]),
+        ('{"mcpServers": {"a": {}} /* never closed', ["line 1, column 26"]),
+    ],
+)
+def test_files_that_hold_no_servers(bring: Call, text: str, words: list[str]) -> None:
+    done = bring(text)
+    assert (done.code, done.out) == (exit_codes.INPUT, "")
+    assert [word for word in words if word not in done.err] == []
+    assert "hush" not in done.err
+
+
+def test_bytes_that_are_no_text(call: Call, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "client.json").write_bytes(b'{"\xff": 1}')
+    done = call("import", "mcp", str(tmp_path / "client.json"))
+    assert (done.code, "UTF-8" in done.err) == (exit_codes.INPUT, True)
+
+
+@pytest.mark.parametrize(
+    ("server", "words"),
+    [
+        ("npx", "must be an object"),
+        ({"command": ["npx"]}, "command must be a text"),
+        ({"command": "npx", "args": "hush"}, "args must be a list"),
+        ({"command": "npx", "args": [["hush"]]}, "args must hold texts only"),
+        ({"command": "npx", "args": ["hush\0"]}, "no process"),
+        ({"command": "npx", "env": ["hush"]}, "env must be an object"),
+        ({"command": "npx", "env": {"A": {"hush": 1}}}, "env must hold texts only"),
+        ({"command": "npx", "url": "https://a.example"}, "both command and url"),
+        ({"command": "cmd", "args": ["/c"]}, "shell of Windows"),
+        ({"command": "./server"}, "relative path"),
+        ({"command": "${workspaceFolder}/server"}, "write the whole path"),
+        ({"command": "npx", "cwd": "/srv/${SHED}"}, "cwd has a variable"),
+        ({"type": "http", "command": "npx"}, "it has no url"),
+        ({"type": "carrier pigeon", "url": "https://a.example"}, "its type is none of"),
+        ({"url": "https://a.example/mcp?api_key=hush"}, "looks like a secret"),
+        ({"url": "https://ada:hush@a.example/mcp"}, "looks like a secret"),
+        ({"url": "https://${SHED}/mcp"}, "url has a variable"),
+        ({"url": "ftp://a.example"}, "begins with http://"),
+        ({"url": "https://"}, "begins with http:// or https://"),
+        ({"url": "https://a.example", "headers": {"A b": "hu"}}, "the name of a header"),
+        ({"url": "https://a.example", "headers": {"A": "hush\r\nB: c"}}, "a header cannot hold"),
+    ],
+)
+def test_servers_that_are_refused_do_not_keep_others_out(bring: Call, user: User, server: Any, words: str) -> None:
+    done = bring({"wrong": server, "right": {"command": "right"}})
+    assert done.code == exit_codes.INPUT
+    assert done.err.startswith("Refused 'wrong': ")
+    assert words in done.err
+    assert "hush" not in done.out + done.err
+    assert read(user, "right")["connection"]["command"] == ["right"]
+
+
+def test_small_things_are_mended_and_said(bring: Call, user: User) -> None:
+    server = {
+        "command": "npx -y server",
+        "env": {"PORT": 80, "DEBUG": True, "GONE": None, "A-B": "x", "BRACES": "{x}"},
+        "timeout": "long",
+        "trust": "maybe",
+        "disabledTools": "all",
+        "oauth": {"clientSecret": "hush"},
+        "description": "Reads\nthings",
+    }
+    done = bring({"one": server})
+    assert done.code == 0
+    written = read(user, "one")
+    assert written["ensemble"]["description"] == "Reads things"
+    assert written["connection"]["command"] == ["npx", "-y", "server"]
+    assert written["connection"]["environment"] == {"PORT": "80", "DEBUG": "true", "BRACES": "{{x}}"}
+    for words in ("split", "env.GONE", "env.A-B", "timeout: ", "trust: ", "disabledTools: ", "oauth: "):
+        assert f"one: {words}" in done.out.replace("command: it was one text, and is ", "")
+    assert "hush" not in done.out
+
+
+def test_comments_and_commas() -> None:
+    text = '{"a": "// no /* comment */ ,}", // one\n "b": [1, 2, /* two\n */ ], "c": "\\"//", }'
+    assert parse("\ufeff" + text) == {"a": "// no /* comment */ ,}", "b": [1, 2], "c": '"//'}
+    with pytest.raises(InputError, match="line 3, column 2"):
+        parse('{ // one\n /* two */ "a": 1\n "b": 2}')
+
+
+# Laws
+
+BLANKS = st.characters(codec="utf-8", exclude_characters="\0", exclude_categories=("Cc", "Zs"))
+#: Any text at all, which only its name makes a secret; the beginning makes sure that it is found by nothing else.
+NAMED = st.tuples(st.sampled_from(["", "Bearer ", "basic "]), st.text(BLANKS, min_size=4, max_size=40)).map(
+    lambda pair: (pair[0], f"qZ7{pair[1]}")
+)
+#: Values that show by themselves what they are.
+SHAPED = st.tuples(
+    st.sampled_from(["", "sk-", "ghp_", "Bearer ", "glpat-", "key="]),
+    st.binary(min_size=8).map(lambda seed: hashlib.sha256(seed).hexdigest()),
+)
+SECRET_NAMES = st.sampled_from(["API_KEY", "token", "dbPassword", "X-Auth", "client_secret", "Cookie", "MY_CREDENTIAL"])
+PLAIN_NAMES = st.sampled_from(["A", "MODE", "VALUE", "X-Mode", "thing"])
+
+
+@st.composite
+def servers(draw: st.DrawFn) -> tuple[dict[str, Any], list[str]]:
+    """A server with secrets wherever people put them, and those secrets."""
+    hidden: list[str] = []
+
+    def put(name: str, pair: tuple[str, str]) -> tuple[str, str]:
+        assume(not any(isinstance(part, Reference) for part in find_references("".join(pair))))
+        hidden.append(pair[1])
+        return name, "".join(pair)
+
+    named = [put(draw(SECRET_NAMES), draw(NAMED)) for _ in range(draw(st.integers(0, 2)))]
+    shaped = [put(draw(PLAIN_NAMES), draw(SHAPED)) for _ in range(draw(st.integers(0, 2)))]
+    values = dict([*named, *shaped])
+    unknown = {"oauth": dict([put("clientSecret", draw(NAMED))]), "note": put("", draw(SHAPED))[1]}
+    if draw(st.booleans()):
+        return {"type": "http", "url": "https://a.example/mcp", "headers": values, **unknown}, hidden
+    arguments = [draw(st.sampled_from(["--verbose", "-y", "{x}", "it's $HOME", "a b"]))]
+    for name, value in (put("", draw(NAMED)), put("", draw(SHAPED))):
+        form = draw(st.sampled_from(["--api-key {}", "--token={}", "-e SHED_KEY={}", "--header X-Api-Key:{}"]))
+        arguments += [one.replace("{}", name + value) for one in form.split(" ")]
+    arguments.append(f"postgres://ada:{put('', ('', 'qZ7pw'))[1]}@localhost/house")
+    environment = {**values, "LEVEL": f"${{LEVEL:-{put('', draw(SHAPED))[1]}}}"}
+    return {"command": "server", "args": arguments, "env": environment, **unknown}, hidden
+
+
+def strings(value: Any) -> list[str]:
+    """Every text in a value, keys too."""
+    if is_table(value):
+        return strings([*value, *value.values()])
+    if is_list(value):
+        return [text for one in value for text in strings(one)]
+    return [value] if isinstance(value, str) else []
+
+
+@settings(max_examples=count(1000), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(given_servers=st.lists(servers(), min_size=1, max_size=3))
+def test_no_secret_is_written_or_shown(
+    bring: Call, call: Call, tmp_path: pathlib.Path, given_servers: list[tuple[dict[str, Any], list[str]]]
+) -> None:
+    table = {f"server {index}": server for index, (server, _) in enumerate(given_servers)}
+    refused = 0
+    said: list[str] = []
+    for options in (("--dry-run",), ("--format", "json", "--force"), ("--force",)):
+        done = bring(table, "--into", str(tmp_path / "into"), *options)
+        said += [done.out, done.err]
+        if "json" in options:
+            outcome = json.loads(done.out)
+            refused = len(outcome["refused"])
+            said += strings(outcome)
+        kept_out = refused or "Refused" in done.err or "there already" in done.err
+        assert done.code == (exit_codes.INPUT if kept_out else 0)
+    assert refused == 0
+    for path in (tmp_path / "into").iterdir():
+        said += [path.read_text(), *strings(tomllib.loads(path.read_text()))]
+    assert [secret for _, hidden in given_servers for secret in hidden if any(secret in text for text in said)] == []
+    for index, (server, _) in enumerate(given_servers):
+        checked = call("check", "--no-import", str(tmp_path / "into" / f"server-{index}.toml"))
+        assert checked.code == 0, (server, checked.out)
+
+
+@settings(max_examples=count(1000), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    words=st.lists(st.tuples(st.text(BLANKS | st.sampled_from(" '\"\n")), st.booleans()), min_size=1, max_size=5),
+    value=st.text(BLANKS | st.sampled_from(" '\"\n"), max_size=20),
+)
+def test_arguments_reach_the_program_as_they_are(
+    bring: Call, tmp_path: pathlib.Path, words: list[tuple[str, bool]], value: str
+) -> None:
+    assume(not any(looks_secret(word) or "$" in word or "=" in word or ":" in word for word, _ in words))
+    arguments = [f"|{word}${{SHED}}" if filled else f"|{word}" for word, filled in words]
+    done = bring({"one": {"command": "printf", "args": [r"%s\0", *arguments]}}, "--dry-run", "--format", "json")
+    (ensemble,) = json.loads(done.out)["ensembles"]
+    connection = tomllib.loads(ensemble["toml"])["connection"]
+    environment = dict.fromkeys(connection.get("environment", ()), value)
+    output = subprocess.run(connection["command"], env=environment, capture_output=True, check=True).stdout
+    assert output.decode().split("\0")[:-1] == [f"|{word}{value if filled else ''}" for word, filled in words]

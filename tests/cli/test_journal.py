@@ -1,0 +1,291 @@
+"""``ripieno journal`` and ``ripieno stats``: what was recorded is listed, shown, found, checked, forked and deleted."""
+
+import json
+import pathlib
+import re
+import sqlite3
+from collections.abc import Callable
+
+import pytest
+from frozendict import frozendict
+
+from ripieno.canisters import AssistantCanister, InvocationCanister, ResultCanister, TextualContent, UserCanister
+from ripieno.canisters.faults import Fault, Report
+from ripieno.canisters.serialization import deserialize_conversation
+from ripieno.storage.journal import Journal
+from ripieno.storage.records import Record
+from tests.support.command_line import Screen, User
+from tests.support.users import Done
+
+Call = Callable[..., Done]
+FIRST, SECOND = "3f9a41c07b52", "77aa00bb11cc"
+HOSTILE = "nothing\x1b[2J to \u202esee"
+
+
+@pytest.fixture
+def file(user: User) -> pathlib.Path:
+    """The user's own journal, with two conversations; the one that begins with 77 is the latest."""
+    path = user.state / "journal.sqlite3"
+    with Journal(path) as journal:
+        for name, path_of in ((FIRST, "README.rst"), (SECOND, HOSTILE)):
+            journal.record(list(conducted(name, path_of)))
+    return path
+
+
+def conducted(name: str, path: str) -> list[Record]:
+    def record(stage: object, turn: int = 0, **parts: object) -> Record:
+        return Record(stage=stage, conversation=name, turn=turn, **parts)  # type: ignore[arg-type]
+
+    call = InvocationCanister(identifier="call_1", name="read_file", arguments=frozendict(path=path))
+    wrong = InvocationCanister(identifier="call_2", name="red_file", arguments=frozendict(path=path))
+    seen = ResultCanister(
+        invocation_id="call_1",
+        content=(TextualContent(text=f"It says {path}.\n" * 20),),
+        report=Report(duration_ms=12.4, attempts=2),
+    )
+    none = ResultCanister(invocation_id="call_2", error=Fault(category="unknown_tool", message="There is none."))
+    used = {"input_tokens": 120, "output_tokens": 30, "cache_read_tokens": 100}
+    turned = {"model": "house/small", "usage": used, "milliseconds": 1500}
+    return [
+        record("began", details={"model": "house/small", "ensembles": ["io"]}),
+        record("said", canister=UserCanister.of(f"What is in {path}?")),
+        record("turned", 1, details={"finish": "invocations", **turned}),
+        *(record("said", 1, canister=one) for one in (AssistantCanister.of("I look."), call, wrong)),
+        record("asked", 1, tool="io.read_file", invocation=call, details={"reason": "It is asked for."}),
+        record("answered", 1, tool="io.read_file", invocation=call, details={"answer": "approve"}),
+        record("started", 1, tool="io.read_file", invocation=call),
+        record("finished", 1, tool="io.read_file", invocation=call, result=seen),
+        record("refused", 1, tool="red_file", invocation=wrong, result=none),
+        record("turned", 2, details={"finish": "stop", **turned}),
+        record("said", 2, canister=AssistantCanister.of("It begins with Ripieno.")),
+        record("ended", 2, details={"finish": "stop", "turns": 2, "calls": 1}),
+    ]
+
+
+@pytest.mark.parametrize("command", [("list",), ("show",), ("verify",), ("stats",)])
+def test_without_a_journal_nothing_is_made(user: User, call: Call, command: tuple[str, ...]) -> None:
+    done = call(*(command if command == ("stats",) else ("journal", *command)))
+    assert done.code == (2 if command in [("show",), ("verify",)] else 0)
+    assert str(user.state / "journal.sqlite3") in done.out + done.err
+    assert not user.state.exists()
+
+
+def test_list(file: pathlib.Path, call: Call) -> None:
+    done = call("journal", "list")
+    header, latest, first = done.out.splitlines()
+    assert header.split()[0] == "CONVERSATION"
+    assert latest.startswith(SECOND)
+    assert first.startswith(FIRST)
+    assert first.endswith("What is in README.rst?")
+    assert "house/small" in first
+    assert "stop" in first
+    assert "\x1b" not in done.out
+    (one,) = json.loads(call("journal", "list", "--limit", "1", "--format", "json").out)
+    assert (one["identifier"], one["turns"], one["calls"], one["finish"]) == (SECOND, 2, 1, "stop")
+    assert len(json.loads(call("journal", "list", "--all", "--format", "json").out)) == 2
+
+
+def test_show(file: pathlib.Path, call: Call) -> None:
+    done = call("journal", "show", "3f")
+    assert done.code == 0
+    heading, *lines = done.out.splitlines()
+    assert heading.startswith(f"Conversation {FIRST} | house/small | 2 turns, 1 call | ")
+    assert heading.endswith(" | stop")
+    assert [line for line in lines if re.match(r"\d", line)] == [
+        "1  user",
+        "2  assistant",
+        '3  call read_file {"path":"README.rst"} (call_1)',
+        '4  call red_file {"path":"README.rst"} (call_2)',
+        "5  result of call_1",
+        "6  result of call_2",
+        "7  assistant",
+    ]
+    steps = [line.partition("  ")[2].partition("  ")[2] for line in lines if line.startswith("  - ")]
+    assert steps == [
+        "began: house/small",
+        "turned: invocations, 120 tokens read, 30 written",
+        'asked: io.read_file {"reason": "It is asked for."}',
+        'answered: io.read_file {"answer": "approve"}',
+        "started: io.read_file",
+        "finished: io.read_file in 12 ms, attempt 2",
+        "refused: red_file: unknown_tool: There is none.",
+        "turned: stop, 120 tokens read, 30 written",
+        "ended: stop",
+    ]
+    assert done.out.count("It says README.rst.") == 6
+    assert "--full shows all 401 characters" not in done.out
+    assert "(--full shows all" in done.out
+    assert call("journal", "show", "3f", "--full").out.count("It says README.rst.") == 20
+
+
+def test_the_latest_is_shown_by_itself_and_nothing_in_it_acts_on_a_terminal(file: pathlib.Path, call: Call) -> None:
+    done = call("journal", "show", "--full")
+    assert done.out.startswith(f"Conversation {SECOND}")
+    assert not {"\x1b", "\u202e"} & set(done.out)
+    # Arguments as anybody is asked about them, JSON's escapes; texts as everywhere.
+    assert r'{"path":"nothing\u001b[2J to \u202esee"}' in done.out
+    assert r"It says nothing\x1b[2J to \u202esee." in done.out
+    told = json.loads(call("journal", "show", "--format", "json").out)
+    assert told["conversation"]["identifier"] == SECOND
+    assert [line["stage"] for line in told["lines"]][:3] == ["began", "said", "turned"]
+
+
+def test_a_conversation_that_there_is_not(file: pathlib.Path, call: Call) -> None:
+    done = call("journal", "show", "3f9a41c07b53")
+    assert done.code == 2
+    assert f"Did you mean '{FIRST}'" in done.err
+    with Journal(file) as journal:
+        journal.record([Record(stage="began", conversation="3fff", turn=0)])
+    assert "Several conversations begin with '3f'" in call("journal", "show", "3f").err
+
+
+def test_search(file: pathlib.Path, call: Call) -> None:
+    done = call("journal", "search", "README.rst", "--stage", "started")
+    assert done.code == 0
+    (row,) = done.out.splitlines()[1:]
+    assert row.split()[0] == FIRST
+    assert row.endswith("io.read_file  README.rst")
+    assert len(call("journal", "search", "says").out.splitlines()) == 1 + 2
+    assert len(call("journal", "search", "says", "--conversation", "77", "--limit", "1").out.splitlines()) == 2
+    hostile = call("journal", "search", "\x1b[2J", "--tool", "io.read_file")
+    assert hostile.code == 0
+    assert "\x1b" not in hostile.out
+    assert "nothing" in hostile.out
+    assert {line["stage"] for line in json.loads(call("journal", "search", "I look", "--format", "json").out)} == {
+        "said"
+    }
+    nowhere = call("journal", "search", "no such words")
+    assert (nowhere.code, nowhere.out) == (1, "")
+
+
+def test_export_and_verify(file: pathlib.Path, user: User, call: Call) -> None:
+    kept = user.workspace / "kept.jsonl"
+    assert call("journal", "export", "--output", str(kept)).code == 0
+    lines = [json.loads(line) for line in kept.read_text().splitlines()]
+    assert len(lines) == 28 + 1
+    assert lines[-1] == {"anchor": {"number": 28, "digest": lines[-2]["digest"]}}
+    assert call("journal", "export", "3f").out.splitlines()[:14] == kept.read_text().splitlines()[:14]
+    again = call("journal", "export", "--output", str(kept))
+    assert (again.code, "is there already" in again.err) == (2, True)
+    good = call("journal", "verify", "--anchor", str(kept))
+    assert (good.code, "All 28 lines" in good.out, "up to line 28" in good.out) == (0, True, True)
+    assert "cut off" in call("journal", "verify").out
+    with sqlite3.connect(file) as connection:
+        connection.execute("DELETE FROM lines WHERE number > 26")
+    connection.close()
+    assert call("journal", "verify").code == 0
+    cut = call("journal", "verify", "--anchor", str(kept), "--format", "json")
+    assert (cut.code, json.loads(cut.out)["break"]["number"]) == (1, 27)
+    with sqlite3.connect(file) as connection:
+        connection.execute("UPDATE lines SET tool = 'io.other' WHERE number = 9")
+    connection.close()
+    changed = call("journal", "verify")
+    assert (changed.code, changed.out) == (1, f"{file}, line 9: It was changed.\n")
+    bad = call("journal", "verify", "--anchor", str(file))
+    assert (bad.code, "does not end with an anchor" in bad.err) == (2, True)
+
+
+def test_a_long_check_says_how_far_it_is_at_a_terminal(file: pathlib.Path, user: User) -> None:
+    with Journal(file) as journal:
+        journal.record([Record(stage="began", conversation="d", turn=0) for _ in range(2500)])
+    with Screen(user, "journal", "verify") as screen:
+        screen.wait_for("1000 of 2528 lines")
+        screen.wait_for("All 2528 lines")
+        assert screen.end() == 0
+
+
+def test_fork(file: pathlib.Path, call: Call) -> None:
+    done = call("journal", "fork", "3f", "--at", "6")
+    assert done.code == 0
+    name = done.out.strip()
+    shown = call("journal", "show", name[:8]).out
+    assert f"began: forked from {FIRST}, 6 messages" in shown
+    assert "7  assistant" not in shown
+    whole = call("journal", "fork", "3f", "--format", "json")
+    conversation = deserialize_conversation(json.loads(whole.out))
+    assert conversation.text == "It begins with Ripieno."
+    assert conversation.usage.input_tokens == 240
+    middle = call("journal", "fork", "3f", "--at", "4")
+    assert (middle.code, "before it, at 1" in middle.err) == (2, True)
+    assert call("journal", "verify").code == 0
+    assert len(call("journal", "list").out.splitlines()) == 1 + 4
+
+
+def test_delete(file: pathlib.Path, user: User, call: Call) -> None:
+    asked = call("journal", "delete", "3f")
+    assert asked.code == 2
+    assert "--yes" in asked.err
+    assert "README" in call("journal", "show", "3f").out
+    assert call("journal", "delete", "3f", "--yes").out == f"Deleted: {FIRST}, 14 lines.\n"
+    assert "README" not in call("journal", "show", "3f").out
+    assert b"README.rst" not in b"".join(one.read_bytes() for one in user.state.iterdir())
+    assert "(deleted)" in call("journal", "list").out
+    assert call("journal", "verify").code == 0
+    assert call("journal", "delete", "--older-than", "1d", "--yes").out == "There is none.\n"
+    assert call("journal", "delete", "--older-than", "0m", "--yes").out == f"Deleted: {SECOND}, 14 lines.\n"
+    assert call("journal", "delete").code == 2
+    assert call("journal", "delete", "77", "--older-than", "1d").code == 2
+    assert call("journal", "delete", "--older-than", "soon").code == 2
+
+
+def test_somebody_at_a_terminal_is_asked_before_anything_is_deleted(file: pathlib.Path, user: User) -> None:
+    with Screen(user, "journal", "delete", "3f") as screen:
+        screen.wait_for("cannot be taken back")
+        screen.type("n\n")
+        assert screen.end() == 130
+    with Screen(user, "journal", "delete", "3f") as screen:
+        screen.wait_for("cannot be taken back")
+        screen.type("y\n")
+        screen.wait_for("Deleted")
+        assert screen.end() == 0
+
+
+def test_another_journal_is_named_and_errors_name_it(user: User, call: Call, tmp_path: pathlib.Path) -> None:
+    other = tmp_path / "other.sqlite3"
+    done = call("journal", "list", "--journal", str(other))
+    assert (done.code, str(other) in done.err) == (2, True)
+    other.write_text("This is no database.")
+    for command in (["journal", "list"], ["journal", "verify"], ["stats"]):
+        done = call(*command, "--journal", str(other))
+        assert done.code == 2
+        assert str(other) in done.err
+        assert len(done.err.splitlines()) == 1
+
+
+def test_stats(file: pathlib.Path, call: Call) -> None:
+    done = call("stats", "--by", "model")
+    assert done.code == 0
+    assert done.out.splitlines()[:5] == [
+        "2 conversations, 4 turns, 2 calls (0 failed, 2 refused, 0 of them denied)",
+        "Tokens: 480 read (400 of them from a provider's cache), 120 written (0 of them reasoning)",
+        "Time: 6.0 s of models, 25 ms of tools",
+        "Calls: 2 asked somebody first, 2 attempts after the first",
+        "Errors: 2 unknown_tool",
+    ]
+    tables = [[line.split() for line in table.splitlines()] for table in done.out.split("\n\n")[1:]]
+    assert tables[0][1] == ["io.read_file", "2", "0", "0", "0", "2", "25", "ms", "12", "ms", "12", "ms"]
+    assert tables[1][1:] == [["red_file", "2"]]
+    assert tables[2][1][:4] == ["house/small", "4", "2", "0"]
+    told = json.loads(call("stats", "--conversation", "77", "--format", "json").out)
+    assert told["total"]["conversations"] == 1
+    assert list(told["conversations"]) == [SECOND]
+    assert told["unknown"] == {"red_file": 1}
+
+
+def test_stats_since(file: pathlib.Path, call: Call) -> None:
+    assert "2 conversations" in call("stats", "--since", "1h").out
+    assert "2 conversations" in call("stats", "--since", "2020-01-31").out
+    assert "since then" in call("stats", "--since", "9998-01-01T10:00:00+02:00").out
+    assert "2 conversations" in call("stats", "--since", "999999w").out
+    wrong = call("stats", "--since", "yesterday")
+    assert (wrong.code, "24h" in wrong.err) == (2, True)
+    assert set(json.loads(call("stats", "--format", "json").out)) == {
+        *("total", "tools", "days", "models", "conversations", "unknown", "categories")
+    }
+
+
+def test_what_an_export_prints_goes_through_a_pipe(file: pathlib.Path, user: User) -> None:
+    done = user.run("journal", "export")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(done.stdout.splitlines()) == 29
+    assert done.stdout.isascii()

@@ -1,0 +1,217 @@
+"""The command line as a whole: light, helpful, the same options everywhere, one place for errors."""
+
+import json
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+import pytest
+
+from ripieno.cli.common import exit_codes
+from ripieno.cli.common.group import COMMANDS, GROUP
+from tests.assembly.test_plugins import install
+from tests.support.command_line import COMMAND, User
+from tests.support.users import Done
+
+Call = Callable[..., Done]
+HEAVY = ("anthropic", "openai", "mcp", "starlette", "uvicorn", "httpx2", "rich", "jsonschema", "google")
+
+
+def commands() -> Iterator[tuple[list[str], click.Command]]:
+    """Every command and sub-command with the words that name it."""
+    context = click.Context(GROUP)
+    yield [], GROUP
+    for name in COMMANDS:
+        command = GROUP.get_command(context, name)
+        assert command is not None
+        yield [name], command
+        if isinstance(command, click.Group):
+            yield from (([name, inner], one) for inner, one in command.commands.items())
+
+
+@pytest.mark.parametrize("argument", ["--version", "--help", "tools", "ensembles"])
+def test_what_needs_no_library_imports_none(user: User, argument: str) -> None:
+    program = (
+        "import sys\nfrom ripieno.cli import main\n"
+        "assert 'click' not in sys.modules, 'click'\n"
+        f"code = main([{argument!r}])\n"
+        f"sys.exit(code or str([name for name in {HEAVY!r} if name in sys.modules] or ''))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, env=user.environment()
+    )
+    assert done.stderr.strip() == ""
+    assert done.stdout
+
+
+@pytest.mark.parametrize("module", ["ripieno", "ripieno.cli"])
+def test_modules_run_as_commands(user: User, module: str) -> None:
+    done = subprocess.run(
+        [*COMMAND[:-1], module, "--version"], capture_output=True, text=True, check=False, env=user.environment()
+    )
+    assert (done.returncode, done.stdout.split()[0]) == (0, "ripieno")
+
+
+def test_every_help_has_an_example_and_every_option_is_explained() -> None:
+    for words, command in commands():
+        text = command.get_help(click.Context(command, info_name=" ".join(["ripieno", *words])))
+        assert "Example:\n    ripieno " in text, words
+        unexplained = [
+            parameter.name for parameter in command.params if isinstance(parameter, click.Option) and not parameter.help
+        ]
+        assert unexplained == [], words
+
+
+def test_help_says_of_each_command_what_the_command_says_itself() -> None:
+    for words, command in commands():
+        if len(words) == 1 and words != ["new"]:
+            first = (command.help or "").strip().partition("\n")[0]
+            assert COMMANDS[words[0]][1] == first.replace(" Connects to none of them.", ""), words
+
+
+def test_help_tells_the_exit_codes(call: Call) -> None:
+    done = call("--help")
+    assert done.code == 0
+    text = " ".join(done.out.split())
+    for code in (
+        exit_codes.GOOD,
+        exit_codes.REFUSED,
+        exit_codes.INPUT,
+        exit_codes.PROVIDER,
+        exit_codes.INTERNAL,
+        exit_codes.SIGNAL + 2,
+    ):
+        assert f"{code} " in text.partition("Exit codes:")[2]
+
+
+def test_common_options_stand_before_or_after_the_command(call: Call, user: User, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "here.txt").write_text("found")
+    (tmp_path / "some.toml").write_text('[confirmation]\ndeny = ["io.read_file"]\n')
+    workspace, config = ("--workspace", str(tmp_path / "other")), ("--config", str(tmp_path / "some.toml"))
+    reading = ("invoke", "io.read_file", "path=here.txt")
+    for arguments in ((*workspace, *reading), (*reading, *workspace)):
+        assert call(*arguments) == Done(0, "found\n", "")
+    for arguments in (
+        (*config, *workspace, *reading),
+        (*reading, *config, *workspace),
+        (*config, *reading, *workspace),
+    ):
+        done = call(*arguments)
+        assert (done.code, done.out) == (exit_codes.REFUSED, "")
+        assert "[confirmation] deny" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["toolz"], ["toolz", "tools"]),
+        (["tools", "--protocl", "x"], ["--protocl", "--protocol"]),
+        (["tools", "--format", "yaml"], ["yaml", "table", "json"]),
+        (["tools", "--workspace", "nowhere"], ["nowhere", "does not exist"]),
+        (["tools", "--config", "nowhere.toml"], ["nowhere.toml", "no such file"]),
+        (["new", "ensmble", "x"], ["ensmble", "ensemble"]),
+        (["schema", "ensembl"], ["ensembl", "ensemble"]),
+        (["rehearse", "demmo"], ["demmo", "demo"]),
+        (["rehearse", "./demmo.toml"], ["demmo.toml", "no such file"]),
+        (["rehearse", "demo", "--port", "99999"], ["99999", "65535"]),
+        (["ask"], ["PROMPT"]),
+        (["ask", " "], ["prompt is empty"]),
+        (["ask", "--agent", "a", "--tools", "io", "x"], ["--agent", "--tools"]),
+        (["invoke"], ["ENSEMBLE.TOOL"]),
+        (["invoke", "read_file"], ["ensemble.tool", "io.read_file"]),
+    ],
+)
+def test_slips_are_answered_with_what_was_meant(call: Call, arguments: list[str], words: list[str]) -> None:
+    done = call(*arguments)
+    assert (done.code, done.out) == (exit_codes.INPUT, "")
+    for word in words:
+        assert word.casefold() in done.err.casefold()
+    assert "Traceback" not in done.err
+
+
+def test_a_bug_is_one_line_and_with_debug_a_traceback(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError("nothing to share")
+
+    monkeypatch.setattr("ripieno.cli.common.assembly.gather_layers", fail)
+    done = call("tools")
+    assert done.code == exit_codes.INTERNAL
+    assert "ZeroDivisionError: nothing to share" in done.err
+    assert "--debug" in done.err
+    assert "Traceback" not in done.err
+    for arguments in (("--debug", "tools"), ("tools", "--debug")):
+        assert "Traceback" in call(*arguments).err
+
+
+def test_a_reader_that_leaves_is_no_error(user: User) -> None:
+    with user.start("schema", "ensemble") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        code = process.wait(60)
+        assert process.stderr.read() == ""
+    assert code in (0, exit_codes.SIGNAL + 13)
+
+
+def test_what_a_stream_cannot_write_is_escaped(user: User) -> None:
+    (user.workspace / "a.txt").write_text("Grüße", encoding="utf-8")
+    done = user.run("invoke", "io.read_file", "path=a.txt", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stdout) == (0, "Gr\\xfc\\xdfe\n")
+
+
+PLUGIN = """
+import click
+from ripieno.plugin import hookimpl
+@hookimpl
+def ripieno_commands():
+    return {"hum": "humming_plugin:hum", "tools": "humming_plugin:hum", "broken": "humming_plugin:nothing"}
+@click.command()
+@click.argument("tune")
+def hum(tune):
+    "Hum a tune."
+    click.echo(f"hm {tune}")
+"""
+
+
+def test_commands_of_plugins_come_with_consent_only(user: User, tmp_path: pathlib.Path) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    install(site, "ripieno-humming", "humming_plugin", PLUGIN)
+    done = user.run("hum", "la", PYTHONPATH=str(site))
+    assert (done.returncode, done.stdout) == (exit_codes.INPUT, "")
+    assert "hum" not in user.run("--help", PYTHONPATH=str(site)).stdout
+    assert "not allowed" in user.run("doctor", PYTHONPATH=str(site)).stdout
+    user.configure('[plugins]\nallow = ["ripieno-humming"]\n')
+    assert user.run("hum", "la", PYTHONPATH=str(site)).stdout == "hm la\n"
+    assert "\n  hum " in user.run("--help", PYTHONPATH=str(site)).stdout
+    # What is built in cannot be replaced, and what cannot be imported is named.
+    listed = user.run("tools", "--format", "json", PYTHONPATH=str(site))
+    assert json.loads(listed.stdout)["tools"]
+    broken = user.run("broken", PYTHONPATH=str(site))
+    assert broken.returncode == exit_codes.INPUT
+    assert "humming_plugin:nothing" in broken.stderr
+
+
+def test_shells_can_complete_commands(user: User) -> None:
+    asked = {"_RIPIENO_COMPLETE": "bash_complete", "COMP_WORDS": "ripieno to", "COMP_CWORD": "1"}
+    done = user.run(**asked)
+    assert (done.returncode, done.stdout.split()) == (0, ["plain,tools"])
+
+
+def test_a_plugin_that_fails_is_named_by_the_doctor(user: User, tmp_path: pathlib.Path) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    install(site, "ripieno-broken", "broken_plugin", "import nothing_of_this_name")
+    user.configure('[plugins]\nallow = ["ripieno-broken"]\n')
+    done = user.run("doctor", "--format", "json", PYTHONPATH=str(site))
+    assert done.returncode == exit_codes.INPUT
+    (plugin,) = json.loads(done.stdout)["plugins"]
+    assert "nothing_of_this_name" in plugin["state"]
+    # The rest of the command line works, and says the same.
+    helped = user.run("--help", PYTHONPATH=str(site))
+    assert helped.returncode == 0
+    assert "nothing_of_this_name" in user.run("tools", PYTHONPATH=str(site)).stderr

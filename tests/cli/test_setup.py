@@ -1,0 +1,196 @@
+"""``ripieno new``, ``trust``, ``doctor`` and ``schema``: setting up, and seeing what is set up."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema
+import pytest
+
+from ripieno.cli.common import exit_codes
+from ripieno.descriptors.json_schema import FILES
+from tests.support.command_line import ROOT, Screen, User
+from tests.support.users import Done
+
+Call = Callable[..., Done]
+
+
+def test_a_new_ensemble_works_and_has_nothing_to_warn_of(call: Call, user: User) -> None:
+    done = call("new", "ensemble", "mine")
+    assert done.code == 0
+    file, module = (
+        user.configuration / "ensembles" / "mine.toml",
+        user.configuration / "ensembles" / "mine" / "tools.py",
+    )
+    assert f"Wrote {file}\nWrote {module}\n" in done.out
+    assert "ripieno invoke mine.greet_person name=Ada" in done.out
+    assert call("check", "--strict").code == 0
+    assert call("invoke", "mine.greet_person", "name=Ada") == Done(0, "Hello, Ada!\n", "")
+    assert call("invoke", "mine.greet_person", "name=Ada", "greeting=Ciao").out == "Ciao, Ada!\n"
+    empty = call("invoke", "mine.greet_person", "name= ")
+    assert (empty.code, "The name is empty" in empty.err) == (exit_codes.REFUSED, True)
+
+
+def test_two_new_ensembles_play_together(call: Call) -> None:
+    long = "ensemble-" + "x" * 40
+    for name in ("mine", "yours", long):
+        assert call("new", "ensemble", name).code == 0
+    assert call("check", "--strict").code == 0
+    listed = json.loads(call("tools", "--format", "json").out)["tools"]
+    assert {one["name"] for one in listed} > {"mine__greet_person", "yours__greet_person"}
+    assert call("invoke", f"{long}.greet_person", "name=Ada").code == 0
+
+
+def test_a_bundled_name_is_refused_before_anything_is_written(call: Call, user: User) -> None:
+    done = call("new", "ensemble", "io")
+    assert done.code == exit_codes.INPUT
+    assert "io.toml" in done.err
+    assert "ripieno new ensemble my-io" in done.err
+    assert not user.configuration.exists()
+    assert call("new", "ensemble", "io", "--folder", "tools").code == exit_codes.INPUT
+    assert call("new", "ensemble", "my-io").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        (["greetings"], "ripieno new ensemble greetings"),
+        (["ensembl", "greetings"], "ripieno new ensemble greetings"),
+        (["greetings", "--folder", "my tools"], "ripieno new ensemble greetings --folder 'my tools'"),
+    ],
+)
+def test_a_kind_that_was_left_out_is_named(call: Call, user: User, arguments: list[str], command: str) -> None:
+    done = call("new", *arguments)
+    assert done.code == exit_codes.INPUT
+    assert f"Did you mean: {command}\n" in done.err
+    assert not user.configuration.exists()
+
+
+def test_nothing_is_overwritten(call: Call, user: User) -> None:
+    assert call("new", "ensemble", "mine").code == 0
+    file = user.configuration / "ensembles" / "mine.toml"
+    file.write_text("# mine\n")
+    done = call("new", "ensemble", "mine")
+    assert (done.code, file.read_text()) == (exit_codes.INPUT, "# mine\n")
+    assert str(file) in done.err
+
+
+def test_a_new_ensemble_elsewhere_says_how_it_comes_to_play(call: Call, user: User) -> None:
+    done = call("new", "ensemble", "mine", "--folder", "tools")
+    assert done.code == 0
+    assert f"ripieno check {user.workspace}/tools/mine.toml" in done.out
+    assert call("check", str(user.workspace / "tools")).code == 0
+    (user.workspace / "some.toml").write_text('[ensembles]\npaths = ["tools"]\n')
+    assert call("--config", "some.toml", "invoke", "mine.greet_person", "name=Ada").code == 0
+
+
+def test_a_new_ensemble_that_the_configuration_does_not_name(call: Call, user: User) -> None:
+    user.configure('[ensembles]\nenabled = ["io"]\n')
+    assert 'add "mine" to enabled under [ensembles]' in call("new", "ensemble", "mine").out
+
+
+@pytest.mark.parametrize(("name", "proposal"), [("My Tools", "my-tools"), ("2day", "day"), ("../up", "up"), ("_", "")])
+def test_a_name_that_cannot_be(call: Call, user: User, name: str, proposal: str) -> None:
+    done = call("new", "ensemble", name)
+    assert done.code == exit_codes.INPUT
+    assert repr(name) in done.err
+    assert (f"'{proposal}' would do" in done.err) is bool(proposal)
+    assert not user.configuration.exists()
+
+
+def test_trust_lists_what_it_covers_and_can_be_taken_back(call: Call, user: User) -> None:
+    assert call("trust").code == exit_codes.INPUT
+    (user.workspace / "ripieno.toml").write_text('[model]\ndefault = "ollama/x"\n[plugins]\nallow = []\n')
+    assert json.loads(call("doctor", "--format", "json").out)["project"]["trust"] == "not trusted"
+    done = call("trust", ".")
+    assert done.code == 0
+    assert str(user.workspace / "ripieno.toml") in done.out
+    seen = json.loads(call("doctor", "--format", "json").out)
+    assert (seen["project"]["trust"], seen["configuration"]["model"]) == ("trusted", "ollama/x")
+    assert [one["name"] for one in seen["left_out"]] == ["[plugins]"]
+    (user.workspace / "ripieno.toml").write_text('[model]\ndefault = "ollama/y"\n')
+    assert json.loads(call("doctor", "--format", "json").out)["project"]["trust"] == "changed since it was trusted"
+    assert "no longer trusted" in call("trust", "--remove").out
+    assert "nor was it before" in call("trust", "--remove").out
+
+
+def test_a_store_of_trust_that_cannot_be_read_is_no_trust(call: Call, user: User) -> None:
+    (user.workspace / "ripieno.toml").write_text('[model]\ndefault = "ollama/x"\n')
+    user.state.mkdir()
+    (user.state / "trust.json").write_text("{")
+    done = call("tools")
+    assert done.code == exit_codes.INPUT
+    assert "trust.json" in done.err
+
+
+def test_the_doctor_sees_everything(call: Call, user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    user.ensemble("off", 'invokers = []\n[ensemble]\nname = "off"\nenabled = false\n')
+    user.ensemble(
+        "dead",
+        '[ensemble]\nname = "dead"\n[connection]\norigin = "mcp"\ntransport = "stdio"\ncommand = ["no-such-program"]\n',
+    )
+    user.ensemble("io", (ROOT / "data" / "ensembles" / "io.toml").read_text().replace("source", "# source"))
+    user.configure('[providers.mine]\nprotocol = "openai-chat"\nbase_url = "http://h/v1"\napi_key = "{env:MINE_KEY}"\n')
+    broken = json.loads(call("doctor", "--format", "json").out)
+    assert broken["failures"]
+    (user.configuration / "ensembles" / "io.toml").unlink()
+    done = call("doctor", "--format", "json")
+    assert done.code == exit_codes.INPUT
+    seen = json.loads(done.out)
+    ensembles = {one["name"]: one for one in seen["ensembles"]}
+    assert (ensembles["io"]["plays"], ensembles["io"]["tools"]) == (True, 3)
+    assert (ensembles["dead"]["plays"], "no-such-program" in ensembles["dead"]["reason"]) == (False, True)
+    assert (ensembles["off"]["plays"], "enabled = false" in ensembles["off"]["reason"]) == (False, True)
+    assert any("'dead'" in failure for failure in seen["failures"])
+    providers = {one["name"]: one for one in seen["providers"]}
+    assert providers["mine"]["variables"] == {"MINE_KEY": False}
+    monkeypatch.setenv("MINE_KEY", "very secret")
+    done = call("doctor", "--format", "json")
+    assert {one["name"]: one for one in json.loads(done.out)["providers"]}["mine"]["ready"] is True
+    assert "very secret" not in done.out
+    assert {layer["name"] for layer in seen["layers"]} == {"package", "user"}
+    assert seen["places"]["workspace"] == str(user.workspace)
+
+
+def test_the_doctor_finds_names_that_clash(call: Call, user: User) -> None:
+    for name in ("one", "two"):
+        user.ensemble(
+            name,
+            f'[ensemble]\nname = "{name}"\n[[invokers]]\nname = "do_it"\ndescription = "x"\neffect = "none"\n'
+            '[invokers.invocable]\norigin = "command"\nargv = ["true"]\n',
+        )
+    done = call("doctor")
+    assert done.code == exit_codes.INPUT
+    assert "one.do_it" in done.out
+    assert "two.do_it" in done.out
+    assert call("doctor", "--no-connect").code == 0
+
+
+def test_the_doctor_at_a_terminal(user: User) -> None:
+    with Screen(user, "doctor", COLUMNS="150") as screen:
+        assert screen.end() == 0
+        for title in ("Versions", "Layers", "Providers", "Ensembles", "All of it can start."):
+            assert title in screen.text
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_schemas_are_schemas(call: Call, kind: str) -> None:
+    done = call("schema", kind)
+    assert done.code == 0
+    jsonschema.Draft202012Validator.check_schema(json.loads(done.out))
+
+
+@pytest.mark.parametrize(
+    ("connection", "fits"),
+    [
+        ({"origin": "mcp", "command": ["a"], "timeout": 5}, True),
+        ({"origin": "mcp", "comand": ["a"]}, False),
+        ({"origin": "mcp", "timeout": 60}, False),
+        ({"origin": "python", "factory": "a.b:c"}, True),
+        ({"origin": "python", "command": ["a"]}, False),
+        ({"origin": "of a plugin", "anything": 1}, True),
+    ],
+)
+def test_the_schema_of_an_ensemble_knows_the_keys_of_a_connection(call: Call, connection: Any, fits: bool) -> None:
+    whole: Any = jsonschema.Draft202012Validator(json.loads(call("schema", "ensemble").out))
+    assert whole.is_valid({"ensemble": {"name": "a"}, "connection": connection}) is fits

@@ -1,0 +1,154 @@
+"""``ripieno undo``: lists, takes back, refuses, and says so in words, JSON and exit codes."""
+
+import json
+import pathlib
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.command_line import User
+from tests.support.users import Done
+
+TOOLS = '[ensembles]\nenabled = ["file_read", "file_write", "file_manage", "directory"]\n'
+Call = Callable[..., Done]
+
+
+@pytest.fixture
+def changed(user: User, call: Call) -> Call:
+    """Three changes: a file is made, edited and deleted."""
+    user.configure(TOOLS)
+    for tool, *pairs in (
+        ("file_write.create_file", "path=notes/todo", "content=one two"),
+        ("file_write.edit_file", "path=notes/todo", "old_content=two", "new_content=three"),
+        ("file_manage.delete_file", "path=notes/todo"),
+    ):
+        assert call("invoke", tool, *pairs, "--yes").code == 0
+    return call
+
+
+def test_the_last_change_is_taken_back(changed: Call, user: User) -> None:
+    done = changed("undo")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("Undone: file_manage.delete_file, ")
+    assert done.out.splitlines()[1:] == ["  notes/todo"]
+    assert (user.workspace / "notes/todo").read_text() == "one three"
+
+
+def test_several_are_taken_back_latest_first(changed: Call, user: User) -> None:
+    done = changed("undo", "2")
+    assert [line.split(",")[0] for line in done.out.splitlines() if line.startswith("Undone")] == [
+        "Undone: file_manage.delete_file",
+        "Undone: file_write.edit_file",
+    ]
+    assert (user.workspace / "notes/todo").read_text() == "one two"
+    done = changed("undo", "9")
+    assert done.code == 0
+    assert done.out.endswith("There were only 1.\n")
+    assert list(user.workspace.iterdir()) == []
+    done = changed("undo")
+    assert (done.code, done.out) == (1, f"There is nothing to undo in {user.workspace}.\n")
+
+
+def test_what_has_changed_since_is_refused(changed: Call, user: User) -> None:
+    (user.workspace / "notes/todo").write_text("mine")
+    done = changed("undo", "3")
+    assert done.code == 1
+    assert done.out.splitlines()[1:] == [
+        "  'notes/todo' has changed since.",
+        "To pass over it, and take back what was changed before: ripieno undo --skip 3",
+    ]
+    assert (user.workspace / "notes/todo").read_text() == "mine"
+    done = changed("undo", "--format", "json")
+    assert done.code == 1
+    (one,) = json.loads(done.out)["undone"]
+    assert (one["restored"], one["refused"]) == ([], ["'notes/todo' has changed since."])
+
+
+def test_the_list_says_what_n_would_take_back(changed: Call) -> None:
+    done = changed("undo", "--list")
+    lines = done.out.splitlines()
+    assert lines[0].split() == ["N", "TIME", "TOOL", "CHANGED"]
+    assert [(line.split()[0], line.split("  ")[-1].strip()) for line in lines[1:]] == [
+        ("1", "- notes/todo"),
+        ("2", "~ notes/todo"),
+        ("3", "+ notes, + notes/todo"),
+    ]
+    assert len(changed("undo", "1", "--list").out.splitlines()) == 2
+    entries = json.loads(changed("undo", "--list", "--format", "json").out)["changes"]
+    assert [entry["cause"]["tool"] for entry in entries][:1] == ["file_manage.delete_file"]
+    assert entries[0]["steps"][0]["before"]["size"] == len("one three")
+
+
+@pytest.fixture
+def barred(user: User, call: Call) -> Call:
+    """Three changes, of which the last cannot be taken back."""
+    user.configure(TOOLS)
+    for path in ("first", "second"):
+        assert call("invoke", "file_write.create_file", f"path={path}", "content=one", "--yes").code == 0
+    (user.workspace / "large").write_bytes(b"x" * (10 * 2**20 + 1))
+    assert call("invoke", "file_manage.delete_file", "path=large", "--yes").code == 0
+    return call
+
+
+def test_what_cannot_be_undone_is_passed_over(barred: Call, user: User) -> None:
+    lines = barred("undo", "--list").out.splitlines()
+    assert lines[1].endswith("- large (cannot be undone: too large to be kept)")
+    assert lines[2].endswith("+ second")
+    kept = [one["kept"] for one in json.loads(barred("undo", "--list", "--format", "json").out)["changes"]]
+    assert kept == [False, True, True]
+    done = barred("undo", "2")
+    assert (done.code, done.out.splitlines()[1:]) == (
+        1,
+        [
+            "  What 'large' was before is too large, and was not kept.",
+            "To pass over it, and take back what was changed before: ripieno undo --skip 2",
+        ],
+    )
+    done = barred("undo", "1", "--skip")
+    assert (done.code, done.out.splitlines()[1:]) == (
+        1,
+        ["  What 'large' was before is too large, and was not kept."],
+    )
+    assert sorted(one.name for one in user.workspace.iterdir()) == ["first", "second"]
+    # As many as the list has them: the one that is passed over is counted.
+    done = barred("undo", "2", "--skip")
+    assert done.code == 0
+    assert [line for line in done.out.splitlines() if line.startswith("  ")][1:] == ["  second"]
+    assert [one.name for one in user.workspace.iterdir()] == ["first"]
+    # Without a number, it is one, wherever it is.
+    done = barred("undo", "--skip", "--format", "json")
+    assert done.code == 0
+    assert [one["restored"] for one in json.loads(done.out)["undone"]] == [[], ["first"]]
+    assert list(user.workspace.iterdir()) == []
+    done = barred("undo", "--skip")
+    assert (done.code, len(done.out.splitlines())) == (1, 2)
+    assert barred("undo").out.endswith(": ripieno undo --skip\n")
+
+
+def test_what_cannot_be_undone_is_passed_over_up_to_a_mark(call: Call, user: User) -> None:
+    user.configure(TOOLS.replace('"directory"]', '"directory", "control"]'))
+    for tool, *pairs in (
+        ("file_write.create_file", "path=first", "content=one"),
+        ("control.checkpoint", "label=over here"),
+        ("file_write.create_file", "path=second", "content=one"),
+    ):
+        assert call("invoke", tool, *pairs, "--yes").code == 0
+    (user.workspace / "large").write_bytes(b"x" * (10 * 2**20 + 1))
+    assert call("invoke", "file_manage.delete_file", "path=large", "--yes").code == 0
+    done = call("undo", "--to", "over here")
+    assert (done.code, done.out.splitlines()[-1].split(": ")[1]) == (1, "ripieno undo --skip --to 'over here'")
+    done = call("undo", "--skip", "--to", "over here")
+    assert done.code == 0
+    assert [one.name for one in user.workspace.iterdir()] == ["first"]
+
+
+def test_mistakes_are_said(call: Call, user: User, tmp_path: pathlib.Path) -> None:
+    assert call("undo", "--list").out == "Tools have changed nothing here that could be undone.\n"
+    for arguments in (("0",), ("x",), ("--list", "--skip"), ("2", "--to", "here"), ("--to", "here")):
+        done = call("undo", *arguments)
+        assert (done.code, done.out) == (2, "")
+    assert "There is no mark 'here'. There are no marks." in done.err
+    done = call("--workspace", str(tmp_path), "undo")
+    assert done.code == 2
+    assert "your state folder lies in it" in done.err
+    assert "ripieno undo 3" in call("undo", "--help").out

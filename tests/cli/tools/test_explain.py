@@ -1,0 +1,114 @@
+"""``ripieno explain``, and what ``ripieno check`` warns of: what is lost of a schema on its way."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from ripieno.cli.common import exit_codes
+from tests.support.command_line import User
+from tests.support.users import Done
+
+Call = Callable[..., Done]
+TAGGED = """
+[ensemble]
+name = "tagged"
+description = "Labels"
+[[invokers]]
+name = "set_labels"
+description = "Sets labels."
+effect = "read"
+[invokers.invocable]
+origin = "command"
+argv = ["echo", "{id}"]
+[invokers.arguments]
+type = "object"
+required = ["id"]
+[invokers.arguments.properties.id]
+type = "string"
+minLength = 2
+description = "What to label"
+[invokers.arguments.properties.labels]
+type = "object"
+description = "Labels"
+properties = { a = { type = "string" } }
+additionalProperties = { type = "string" }
+"""
+
+
+def test_it_shows_what_is_sent_and_what_is_lost(call: Call, user: User) -> None:
+    user.ensemble("tagged", TAGGED)
+    done = call("explain", "tagged.set_labels", "--protocol", "openai-chat", "--strict")
+    assert (done.code, done.err) == (0, "")
+    assert '"strict": true' in done.out
+    lines = done.out.partition("It is strict.\n")[2].splitlines()
+    assert lines[0].split() == ["OUTCOME", "PLACE", "KEYWORD", "HOW"]
+    assert [line.split()[:3] for line in lines[1:]] == [
+        ["moved", "#/properties/id", "minLength"],
+        ["dropped", "#/properties/labels", "additionalProperties"],
+    ]
+    plain = call("explain", "tagged.set_labels", "--protocol", "anthropic")
+    assert plain.out.endswith("Nothing of its schema is lost.\n")
+
+
+def test_json_has_the_same(call: Call, user: User) -> None:
+    user.ensemble("tagged", TAGGED)
+    done = call("explain", "tagged.set_labels", "--protocol", "anthropic", "--strict", "--format", "json")
+    assert done.code == 0, done.err
+    told = json.loads(done.out)
+    assert (told["tool"], told["protocol"], told["strict"], told["reason"]) == (
+        "tagged.set_labels",
+        "anthropic",
+        True,
+        "",
+    )
+    assert told["sent"]["input_schema"]["additionalProperties"] is False
+    assert {(one["keyword"], one["outcome"]) for one in told["losses"]} == {
+        ("minLength", "moved"),
+        ("additionalProperties", "dropped"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("set_labels", "--protocol", "anthropic"), "ripieno explain tagged.set_labels"),
+        (("tagged.set_labels", "--protocol", "anthropics"), "anthropic"),
+        (("tagged.set_labels",), "--protocol"),
+        (("tagged.set_labels",), "anthropic, gemini, openai-chat, openai-responses"),
+        (("tagged.set_labels", "--protocol", "gemini", "--strict"), "leave out --strict"),
+    ],
+)
+def test_a_mistake_says_what_to_do(call: Call, user: User, arguments: tuple[str, ...], said: str) -> None:
+    user.ensemble("tagged", TAGGED)
+    done = call("explain", *arguments)
+    assert done.code == exit_codes.INPUT
+    assert said in done.err
+
+
+def test_check_names_the_tool_the_count_and_the_command(call: Call, user: User) -> None:
+    user.ensemble("tagged", TAGGED)
+    user.configure('[model]\ndefault = "openai/m"\n')
+    assert "cannot be said" not in call("check", "--no-import").out
+    user.configure('[model]\ndefault = "openai/m"\nstrict = true\n')
+    done = call("check", "--no-import")
+    assert done.code == 0
+    warnings = [line for line in done.out.splitlines() if "cannot be said" in line]
+    assert len(warnings) == 1
+    assert "1 keyword of the schema of tagged.set_labels" in warnings[0]
+    assert "ripieno explain tagged.set_labels --protocol openai-" in done.out
+
+
+def test_check_warns_of_names_that_a_provider_documents_to_refuse(call: Call, user: User) -> None:
+    user.ensemble(
+        "tagged", TAGGED.replace("[invokers.arguments.properties.labels]", "[invokers.arguments.properties.x-y]")
+    )
+    user.configure('[model]\ndefault = "gemini/m"\n')
+    done = call("check", "--no-import")
+    assert done.code == 0
+    assert "1 keyword of the schema of tagged.set_labels cannot be said to gemini" in done.out
+    done = call("explain", "tagged.set_labels", "--protocol", "gemini")
+    assert '"x-y": {' in done.out
+    (line,) = [line for line in done.out.splitlines() if "doubtful" in line]
+    assert line.split()[:3] == ["doubtful", "#", "properties"]
+    assert "'x-y'" in line

@@ -1,0 +1,151 @@
+"""``ripieno invoke`` speaks to a person: denials, bugs, mistakes in descriptors, names without an ensemble."""
+
+import json
+import pathlib
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ripieno.cli.common import exit_codes
+from tests.support.command_line import Screen, User
+from tests.support.users import Done
+
+Call = Callable[..., Done]
+
+DESCRIPTOR = """
+[ensemble]
+name = "mine"
+description = "Greets"
+module = "./greeting.py"
+[[invokers]]
+name = "greet_all"
+description = "Greets"
+effect = "none"
+"""
+
+
+@pytest.fixture
+def mine(user: User) -> Iterator[pathlib.Path]:
+    """The module of an ensemble, yet to be written."""
+    yield user.ensemble("mine", DESCRIPTOR).parent / "greeting.py"
+    forget()
+
+
+def forget() -> None:
+    """Lets the module be imported again."""
+    for name in [name for name in sys.modules if name.startswith("ripieno_file_greeting")]:
+        del sys.modules[name]
+
+
+def test_a_denied_write_names_the_option_and_the_rule(call: Call, user: User) -> None:
+    writing = ("invoke", "io.write_file", "path=a.txt", "content=x")
+    done = call(*writing)
+    assert (done.code, done.out) == (exit_codes.REFUSED, "")
+    config = user.configuration / "config.toml"
+    for words in (
+        "io.write_file was denied",
+        "its effect is write",
+        "--yes",
+        'approve = ["io.write_file"]',
+        str(config),
+    ):
+        assert words in done.err
+    # What it says is true.
+    user.configure('[confirmation]\napprove = ["io.write_file"]\n')
+    assert call(*writing).code == 0
+    # Where approving it by name would not help, that is not advised.
+    user.configure('[confirmation]\nask = ["io.write_file"]\n')
+    asked = call(*writing)
+    assert "--yes" in asked.err
+    assert "approve =" not in asked.err
+    assert call(*writing, "--yes").code == 0
+    user.configure('[confirmation]\ndeny = ["io"]\n')
+    denied = call(*writing, "--yes")
+    assert denied.code == exit_codes.REFUSED
+    assert "[confirmation] deny has 'io'" in denied.err
+    assert "take it out" in denied.err
+
+
+def test_what_a_person_denied_is_not_explained_to_them(user: User) -> None:
+    with Screen(user, "invoke", "io.write_file", "path=a.txt", "content=x") as screen:
+        screen.wait_for("Allow it?")
+        screen.type("n\n")
+        assert screen.end() == exit_codes.REFUSED
+    assert "io.write_file was denied at the terminal, and not run." in screen.text
+
+
+def test_a_bug_has_its_place_and_its_traceback(call: Call, mine: pathlib.Path) -> None:
+    mine.write_text(
+        "import json\n\n\ndef read(text):\n    return json.loads(text)\n\n\n"
+        "def greet_all(context, arguments):\n    return read('{')\n"
+    )
+    done = call("invoke", "mine.greet_all")
+    assert (done.code, done.out) == (exit_codes.REFUSED, "")
+    # The line of the user's own, not that of the library that it called.
+    assert "mine.greet_all failed with JSONDecodeError: Expecting property name" in done.err
+    assert f", at {mine}:5\n" in done.err
+    assert "--debug" in done.err
+    assert done.err.count("JSONDecodeError") == 1
+    debugged = call("invoke", "mine.greet_all", "--debug")
+    assert "Traceback" in debugged.err
+    assert f'File "{mine}", line 9, in greet_all' in debugged.err
+    assert "Run it again" not in debugged.err
+    exact = call("invoke", "mine.greet_all", "--format", "json")
+    assert json.loads(exact.out)["error"]["code"] == "TOOL_FAILURE"
+    assert f"{mine}:5" in exact.err
+
+
+def test_a_module_that_cannot_be_imported_is_a_bug_with_its_line(call: Call, mine: pathlib.Path) -> None:
+    for text, line in (("\nimport nothing_of_this_name\n", 2), ("x = 1\ndef greet_all(:\n", 2)):
+        mine.write_text(text)
+        done = call("invoke", "mine.greet_all")
+        assert f", at {mine}:{line}\n" in done.err
+        assert f", at {mine}:{line}\n" in call("check").out
+
+
+def test_a_function_that_is_not_there_is_a_mistake_of_the_descriptor(call: Call, mine: pathlib.Path) -> None:
+    descriptor = mine.parent / "mine.toml"
+    for text, words in (
+        ("def greet_al(context, arguments): ...\n", ["has no 'greet_all'", "'greet_al'", str(mine)]),
+        ("\ndef greet_all(name): ...\n", ["(context, arguments)", f"{mine}:2"]),
+        ("greet_all = 5\n", ["int"]),
+    ):
+        mine.write_text(text)
+        done = call("invoke", "mine.greet_all")
+        assert done.code == exit_codes.REFUSED
+        assert f"{descriptor}:6: error: the function of 'greet_all' cannot be used" in done.err
+        for word in words:
+            assert word in done.err
+        assert "bug" not in done.err
+        forget()
+
+
+def test_what_a_tool_says_on_purpose_is_said_as_it_is(call: Call, mine: pathlib.Path) -> None:
+    mine.write_text(
+        "from ripieno.plugin import ValidationFault\n"
+        "def greet_all(context, arguments):\n    raise ValidationFault('Nobody is here.', suggestion='Wait.')\n"
+    )
+    assert call("invoke", "mine.greet_all").err == "Error: Nobody is here.\nWait.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        (["read_file", "path=a b"], "Did you mean: ripieno invoke io.read_file 'path=a b'\n"),
+        (["read_fil"], "Did you mean: ripieno invoke io.read_file"),
+        (["io"], "its tools: ripieno tools --ensemble io\n"),
+        (["far__look_up"], "Did you mean: ripieno invoke far.look_up\n"),
+        (["zzz"], "ripieno tools\n"),
+    ],
+)
+def test_a_tool_without_its_ensemble_gets_the_whole_command(
+    call: Call, user: User, arguments: list[str], advice: str
+) -> None:
+    user.ensemble(
+        "far",
+        '[ensemble]\nname = "far"\n[connection]\norigin = "mcp"\ntransport = "stdio"\ncommand = ["nowhere"]\n',
+    )
+    done = call("invoke", *arguments)
+    assert (done.code, done.out) == (exit_codes.INPUT, "")
+    assert advice in done.err

@@ -1,0 +1,140 @@
+"""Channels: order, a bound for whoever can wait, and an end."""
+
+import asyncio
+
+from ripieno.canisters.events import Event, ExecutionProgress, TextDelta
+from ripieno.conducting.channel import BOUND, Channel
+from tests.support.scripted_models import settle_down
+
+
+def opened() -> Channel:
+    channel = Channel()
+    channel.open = True
+    return channel
+
+
+async def drain(channel: Channel) -> list[Event]:
+    taken: list[Event] = []
+    while (event := await channel.get()) is not None:
+        taken.append(event)
+    return taken
+
+
+def deltas(number: int) -> list[Event]:
+    return [TextDelta(str(index)) for index in range(number)]
+
+
+async def test_events_come_in_order_and_then_none() -> None:
+    channel = opened()
+    for event in deltas(5):
+        channel.put(event)
+    channel.close()
+    assert await drain(channel) == deltas(5)
+    assert await channel.get() is None
+
+
+async def test_whoever_waits_is_woken() -> None:
+    channel = opened()
+    task = asyncio.create_task(drain(channel))
+    await settle_down()
+    channel.put(TextDelta("a"))
+    await settle_down()
+    channel.put(TextDelta("b"))
+    await settle_down()
+    channel.close()
+    assert await task == [TextDelta("a"), TextDelta("b")]
+
+
+async def test_without_a_listener_nothing_is_kept() -> None:
+    channel = Channel()
+    for event in deltas(BOUND * 2):
+        channel.put(event)
+    assert not channel.full
+    await channel.room()
+    channel.open = True
+    channel.close()
+    assert await drain(channel) == []
+
+
+async def test_nothing_comes_after_the_end() -> None:
+    channel = opened()
+    channel.close()
+    channel.put(TextDelta("late"))
+    assert await drain(channel) == []
+
+
+async def test_the_producer_waits_until_half_is_taken() -> None:
+    channel = opened()
+    for event in deltas(BOUND):
+        channel.put(event)
+    assert channel.full
+    producer = asyncio.create_task(channel.room())
+    await settle_down()
+    for _ in range(BOUND // 2):
+        assert not producer.done()
+        await channel.get()
+    await channel.get()
+    await producer
+    assert not channel.full
+
+
+async def test_putting_never_waits_and_only_progress_is_dropped() -> None:
+    channel = opened()
+    for event in deltas(BOUND + 10):
+        channel.put(event)
+    channel.put(ExecutionProgress(invocation_id="a", tool="mine.look", done=1))
+    channel.close()
+    assert await drain(channel) == deltas(BOUND + 10)
+
+
+async def test_released_the_producer_waits_no_more_and_nothing_is_lost() -> None:
+    channel = opened()
+    for event in deltas(BOUND):
+        channel.put(event)
+    producer = asyncio.create_task(channel.room())
+    await settle_down()
+    channel.release()
+    await producer
+    channel.put(TextDelta("more"))
+    await channel.room()
+    channel.close()
+    assert len(await drain(channel)) == BOUND + 1
+
+
+async def test_muted_it_forgets_and_lets_the_producer_go() -> None:
+    channel = opened()
+    for event in deltas(BOUND):
+        channel.put(event)
+    producer = asyncio.create_task(channel.room())
+    await settle_down()
+    channel.mute()
+    await producer
+    channel.put(TextDelta("more"))
+    channel.close()
+    assert await drain(channel) == []
+
+
+async def test_a_cancelled_consumer_leaves_the_channel_usable() -> None:
+    channel = opened()
+    consumer = asyncio.create_task(channel.get())
+    await settle_down()
+    consumer.cancel()
+    await settle_down()
+    assert consumer.cancelled()
+    channel.put(TextDelta("a"))
+    assert await channel.get() == TextDelta("a")
+
+
+async def test_one_producer_and_one_consumer_lose_nothing() -> None:
+    channel = opened()
+
+    async def produce() -> None:
+        for event in deltas(BOUND * 20):
+            channel.put(event)
+            if channel.full:
+                await channel.room()
+        channel.close()
+
+    producer = asyncio.create_task(produce())
+    assert await drain(channel) == deltas(BOUND * 20)
+    await producer

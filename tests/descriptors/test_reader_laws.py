@@ -1,0 +1,198 @@
+"""Laws of descriptors: written ones read back equal, one slip is one problem, and nothing makes a reader raise."""
+
+import copy
+import json
+import tomllib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import tomli_w
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ripieno.descriptors import deserialize, serialize
+from ripieno.descriptors.ensembles import read_ensemble
+from ripieno.descriptors.json_schema import FILES
+from ripieno.descriptors.reader.keys import Table
+from ripieno.descriptors.reader.kinds import Elements, Named, Several
+from ripieno.descriptors.reader.problems import Source, is_slip
+from ripieno.descriptors.reader.references import OrReference
+from ripieno.exceptions import SerializationInvalidity
+from tests.counts import count
+from tests.descriptors.descriptor_examples import READERS, whole
+from tests.descriptors.descriptor_strategies import ensembles, profiles, providers
+
+FILES_OF = {"ensemble": ensembles(), "provider": providers(), "profile": profiles}
+
+
+@pytest.mark.parametrize("kind", FILES_OF)
+def test_written_descriptors_read_back_equal(kind: str) -> None:
+    @settings(max_examples=count(2000), suppress_health_check=[HealthCheck.too_slow])
+    @given(FILES_OF[kind])
+    def law(mapping: dict[str, Any]) -> None:
+        descriptor, problems = READERS[kind](mapping)
+        assert problems == ()
+        text = tomli_w.dumps(descriptor.mapping())
+        again, problems = READERS[kind](tomllib.loads(text), Source(file="x.toml", text=text))
+        assert problems == ()
+        assert again == descriptor
+        assert hash(again) == hash(descriptor)
+        revived = deserialize(json.loads(json.dumps(serialize(descriptor))))
+        assert revived == descriptor
+        assert type(revived) is type(descriptor)
+
+    law()
+
+
+def read_invoker(mapping: Any, _: Any = None) -> Any:
+    """Reads an invoker's file, which its ensemble refers to."""
+    ensemble = {"ensemble": {"name": "x", "module": "m"}, "invokers": [{"source": "a.toml"}]}
+    return read_ensemble(ensemble, read=lambda _: (mapping, Source(file="a.toml")))
+
+
+def edits(name: str) -> Iterator[str]:
+    """Everything that one character makes of a name."""
+    for at in range(len(name) + 1):
+        before, after = name[:at], name[at:]
+        yield before + after[1:]
+        yield before + after[1:2] + after[:1] + after[2:]
+        for one in "aes_":
+            yield before + one + after
+            yield before + one + after[1:]
+
+
+def tables(table: Table, mapping: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], frozenset[str]]]:
+    """Where the tables of a file stand, and which keys they know."""
+    yield path, frozenset(table.known)
+    for key in table.keys:
+        kind: Any = key.kind
+        at = (*path, key.name)
+        if isinstance(kind, Named):
+            kind, at = kind.kind, (*at, "one")
+        elif isinstance(kind, Several | Elements):
+            kind, at = kind.item, (*at, 0)
+        if isinstance(kind, OrReference):
+            if key.name in ("arguments", "results"):
+                yield at, frozenset(kind.known)
+            kind = kind.kind
+        if isinstance(kind, Table):
+            yield from tables(kind, mapping, at)
+
+
+def reach(mapping: Any, path: tuple[Any, ...]) -> Any:
+    """What stands at a path."""
+    for part in path:
+        mapping = mapping[part]
+    return mapping
+
+
+def renamed(mapping: Any, path: tuple[Any, ...], old: str, new: str) -> Any:
+    """The same file with one key renamed, in its place."""
+    changed = copy.deepcopy(mapping)
+    table = reach(changed, path)
+    items = [(new if name == old else name, value) for name, value in table.items()]
+    table.clear()
+    table.update(items)
+    return changed
+
+
+SLIPS = [
+    (kind, path, name, slip)
+    for kind, table in FILES.items()
+    for path, known in tables(table, whole(table))
+    for name in reach(whole(table), path)
+    if name in known
+    for slip in dict.fromkeys(edits(name))
+    if slip not in known and slip
+]
+SLIP_STEP = max(1, len(SLIPS) // count(len(SLIPS)))
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_one_slip_is_one_problem_that_names_the_right_spelling(kind: str) -> None:
+    reader: Callable[..., Any] = READERS.get(kind, read_invoker)
+    mapping = whole(FILES[kind])
+    assert reader(mapping)[1] == ()
+    tried = 0
+    for _, path, name, slip in [one for one in SLIPS if one[0] == kind][::SLIP_STEP]:
+        tried += 1
+        _, problems = reader(renamed(mapping, path, name, slip))
+        assert len(problems) == 1, (path, name, slip, [str(problem) for problem in problems])
+        assert repr(name) in (problems[0].hint or ""), (path, name, slip, str(problems[0]))
+        assert slip in problems[0].message or not slip.isascii()
+    assert tried > 3
+
+
+@pytest.mark.parametrize("table", ["invokers", "arguments", "results"])
+@pytest.mark.parametrize("slip", sorted(set(edits("source")) - {"source"}))
+def test_slips_for_source(table: str, slip: str) -> None:
+    item: dict[str, Any] = {"name": "a", "description": "A"}
+    if table == "invokers":
+        item = {slip: "a.toml"}
+    else:
+        item[table] = {slip: "a.json"}
+    _, problems = read_ensemble({"ensemble": {"name": "x", "module": "m"}, "invokers": [item]})
+    (problem,) = problems
+    assert problem.hint == "Did you mean 'source'?"
+
+
+@given(st.text("abc", max_size=5), st.text("abc", max_size=5))
+def test_is_slip(one: str, other: str) -> None:
+    exchanged = {one[:at] + one[at + 1 : at + 2] + one[at : at + 1] + one[at + 2 :] for at in range(len(one))}
+    shorter = {one[:at] + one[at + 1 :] for at in range(len(one))}
+    others = {one[:at] + letter + one[at + skip :] for at in range(len(one) + 1) for letter in "abc" for skip in (0, 1)}
+    assert is_slip(one, other) == (other in (exchanged | shorter | others) and one != other)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def anything(table: Table) -> st.SearchStrategy[Any]:
+    """Tables with the right names and anything at all behind them."""
+    inner: dict[str, st.SearchStrategy[Any]] = {}
+    for key in table.keys:
+        kind: Any = key.kind
+        wrap: Callable[[Any], Any] = lambda value: value  # noqa: E731
+        if isinstance(kind, Named):
+            kind, wrap = kind.kind, lambda value: {"one": value}
+        elif isinstance(kind, Several | Elements):
+            kind, wrap = kind.item, lambda value: [value]
+        if isinstance(kind, OrReference):
+            kind = kind.kind
+        inner[key.name] = JSON | (anything(kind).map(wrap) if isinstance(kind, Table) else st.just(whole_value(key)))
+    return st.fixed_dictionaries({}, optional=inner) | JSON
+
+
+def whole_value(key: Any) -> Any:
+    """A legal value of one key."""
+    return whole(Table(title="", documentation="", keys=(key,)))[key.name]
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_readers_never_raise(kind: str) -> None:
+    reader: Callable[..., Any] = READERS.get(kind, read_invoker)
+
+    @settings(max_examples=count(4000), suppress_health_check=[HealthCheck.too_slow])
+    @given(anything(FILES[kind]))
+    def law(mapping: Any) -> None:
+        descriptor, problems = reader(mapping)
+        assert (descriptor is None) == bool(problems)
+        for problem in problems:
+            assert str(problem).replace("\n", "").replace("\t", "").isprintable()
+
+    law()
+
+
+@pytest.mark.parametrize(
+    "value", [{}, {"version": 2}, {"version": 1, "kind": "x", "tables": {}}, {"version": 1, "kind": "profile"}]
+)
+def test_unknown_forms_are_never_revived(value: dict[str, Any]) -> None:
+    with pytest.raises(SerializationInvalidity):
+        deserialize(value)
+    with pytest.raises(SerializationInvalidity, match="lacks name"):
+        deserialize({"version": 1, "kind": "profile", "tables": {"profile": {"ensembles": []}}})

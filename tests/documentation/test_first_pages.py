@@ -1,0 +1,315 @@
+"""Every example of the first pages, and of those about providers and protocols, is run, or compared with what is."""
+
+import ast
+import asyncio
+import json
+import pathlib
+import re
+import shlex
+import tomllib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import anthropic
+import google.genai
+import openai
+import pytest
+from anyio.from_thread import start_blocking_portal
+from google import genai
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from ripieno.assembly import assemble
+from ripieno.assembly.configuration import Gathered, Places, gather
+from ripieno.canisters import (
+    AssistantCanister,
+    InvocationCanister,
+    ResultCanister,
+    SupervisorCanister,
+    TextualContent,
+    UserCanister,
+)
+from ripieno.canisters.events import Alert
+from ripieno.descriptors.timeouts import Caution, Timeouts
+from ripieno.jsonvalues import freeze
+from ripieno.models import Model
+from ripieno.models.fallback import FallbackModel
+from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from tests.documentation.code_blocks import DOCUMENTATION, blocks, texts
+from tests.support.command_line import BUNDLED, ROOT, User
+from tests.support.loopback_models import golden
+from tests.support.loopback_servers import serving
+from tests.support.obedient_server import Obedient, obeying
+from tests.support.users import Done
+from tests.support.wire_requests import write
+
+Call = Callable[..., Done]
+PORT = re.compile(r"http://(?:127\.0\.0\.1|localhost):80\d\d")
+SCORE = """
+[score]
+name = "mine"
+continues = true
+[[turns]]
+text = "Hello from the score."
+"""
+#: The providers that the tutorials take for granted.
+BEFORE = "".join(
+    f'[providers.{name}]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/{name}"\n\n'
+    for name in ("house", "garden", "cellar")
+)
+
+
+def merged(user: User, *given: str) -> Gathered:
+    """What the blocks make of a configuration, each laid over the ones before it; nothing is wrong with it."""
+    parts = [tomllib.loads(text) for text in given]
+    whole: dict[str, Any] = {}
+    for part in parts:
+        _lay(whole, part)
+    gathered = gather(whole, places=Places(configuration=user.configuration, state=user.state))
+    assert gathered.failures == ()
+    return gathered
+
+
+def _lay(whole: dict[str, Any], part: dict[str, Any]) -> None:
+    for key, value in part.items():
+        if isinstance(value, dict) and isinstance(whole.get(key), dict):
+            _lay(whole[key], value)
+        else:
+            whole[key] = value
+
+
+def typed(console: str) -> list[str]:
+    """The arguments of the command in a block, without where its output goes."""
+    first = console.splitlines()[0].removeprefix("$ ")
+    program, *arguments = shlex.split(first.partition(" >> ")[0])
+    assert program == "ripieno"
+    return arguments
+
+
+def test_no_page_has_a_block_that_is_not_seen() -> None:
+    """The reader of pages finds what Sphinx would."""
+    for page in sorted(DOCUMENTATION.rglob("*.rst")):
+        name = str(page.relative_to(DOCUMENTATION).with_suffix(""))
+        told = re.findall(r"^ *\.\. (?:code-block|testcode|testoutput)::", page.read_text(), re.MULTILINE)
+        assert len([block for block in blocks(name) if block.text.strip()]) >= len(told), name
+
+
+@pytest.fixture
+def small() -> Iterator[str]:
+    model = Obedient("parallel_calls")
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(obeying(model)) as url:
+        yield url
+
+
+def test_add_a_provider(user: User, call: Call, small: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    house, ask, gemini, capabilities, probe = texts(
+        "tutorials/add-a-provider", "toml", "console", "toml", "toml", "console"
+    )
+    monkeypatch.setenv("HOUSE_KEY", "k")
+    monkeypatch.setenv("GEMINI_API_KEY", "k")
+    user.configure("\n".join([PORT.sub(small.removesuffix("/v1"), house), gemini, capabilities]))
+    checked = call("check", "--strict")
+    assert (checked.code, checked.out) == (0, f"Checked {BUNDLED} ensembles: 0 errors, 0 warnings.\n")
+    assert "HOUSE_GEMINI_KEY or GEMINI_API_KEY*" in call("providers", "gemini").out
+    (row,) = json.loads(call("providers", "house", "--model", "small-1", "--format", "json").out)
+    assert (row["capabilities"]["function_calling"], row["capabilities"]["parallel_calls"]) == (False, False)
+    asked = user.call(*typed(ask), HOUSE_KEY="k")
+    assert (asked.returncode, asked.stdout) == (0, "one two three four\n")
+    probed = user.call(*typed(probe), HOUSE_KEY="k")
+    shown = probe.splitlines()[1:]
+    assert shown.pop() == "..."
+    assert probed.stderr.splitlines()[: len(shown)] == shown
+    file = user.configuration / "config.toml"
+    assert probe.splitlines()[0].endswith(" >> ~/.config/ripieno/config.toml")
+    file.write_text(file.read_text() + probed.stdout)
+    assert call("check", "--strict").code == 0
+
+
+async def test_keep_going(user: User) -> None:
+    retries, told, timeouts, models, breaker = texts("tutorials/keep-going", "toml", "", "toml", "toml", "toml")
+    providers = merged(user, BEFORE, retries, timeouts, models, breaker)
+    house, cellar = providers.providers["house"], providers.providers["cellar"]
+    assert house.retries == 5
+    assert Timeouts(**house.timeouts) == Timeouts()
+    assert set(house.timeouts) == {"connect", "first_byte", "between", "whole"}
+    assert providers.configuration.breaker == Caution()
+    assert cellar.breaker == {"failures": 20}
+    tables = tomllib.loads(BEFORE + models)
+    async with assemble(tables, places=Places(configuration=user.configuration, state=user.state)) as assembly:
+        chain = assembly.conduct("Hi.").model
+        assert isinstance(chain, FallbackModel)
+        assert [model.identity for model in chain.models] == ["house/large", "garden/large", "cellar/small"]
+        alone = assembly.conduct("Hi.", agent="reviewer").model
+        assert isinstance(alone, Model)
+        assert (alone.identity, isinstance(alone, FallbackModel)) == ("house/large", False)
+    assert await first_alert(user) == told.strip()
+
+
+async def first_alert(user: User) -> str:
+    """What is told when a server is overloaded once."""
+    count = 0
+
+    async def answer(_: Request) -> Response:
+        nonlocal count
+        count += 1
+        if count == 1:
+            return JSONResponse({"error": {"message": "Overloaded."}}, 529, headers={"retry-after-ms": "100"})
+        return Response(golden(CHAT, "json"), media_type="application/json")
+
+    async with serving(answer) as (url, _):
+        tables = {"providers": {"house": {"protocol": "openai-chat", "base_url": url}}, "ensembles": {"enabled": []}}
+        async with assemble(tables, places=Places(configuration=user.configuration, state=user.state)) as assembly:
+            events = [event async for event in assembly.access_model("house/large").stream([UserCanister.of("Hi.")])]
+    return next(event.message for event in events if isinstance(event, Alert))
+
+
+def test_schemas_on_the_wire(user: User, call: Call) -> None:
+    shown, strict = texts("tutorials/schemas-on-the-wire", "", "toml")
+    done = call(*typed(shown))
+    assert done.code == 0
+    # What is left out stands where three points do; columns may be wider.
+    lines = [" ".join(line.split()) for line in done.out.splitlines()]
+    wanted = [" ".join(line.split()) for line in shown.splitlines()[1:]]
+    assert wanted.pop(0) == "..."
+    assert [line for line in lines if line in wanted] == wanted
+    gathered = merged(user, strict)
+    assert gathered.configuration.controls.strict is True
+    assert gathered.providers["openai"].capabilities_for("MODEL")["strict"] is True
+
+
+def test_the_tables_of_the_protocols(user: User) -> None:
+    gemini, _, _ = texts("reference/protocols/gemini", "toml", "json", "python")
+    gathered = merged(user, gemini)
+    assert gathered.providers["gemini"].needs == ((("GOOGLE_API_KEY",), ("GEMINI_API_KEY",)),)
+    house = gathered.providers["house"].capabilities_for("any")
+    assert (house["images_in_results"], house["allowed_tools"]) == (True, True)
+    responses, _ = texts("reference/protocols/openai-responses", "toml", "json")
+    assert merged(user, responses).providers["house"].capabilities_for("m")["reasoning_replay"] == "always"
+    cellar, ollama, _, _ = texts("reference/protocols/prompted", "toml", "toml", "text", "text")
+    gathered = merged(user, cellar, ollama)
+    assert gathered.providers["cellar"].capabilities_for("m")["text_form"] == "qwen-coder"
+    assert gathered.providers["ollama"].capabilities_for("gemma3")["function_calling"] is False
+
+
+def test_the_request_of_gemini() -> None:
+    shown = json.loads(texts("reference/protocols/gemini", "toml", "json", "python")[1])
+    signed = InvocationCanister(
+        identifier="fc_1",
+        name="get_weather",
+        arguments=freeze({"city": "Wien"}),
+        opaque=freeze({"gemini": {"thoughtSignature": "EqQB"}}),
+    )
+    sent = write(
+        GEMINI,
+        [
+            SupervisorCanister.of("Be brief."),
+            UserCanister.of("Is it raining in Wien?"),
+            AssistantCanister.of("I look."),
+            signed,
+            ResultCanister(invocation_id="fc_1", content=(TextualContent(text="rain"),)),
+        ],
+    )
+    assert json.loads(sent) == shown
+    page = (DOCUMENTATION / "reference/protocols/gemini.rst").read_text()
+    assert f"``{GEMINI.path_for('gemini-3-pro', stream=True)}``" in page
+
+
+def test_official_clients_as_they_are_shown(user: User) -> None:
+    """Each is made as its page says; what differs is the port."""
+    codes = {
+        "anthropic": texts("reference/protocols/anthropic", "python")[0],
+        "openai-chat": texts("reference/protocols/openai-chat", "python")[0],
+        "gemini": texts("reference/protocols/gemini", "toml", "json", "python")[2],
+    }
+    (user.workspace / "mine.toml").write_text(SCORE)
+    said: dict[str, str] = {}
+    with user.rehearse("./mine.toml") as urls:
+        here = urls["anthropic"]
+        for name, code in codes.items():
+            # Google's client adds the version of the API itself.
+            rest = urls[name].removeprefix(here).removesuffix("/v1beta")
+            assert re.search(PORT.pattern + re.escape(rest) + '"', code), name
+            room: dict[str, Any] = {"anthropic": anthropic, "openai": openai, "genai": genai}
+            exec(PORT.sub(here, code), room)
+            with room["client"] as client:
+                said[name] = talk(client)
+    assert said == dict.fromkeys(codes, "Hello from the score.")
+
+
+def talk(client: Any) -> str:
+    """A turn through the helper that accumulates a stream."""
+    messages: Any = [{"role": "user", "content": "Hello"}]
+    if isinstance(client, anthropic.Anthropic):
+        with client.messages.stream(model="any", max_tokens=99, messages=messages) as stream:
+            return stream.get_final_text()
+    if isinstance(client, openai.OpenAI):
+        with client.chat.completions.stream(model="any", messages=messages) as completion:
+            return completion.get_final_completion().choices[0].message.content or ""
+    assert isinstance(client, google.genai.Client)
+    return "".join(part.text or "" for part in client.chats.create(model="any").send_message_stream("Hello"))
+
+
+def shell(text: str) -> list[list[str]]:
+    """The arguments of each command of ours in a block; of the others only those that are known to be there."""
+    commands = [shlex.split(line, comments=True) for line in text.splitlines()]
+    assert {words[0] for words in commands} <= {"ripieno", "make", "pip", "export"}
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert all(words[1] in targets for words in commands if words[0] == "make")
+    return [words[1:] for words in commands if words[0] == "ripieno"]
+
+
+def run_program(code: str) -> None:
+    """Runs a program as it is shown, whose first level may wait."""
+    asyncio.run(eval(compile(code, "page", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), {}))
+
+
+@pytest.fixture
+def starting(user: User, call: Call, small: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> User:
+    """Somebody new, with a key and a file to read, whose Claude is on loopback."""
+    del call  # It makes this process that user's.
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    (tmp_path / ".cursor").mkdir()
+    (tmp_path / ".cursor" / "mcp.json").write_text('{"mcpServers": {"time": {"command": "mcp-server-time"}}}')
+    (user.workspace / "README.rst").write_text("A title\n=======\n")
+    user.configure(f'[providers.anthropic]\nprotocol = "openai-chat"\nbase_url = "{small}"\n')
+    return user
+
+
+def test_the_readme(starting: User, call: Call, capsys: pytest.CaptureFixture[str]) -> None:
+    first, chosen, program, install, terminal, _ = texts("../README", "", "", "python", "", "", "")
+    assert shell(first) == shell(install) == []
+    run_program(program)
+    assert capsys.readouterr().out.count("one two three four") == 1
+    commands = shell(terminal)
+    assert [words[0] for words in commands] == ["tools", "check", "invoke", "new", "ask", "import", "serve"]
+    assert starting.run(*commands.pop()).returncode == 0
+    for words in (*commands, *shell(chosen)):
+        done = call(*(word.replace("~", str(starting.configuration.parent)) for word in words))
+        assert done.code == 0, done.err
+
+
+def test_the_quickstart(
+    starting: User, call: Call, small: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    demo, install, by_hand, asking, new, own, ask, house, rehearse, program = texts(
+        "quickstart", *[""] * 7, "toml", "", "python"
+    )
+    assert shell(demo) == []
+    for text in (install, by_hand, new, own, ask):
+        for words in shell(text):
+            done = call(*words)
+            assert done.code == 0, done.err
+    assert done.out == "one two three four\n"
+    (write,) = shell(asking)
+    assert starting.run(*write).returncode != 0
+    assert not (starting.workspace / "note.txt").exists()
+    (score,) = shell(rehearse)
+    with starting.rehearse(*score[1:]) as urls:
+        assert urls
+    table = PORT.sub(small.removesuffix("/v1"), house)
+    assert merged(starting, table).configuration.model == "house/small-1"
+    (starting.workspace / "ripieno.toml").write_text(table)
+    run_program(program)
+    assert "one two three four" in capsys.readouterr().out

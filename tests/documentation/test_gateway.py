@@ -1,0 +1,540 @@
+"""The tutorials about the gateway, and the programs beside them: what they show is run against a real one."""
+
+import ast
+import contextlib
+import http.client
+import json
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ripieno.conducting.observers import conventions
+from ripieno.descriptors import GatewayDescriptor
+from tests.documentation.code_blocks import DOCUMENTATION, texts
+from tests.support.command_line import PATIENCE, ROOT, SOURCES, User
+
+EXAMPLES = DOCUMENTATION / "examples" / "gateway"
+SERVING = re.compile(r"Serving (.*) at http://[^/]*:([0-9]+)/v1, until Ctrl-C\.[^\n]*\n")
+KEY = "a-key-of-many-letters"
+CODEX = (
+    *("text", "console", "toml", "toml", "console", *["toml"] * 3, "console", "toml", "text", "toml"),
+    *("console", "console", ""),
+)
+TOOLS = ("console", "python", "text", "toml", "toml", "console", "toml", *["console"] * 2, *["python"] * 4)
+DEPLOYING = ("toml", "console", "ini", "dockerfile", "nginx", "text", "toml", "json")
+#: The score that the page prints.
+LOOKING = texts("tutorials/your-tools-behind-an-api", *TOOLS)[3]
+#: A turn that calls a tool of the gateway, and one of the client.
+MIXED = """
+[score]
+name = "mixed"
+[[turns]]
+[[turns.calls]]
+tool = "list_directory"
+arguments = { path = "." }
+label = "files"
+[[turns.calls]]
+tool = "TOOL"
+arguments = ARGUMENTS
+label = "theirs"
+[[turns]]
+text = "{files}; {theirs}"
+"""
+WEATHER = MIXED.replace("TOOL", "get_weather").replace("ARGUMENTS", '{ city = "Wien" }')
+COUNT = MIXED.replace("TOOL", "count").replace("ARGUMENTS", '{ file = "notes.txt", what = "words" }')
+WRITING = """
+[score]
+name = "writing"
+[[turns]]
+[[turns.calls]]
+tool = "write_file"
+arguments = { path = "a.txt", content = "one" }
+label = "written"
+[[turns]]
+text = "{written}"
+"""
+#: Written as text, as small models do; and of a tool in a namespace.
+STRAY = """
+[score]
+name = "stray"
+[[turns]]
+text = '''I look.
+<tool_call>
+{{"name": "exec_command", "arguments": {{"cmd": "ls"}}}}
+</tool_call>'''
+[[turns]]
+[[turns.calls]]
+tool = "mcp__notes__read_file"
+arguments = { path = "notes.txt" }
+"""
+SEARCHING = """
+[score]
+name = "searching"
+[[turns]]
+[[turns.calls]]
+tool = "search"
+arguments = { query = "strings" }
+label = "found"
+[[turns]]
+expect = ["found"]
+text = "It says: {found.line:1}"
+"""
+WEB = """
+[ensemble]
+name = "web"
+description = "Searches the web"
+[[invokers]]
+name = "search"
+description = "Searches the web."
+effect = "read"
+[invokers.invocable]
+origin = "command"
+argv = ["echo", "Found: {query}"]
+[invokers.arguments]
+type = "object"
+required = ["query"]
+[invokers.arguments.properties.query]
+type = "string"
+"""
+
+
+@pytest.fixture
+def rehearsed(user: User, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A server that speaks chat completions and plays the score of the test; its address."""
+    score = request.param
+    if not isinstance(score, pathlib.Path):
+        (user.configuration.parent / "score.toml").write_text(score)
+        score = user.configuration.parent / "score.toml"
+    with user.rehearse(str(score)) as urls:
+        yield urls["openai-chat"]
+
+
+@contextlib.contextmanager
+def serving(user: User, *command: str, **extra: str) -> Iterator[tuple[subprocess.Popen[str], int, str]]:
+    """The gateway of a command, at a port of its own: the process, its port, and which models it says it serves."""
+    words = list(command)
+    if "--port" in words:
+        del words[words.index("--port") : words.index("--port") + 2]
+    with user.start(*words, "--port", "0", **extra) as process:
+        assert process.stderr is not None
+        said = ""
+        while (found := SERVING.search(said)) is None:
+            line = process.stderr.readline()
+            assert line, said
+            said += line
+        yield process, int(found[2]), found[1]
+
+
+def command_in(console: str, home: pathlib.Path) -> list[str]:
+    """The arguments of the first command of a block."""
+    program, *words = shlex.split(console.splitlines()[0].removeprefix("$ "))
+    assert program == "ripieno"
+    return [word.replace("~", str(home)) for word in words]
+
+
+def ask(port: int, path: str = "/v1/responses", key: str = "none", **body: Any) -> dict[str, Any]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    with contextlib.closing(connection):
+        headers = {"content-type": "application/json", "authorization": f"Bearer {key}"}
+        connection.request("POST", path, json.dumps(body), headers)
+        answer = connection.getresponse()
+        said = answer.read()
+        assert answer.status == 200, said
+        return dict(json.loads(said))
+
+
+def log_of(process: subprocess.Popen[str]) -> str:
+    """What it has said since it began to serve; it ends well."""
+    process.terminate()
+    said = process.communicate(timeout=PATIENCE)[1]
+    assert process.returncode == 0
+    return str(said)
+
+
+# Codex.
+
+FUNCTION = {"type": "function", "parameters": {"type": "object"}, "strict": False}
+#: What such a client declares, and the beginning of what it says.
+CODING_TOOLS = [
+    {**FUNCTION, "name": "exec_command"},
+    {"type": "namespace", "name": "mcp__notes", "description": "", "tools": [{**FUNCTION, "name": "read_file"}]},
+    {"type": "web_search", "external_web_access": True},
+]
+CODING_INPUT = [
+    {"type": "message", "id": "msg_1", "role": "developer", "content": [{"type": "input_text", "text": "You code."}]},
+    {"type": "message", "id": "msg_2", "role": "user", "content": [{"type": "input_text", "text": "Do it."}]},
+]
+CODING: dict[str, Any] = {
+    "model": "local-model",
+    "tools": CODING_TOOLS,
+    "tool_choice": "auto",
+    "parallel_tool_calls": True,
+    "reasoning": {},
+    "store": False,
+    "include": ["reasoning.encrypted_content"],
+    "prompt_cache_key": "k",
+    "client_metadata": {"session_id": "k"},
+}
+
+
+def configured(user: User, table: str, url: str) -> None:
+    """The configuration of a page, whose servers all stand at one address."""
+    user.configure(re.sub(r'base_url = "[^"]*"', f'base_url = "{url}"', table))
+
+
+@pytest.mark.parametrize("rehearsed", [STRAY], indirect=True)
+def test_codex(user: User, rehearsed: str) -> None:
+    _, command, provider, codex, _, keyed, *_, prompted, left_out, _, _, logged, lines = texts(
+        "tutorials/codex", *CODEX
+    )
+    configured(user, provider + prompted, rehearsed)
+    assert command.splitlines()[1].startswith("Serving ollama/qwen3-coder (as any other name) at http://")
+    settings = tomllib.loads(codex)
+    assert settings["model_providers"]["ripieno"]["base_url"] + "," == command.split()[-3]
+    assert set(tomllib.loads(keyed)["model_providers"]) == {settings["model_provider"]} == {"ripieno"}
+    assert command_in(logged, user.workspace)[: len(words := command_in(command, user.workspace))] == words
+    with serving(user, *command_in(logged, user.workspace)) as (process, port, names):
+        assert names == "ollama/qwen3-coder (as any other name)"
+        first = ask(port, input=CODING_INPUT, **CODING)["output"]
+        assert [item["type"] for item in first] == ["message", "function_call"]
+        assert "tool_call" not in first[0]["content"][0]["text"]
+        done = {"type": "function_call_output", "id": "fco_1", "call_id": first[1]["call_id"], "output": "notes.txt"}
+        second = ask(port, input=[*CODING_INPUT, *first, done], **CODING)["output"]
+        assert [(item["name"], item.get("namespace")) for item in second] == [("read_file", "mcp__notes")]
+        said = log_of(process)
+    assert said.count(left_out.strip()) >= 1
+    for line in lines.splitlines():
+        # The numbers differ, and what stands before the level.
+        pattern = re.sub(r"[0-9_]+(?= ms| tokens| out| bytes|\)\.|\.)", "[0-9_]+", re.escape(line).replace(r"\ ", " "))
+        assert re.search(re.sub("req_[0-9a-f]{24}", "req_[0-9a-f]{24}", pattern), said), (pattern, said)
+
+
+@pytest.mark.parametrize("rehearsed", [SEARCHING], indirect=True)
+def test_a_search_of_ones_own_for_codex(user: User, rehearsed: str) -> None:
+    _, command, provider, *_, bound, hiding, _, _ = texts("tutorials/codex", *CODEX)
+    user.ensemble("web", WEB)
+    configured(user, provider + bound, rehearsed)
+    with serving(user, *command_in(command, user.workspace)) as (_, port, _):
+        output = ask(port, input=CODING_INPUT, **CODING)["output"]
+    assert [(item["type"], item["content"][0]["text"]) for item in output] == [("message", "It says: Found: strings")]
+    configured(user, provider + bound.replace("show_calls = false", ""), rehearsed)
+    with serving(user, *command_in(hiding, user.workspace)) as (_, port, _):
+        again = ask(port, input=CODING_INPUT, **CODING)["output"]
+    assert [item["type"] for item in again] == ["message"]
+
+
+def test_codex_without_a_model(user: User) -> None:
+    *_, score, provider, both, _, _, _, _, _, _ = texts("tutorials/codex", *CODEX)
+    (user.workspace / "trial.toml").write_text(score)
+    rehearse, serve = both.splitlines()
+    with user.rehearse(command_in(rehearse, user.workspace)[1]) as urls:
+        table = provider.replace("http://127.0.0.1:8001/v1", urls["openai-chat"])
+        (user.workspace / "gateway.toml").write_text(table)
+        with serving(user, *command_in(serve, user.workspace)) as (_, port, _):
+            first = ask(port, input=CODING_INPUT, **CODING)["output"]
+            assert [(item["type"], item.get("name")) for item in first][1:] == [("function_call", "exec_command")]
+            done = {"type": "function_call_output", "call_id": first[1]["call_id"], "output": "notes.txt"}
+            (last,) = ask(port, input=[*CODING_INPUT, *first, done], **CODING)["output"]
+            assert last["content"][0]["text"] == "The shell said: notes.txt"
+
+
+def test_the_servers_for_codex_stand_where_the_page_says() -> None:
+    page = (DOCUMENTATION / "tutorials" / "codex.rst").read_text()
+    rows = re.findall(r"- ``([a-z.-]+)/MODEL``\n +- ``([^`]+)``", page)
+    assert [name for name, _ in rows] == ["ollama", "llama.cpp", "vllm", "lm-studio"]
+    for name, url in rows:
+        file = ROOT / "data" / "providers" / f"{name.replace('.', '-')}.toml"
+        data = tomllib.loads(file.read_text())
+        assert (data["provider"]["name"], data["provider"]["base_url"]) == (name, url)
+        assert data["capabilities"]["text_calls"] is True
+
+
+# Tools behind an API.
+
+
+def ported(text: str, port: int) -> str:
+    return re.sub(r"127\.0\.0\.1:8080", f"127.0.0.1:{port}", text)
+
+
+@pytest.fixture
+def noted(user: User) -> User:
+    """Somebody with a note, and the configuration of a server that has its address in every test."""
+    (user.workspace / "notes.txt").write_text("Buy strings.\n")
+    return user
+
+
+HOUSE = '[providers.house]\nprotocol = "openai-chat"\nbase_url = "{url}"\n'
+
+
+@pytest.mark.parametrize("rehearsed", [LOOKING], indirect=True)
+def test_your_tools(noted: User, rehearsed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command, asking, printed, _, _, _, table, approving, _, _, again, _, _ = texts(
+        "tutorials/your-tools-behind-an-api", *TOOLS
+    )
+    noted.configure(HOUSE.format(url=rehearsed))
+    words = [word.replace("/notes", "") for word in command_in(command, noted.workspace)]
+    with serving(noted, *words) as (_, port, names):
+        assert f"Serving {names} at" in command
+        room: dict[str, Any] = {}
+        exec(compile(ported(asking, port), "page", "exec"), room)
+        assert capsys.readouterr().out == printed
+        exec(compile(again, "page", "exec"), room)
+        assert capsys.readouterr().out == "Once more: Buy strings.\n"
+        room["client"].close()
+    with serving(noted, *command_in(approving, noted.workspace)):
+        pass
+    noted.configure(HOUSE.format(url=rehearsed) + table)
+    with serving(noted, "serve", "responses") as (_, port, _):
+        narrowed = [{"type": "mcp", "server_label": "git", "server_url": "http://127.0.0.1:9/", "allowed_tools": ["x"]}]
+        with pytest.raises(AssertionError, match=r"tool of .*git"):
+            ask(port, model="small-1", input="Hi.", tools=narrowed)
+
+
+def test_your_tools_without_a_model(noted: User) -> None:
+    _, _, _, score, provider, both, *_ = texts("tutorials/your-tools-behind-an-api", *TOOLS)
+    (noted.workspace / "looking.toml").write_text(score)
+    rehearse, serve = both.splitlines()
+    words = [word.replace("/notes", "") for word in command_in(serve, noted.workspace)]
+    held: Any = {"format": {"type": "json_schema", "name": "a", "schema": {"type": "object", "properties": {}}}}
+    with noted.rehearse(command_in(rehearse, noted.workspace)[1]) as urls:
+        table = provider.replace("http://127.0.0.1:8001/v1", urls["openai-chat"])
+        (noted.workspace / "gateway.toml").write_text(table)
+        with serving(noted, *words) as (_, port, _):
+            output = ask(port, model="small-1", input="What do my notes say?", text=held)["output"]
+            assert output[-1]["content"][0]["text"] == "The first note says: Buy strings."
+        (noted.workspace / "gateway.toml").write_text(table.replace("json_mode = true", ""))
+        with serving(noted, *words) as (_, port, _), pytest.raises(AssertionError, match="set json_mode = true"):
+            ask(port, model="small-1", input="What do my notes say?", text=held)
+
+
+@pytest.mark.parametrize("rehearsed", [WEATHER], indirect=True)
+def test_tools_of_the_client(noted: User, rehearsed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command, asking, *_, mixing, _, _, _ = texts("tutorials/your-tools-behind-an-api", *TOOLS)
+    noted.configure(HOUSE.format(url=rehearsed))
+    words = [word.replace("/notes", "") for word in command_in(command, noted.workspace)]
+    with serving(noted, *words) as (_, port, _):
+        room: dict[str, Any] = {}
+        exec(compile(ported(asking.partition("response =")[0] + mixing, port), "page", "exec"), room)
+        room["client"].close()
+        assert capsys.readouterr().out == "notes.txt (13 bytes); It rains in Wien.\n"
+        # Over a wire that has no place for what ran here, the model has forgotten it.
+        said: list[dict[str, Any]] = [{"role": "user", "content": "Hi."}]
+        tools = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]
+        message = ask(port, "/v1/chat/completions", model="small-1", messages=said, tools=tools)["choices"][0][
+            "message"
+        ]
+        (call,) = message["tool_calls"]
+        said += [message, {"role": "tool", "tool_call_id": call["id"], "content": "Rain."}]
+        answer = ask(port, "/v1/chat/completions", model="small-1", messages=said, tools=tools)
+        text = answer["choices"][0]["message"]["content"]
+        assert "Rain." in text
+        assert "notes.txt" not in text
+
+
+@pytest.mark.parametrize("rehearsed", [WRITING], indirect=True)
+def test_going_on_with_what_waits(noted: User, rehearsed: str) -> None:
+    *_, resuming, _, _, _, _ = texts("tutorials/your-tools-behind-an-api", *TOOLS)
+    gateway = '[gateway]\nabsent = "defer"\nmodels = ["house/small-1"]\nensembles = ["io"]\n'
+    (noted.workspace / "gateway.toml").write_text(HOUSE.format(url=rehearsed) + gateway)
+    notes = noted.workspace / "notes"
+    notes.mkdir()
+    words = ("serve", "responses", "--config", "gateway.toml", "--workspace", str(notes))
+    with serving(noted, *words) as (_, port, _):
+        ask(port, "/v1/chat/completions", model="small-1", messages=[{"role": "user", "content": "Write."}])
+    (waiting,) = json.loads(noted.call("approvals", "list", "--format", "json").stdout)
+    approving, going = resuming.replace("a2a61366", waiting["conversation"][:8]).splitlines()
+    assert noted.run(*command_in(approving, noted.workspace)).returncode == 0
+    done = noted.run(*command_in(going, noted.workspace))
+    assert "3 bytes" in done.stdout, done.stderr
+    assert (notes / "a.txt").read_text() == "one"
+
+
+@pytest.mark.parametrize("rehearsed", [LOOKING], indirect=True)
+def test_a_gateway_in_an_application(noted: User, rehearsed: str) -> None:
+    *_, program = texts("tutorials/your-tools-behind-an-api", *TOOLS)
+    (noted.workspace / "application.py").write_text(program.replace("http://127.0.0.1:8001/v1", rehearsed))
+    command = [sys.executable, "-u", "-m", "uvicorn", "application:app", "--port", "0"]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, cwd=noted.workspace, env=noted.environment()
+    ) as process:
+        try:
+            assert process.stderr is not None
+            said = ""
+            while (found := re.search(r"running on http://127\.0\.0\.1:([0-9]+) ", said)) is None:
+                line = process.stderr.readline()
+                assert line, said
+                said += line
+            output = ask(int(found[1]), "/ai/v1/responses", model="small-1", input="What do my notes say?")["output"]
+        finally:
+            process.kill()
+    assert [item["type"] for item in output] == ["message", "function_call", "function_call_output", "message"]
+
+
+@pytest.mark.parametrize("rehearsed", [LOOKING], indirect=True)
+def test_a_gateway_in_a_program(noted: User, rehearsed: str) -> None:
+    *_, program, _ = texts("tutorials/your-tools-behind-an-api", *TOOLS)
+    ast.parse(program)
+    program = program.replace("http://127.0.0.1:8001/v1", rehearsed).replace("port=8080", "port=0")
+    command = [sys.executable, "-u", "-c", program]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, cwd=noted.workspace, env=noted.environment()
+    ) as process:
+        try:
+            assert process.stdout is not None
+            found = re.fullmatch(r"Serving at http://127\.0\.0\.1:([0-9]+)\n", process.stdout.readline())
+            assert found is not None
+            output = ask(int(found[1]), model="small-1", input="What do my notes say?")["output"]
+        finally:
+            process.kill()
+    assert [item["type"] for item in output] == ["message", "function_call", "function_call_output", "message"]
+
+
+# Deploying.
+
+
+@pytest.mark.parametrize("rehearsed", [LOOKING], indirect=True)
+def test_deploying(noted: User, rehearsed: str) -> None:
+    table, key, unit, container, _, _, limits, line = texts("tutorials/deploying-the-gateway", *DEPLOYING)
+    done = noted.run(*command_in(key, noted.workspace))
+    made, digest = done.stdout.strip(), done.stderr.splitlines()[-1].strip()
+    configured(noted, re.sub(r"laptop = .*", digest, table), rehearsed)
+    file = noted.configuration / "config.toml"
+    file.write_text(file.read_text().replace("[gateway]\n", limits))
+    moved = file.rename(noted.workspace / "gateway.toml")
+    variables = {"HOUSE_KEY": "k", "GATEWAY_SECRET": "a secret of the tests"}
+    assert noted.run("check", "--config", "gateway.toml", **variables).returncode == 0
+    lacking = noted.run("serve", "responses", "--config", "gateway.toml", HOUSE_KEY="k")
+    assert (lacking.returncode, "GATEWAY_SECRET" in lacking.stderr) == (2, True)
+    started = re.search(r"^ExecStart=\S+/ripieno (.*)$", unit, re.MULTILINE)
+    assert started is not None
+    entry, usual = (json.loads(text) for text in re.findall(r"^(?:ENTRYPOINT|CMD) (\[.*\])$", container, re.MULTILINE))
+    assert entry[0] == "ripieno"
+    for written in (shlex.split(started[1]), [*entry[1:], *usual]):
+        words = [str(moved) if word == "/etc/ripieno/gateway.toml" else word for word in written]
+        with serving(noted, *words, **variables) as (process, port, names):
+            assert re.fullmatch(r"house/small-1 with [24] workers", names)
+            ask(port, key=made, model="small-1", input="Hi.")
+            said = [json.loads(one) for one in log_of(process).splitlines()]
+        shown = json.loads(line)
+        (told,) = [one for one in said if one["logger"] == shown["logger"]]
+        assert told.keys() == shown.keys()
+        assert told["caller"] == "laptop"
+        assert re.sub("[0-9]+", "0", told["message"]) == re.sub("[0-9]+", "0", shown["message"])
+
+
+def test_what_stands_before_it_has_the_same_bounds() -> None:
+    _, _, unit, _, nginx, haproxy, _, _ = texts("tutorials/deploying-the-gateway", *DEPLOYING)
+    usual = GatewayDescriptor()
+    assert f"client_max_body_size {usual.body_bytes // 2**20}m;" in nginx
+    assert f"proxy_read_timeout {usual.seconds:.0f}s;" in nginx
+    assert haproxy.count(f"{usual.seconds:.0f}s") == 2
+    assert "uri /healthz" in haproxy
+    stop = re.search(r"TimeoutStopSec=([0-9]+)", unit)
+    files = re.search(r"LimitNOFILE=([0-9]+)", unit)
+    assert stop is not None
+    assert files is not None
+    assert int(stop[1]) > usual.grace + 10
+    assert int(files[1]) > 2 * usual.connections
+
+
+def test_the_limits_and_the_metrics_are_those_that_there_are() -> None:
+    page = (DOCUMENTATION / "tutorials" / "deploying-the-gateway.rst").read_text()
+    shown = re.findall(r"   \* - ``(\w+)``\n     - ([0-9]+(?: [KM]iB)?)\n", page)
+    units = {"KiB": 2**10, "MiB": 2**20}
+    for key, value in shown:
+        number, _, unit = value.partition(" ")
+        assert getattr(GatewayDescriptor(), key) == int(number) * units.get(unit, 1), key
+    assert len(shown) == 10
+    named = re.findall(r"``((?:ripieno_gateway|gen_ai)_\w+)``", page)
+    known = {conventions.spelled(value) for name, value in vars(conventions).items() if name.endswith("_METRIC")}
+    assert {re.sub("_(total|seconds)$", "", name) for name in named} <= known
+
+
+# The programs.
+
+
+@pytest.mark.parametrize("rehearsed", [EXAMPLES / "weather.toml"], indirect=True)
+def test_the_streaming_example(user: User, rehearsed: str) -> None:
+    done = run_example(user, rehearsed, sys.executable, "stream.py", "Is it raining in Wien?")
+    assert done == 'I look.\n> get_weather {"city":"Wien"}\nIn Wien: rain, 9 degrees.\n'
+
+
+@pytest.mark.parametrize("rehearsed", [EXAMPLES / "counting.toml"], indirect=True)
+def test_the_shell_example(user: User, rehearsed: str) -> None:
+    (user.workspace / "notes.txt").write_text("one two\nthree\n")
+    done = run_example(user, rehearsed, "sh", "turns.sh", "How many lines has notes.txt?", "And how many words?")
+    assert done.splitlines() == [
+        "> count lines of notes.txt: 2",
+        "It has 2 lines.",
+        "I count those, too.",
+        "> count words of notes.txt: 3",
+        "3 words, in 2 lines.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rehearsed", "program", "file", "printed"),
+    [
+        (WEATHER, sys.executable, "stream.py", '> get_weather {"city":"Wien"}\nnotes.txt (8 bytes); {"city": "Wien"'),
+        (COUNT, "sh", "turns.sh", "> count words of notes.txt: 2\nnotes.txt (8 bytes); 2\n"),
+    ],
+    indirect=["rehearsed"],
+)
+def test_the_examples_leave_alone_what_ran(user: User, rehearsed: str, program: str, file: str, printed: str) -> None:
+    (user.workspace / "notes.txt").write_text("one two\n")
+    done = run_example(user, rehearsed, program, file, "Hi.", options=("--ensemble", "io"))
+    assert done.startswith(printed)
+
+
+def run_example(user: User, url: str, program: str, file: str, *arguments: str, options: tuple[str, ...] = ()) -> str:
+    """What a program says that talks to the gateway of the folder's configuration, with a key."""
+    table = (EXAMPLES / "gateway.toml").read_text()
+    configured(user, table, url)
+    words = ("serve", "responses", "--key-variable", "GATEWAY_KEY", *options)
+    with serving(user, *words, GATEWAY_KEY=KEY) as (_, port, _):
+        environment = user.environment(OPENAI_BASE_URL=f"http://127.0.0.1:{port}/v1", OPENAI_API_KEY=KEY)
+        done = subprocess.run(
+            [program, str(EXAMPLES / file), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+            cwd=user.workspace,
+            env={**environment, "PYTHONPATH": str(SOURCES)},
+        )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.parametrize("rehearsed", [EXAMPLES / "weather.toml"], indirect=True)
+def test_an_example_says_what_was_refused(user: User, rehearsed: str) -> None:
+    configured(user, (EXAMPLES / "gateway.toml").read_text(), rehearsed)
+    with serving(user, "serve", "responses", "--key-variable", "GATEWAY_KEY", GATEWAY_KEY=KEY) as (_, port, _):
+        done = subprocess.run(
+            ["sh", str(EXAMPLES / "turns.sh"), "Hi."],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+            env=user.environment(OPENAI_BASE_URL=f"http://127.0.0.1:{port}/v1", OPENAI_API_KEY="another"),
+        )
+    assert done.returncode == 1
+    assert "The key is missing or wrong." in done.stderr
+
+
+@pytest.mark.parametrize("rehearsed", [LOOKING], indirect=True)
+def test_the_two_lines_of_the_readme(noted: User, rehearsed: str) -> None:
+    noted.configure("".join(f'[providers.{name}]\nbase_url = "{rehearsed}"\n' for name in ("ollama", "anthropic")))
+    shown = texts("../README", "", "", "python", "", "", "")[5]
+    commands = [shlex.split(line, comments=True) for line in shown.splitlines()]
+    assert [words[:3] for words in commands] == [["ripieno", "serve", "responses"]] * 2
+    for words in commands:
+        with serving(noted, *words[1:], ANTHROPIC_API_KEY="k"):
+            pass

@@ -1,0 +1,79 @@
+"""What the tutorials tell people to write: ``ripieno check`` has nothing to say of it, and it works."""
+
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ripieno.origins.mcp.settings import CONNECTION
+from tests.support.command_line import BUNDLED, ROOT, User
+from tests.support.users import Done
+
+Call = Callable[..., Done]
+
+TUTORIALS = ROOT / "documentation" / "tutorials"
+TUTORIAL = (TUTORIALS / "write-a-tool.rst").read_text(encoding="utf-8")
+CONNECTING = (TUTORIALS / "connect-mcp.rst").read_text(encoding="utf-8")
+BLOCK = re.compile(r"\.\. code-block:: (\w+)\n\n((?:    .*\n|\n)+)")
+
+
+def blocks(language: str) -> Iterator[str]:
+    """The blocks of a language, as they would be typed."""
+    return (textwrap.dedent(match[2]).strip() + "\n" for match in BLOCK.finditer(TUTORIAL) if match[1] == language)
+
+
+@pytest.fixture
+def written(user: User) -> User:
+    """Somebody who has typed all of it."""
+    for text in blocks("toml"):
+        found = re.search(r'^name = "(\w+)"', text, re.MULTILINE)
+        assert found is not None
+        user.ensemble(found[1], text)
+    (module,) = blocks("python")
+    (user.configuration / "ensembles" / "dates.py").write_text(module)
+    return user
+
+
+def test_there_is_nothing_to_warn_of(call: Call, written: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in re.findall(r"\{env:(\w+)\}", TUTORIAL):
+        monkeypatch.setenv(name, "set")
+    done = call("check", "--strict")
+    assert (done.code, done.out) == (0, f"Checked {BUNDLED + 3} ensembles: 0 errors, 0 warnings.\n")
+
+
+def test_the_tools_work(call: Call, written: User) -> None:
+    (written.workspace / "README.rst").write_text("four words of text\n")
+    # The server of the third example is one to be installed.
+    (written.configuration / "ensembles" / "time.toml").unlink()
+    measured = call("invoke", "words.measure_text", "path=README.rst")
+    assert (measured.code, measured.out.split()) == (0, ["4", "README.rst"])
+    assert call("invoke", "dates.add_days", "date=2026-02-27", "days=2").out == "2026-03-01\n"
+
+
+def test_the_mistake_that_is_shown_is_said_so(call: Call, written: User) -> None:
+    file = written.configuration / "ensembles" / "words.toml"
+    file.write_text(file.read_text().replace("effect", "efect"))
+    (shown,) = (block for block in blocks("text") if "efect" in block)
+    assert shown.replace("ensembles/words.toml", str(file)) in call("check").out
+
+
+def test_the_first_server_needs_nothing_but_its_package(call: Call, user: User) -> None:
+    text = next(textwrap.dedent(match[2]) for match in BLOCK.finditer(CONNECTING) if match[1] == "toml")
+    assert "env:" not in text
+    user.ensemble("time", text)
+    done = call("check", "--no-import")
+    assert (done.code, done.out) == (0, f"Checked {BUNDLED + 1} ensembles: 0 errors, 0 warnings.\n")
+    assert "~/.config/ripieno/ensembles/time.toml" in CONNECTING
+    assert "ripieno invoke time.get_current_time timezone=Europe/Vienna" in CONNECTING
+
+
+def test_every_key_of_a_connection_is_in_the_tutorial() -> None:
+    told = re.findall(r"^``(\w+)``$", CONNECTING.partition("The keys of")[2].partition("Two timeouts")[0], re.MULTILINE)
+    assert told == ["origin", *CONNECTION.known]
+
+
+@pytest.mark.parametrize("name", ["connect-mcp", "import-mcp", "pin-servers", "serve-mcp"])
+def test_the_readme_leads_to_every_tutorial_about_mcp(name: str) -> None:
+    assert (TUTORIALS / f"{name}.rst").exists()
+    assert f"``{name}.rst``" in (ROOT / "README.rst").read_text(encoding="utf-8")

@@ -1,0 +1,231 @@
+"""Owners: what is entered is left by the same task, whatever goes wrong in between."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from ripieno.ensembles import owner as owning
+from ripieno.ensembles.owner import Owner, reason
+from tests.support.scripted_models import settle_down
+
+
+class Door:
+    """A context manager that remembers which tasks went through it."""
+
+    def __init__(self, *, opening: Callable[[], Any] | None = None, closing: Callable[[], Any] | None = None) -> None:
+        self.entered: list[object] = []
+        self.left: list[object] = []
+        self.began = asyncio.Event()
+        self._opening = opening
+        self._closing = closing
+
+    @contextlib.asynccontextmanager
+    async def __call__(self) -> AsyncIterator[str]:
+        self.began.set()
+        try:
+            if self._opening is not None:
+                await self._opening()
+            self.entered.append(asyncio.current_task())
+            yield "open"
+        finally:
+            self.left.append(asyncio.current_task())
+            if self._closing is not None:
+                await self._closing()
+
+
+def owner_of(door: Any, **settings: Any) -> tuple[Owner[str], list[BaseException]]:
+    lost: list[BaseException] = []
+    return Owner("door", door, lost=lambda error, pause: lost.append(error), **settings), lost
+
+
+async def forever() -> None:
+    await asyncio.Event().wait()
+
+
+async def stubborn() -> None:
+    """Takes two cancellations before it heeds one."""
+    for _ in range(2):
+        with contextlib.suppress(asyncio.CancelledError):
+            await forever()
+    await forever()
+
+
+async def test_one_task_enters_and_leaves() -> None:
+    door = Door()
+    owner, lost = owner_of(door)
+    assert await owner.open() == "open"
+    assert door.left == []
+    await owner.close()
+    assert door.entered == door.left
+    assert door.entered != [asyncio.current_task()]
+    await owner.close()
+    assert lost == []
+    assert len(door.left) == 1
+
+
+async def test_closing_what_was_never_opened_is_nothing() -> None:
+    owner, _ = owner_of(Door())
+    await owner.close()
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), KeyError("x"), OSError(13, "Permission denied")])
+async def test_what_opening_raises_comes_out(error: Exception) -> None:
+    async def fail() -> None:
+        raise error
+
+    door = Door(opening=fail)
+    owner, lost = owner_of(door)
+    with pytest.raises(type(error)) as caught:
+        await owner.open()
+    assert caught.value is error
+    assert len(door.left) == 1
+    assert lost == []
+    await owner.close()
+
+
+@pytest.mark.parametrize("error", [StopIteration("x"), asyncio.CancelledError()])
+async def test_what_no_future_takes_becomes_a_connection_error(error: BaseException) -> None:
+    def opener() -> Any:
+        raise error
+
+    owner, _ = owner_of(opener)
+    with pytest.raises(ConnectionError, match=f"Opening door was ended by {type(error).__name__}"):
+        await owner.open()
+
+
+async def test_the_deadline_of_opening_says_what_it_is() -> None:
+    door = Door(opening=forever)
+    owner, _ = owner_of(door, deadline=0.01)
+    with pytest.raises(TimeoutError, match=r"it did not open within 0\.01 s"):
+        await owner.open()
+    assert len(door.left) == 1
+
+
+async def test_a_time_out_of_the_opener_is_its_own() -> None:
+    async def fail() -> None:
+        raise TimeoutError("the server said nothing")
+
+    owner, _ = owner_of(Door(opening=fail))
+    with pytest.raises(TimeoutError, match="the server said nothing"):
+        await owner.open()
+
+
+async def test_an_opener_that_does_not_heed_the_deadline_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owning, "_CANCEL_DEADLINE", 0.02)
+    door = Door(opening=stubborn)
+    owner, _ = owner_of(door, deadline=0.01)
+    with pytest.raises(TimeoutError, match="it did not open within"):
+        await owner.open()
+
+
+async def test_a_cancelled_opening_is_cancelled_at_once() -> None:
+    door = Door(opening=forever)
+    owner, lost = owner_of(door)
+    task = asyncio.create_task(owner.open())
+    await door.began.wait()
+    began = time.monotonic()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert time.monotonic() - began < owning.CLOSE_DEADLINE / 2
+    assert len(door.left) == 1
+    assert door.entered == []
+    assert lost == []
+
+
+async def test_a_cancellation_that_comes_when_it_is_open_leaves_nothing() -> None:
+    door = Door()
+    owner, _ = owner_of(door)
+    task = asyncio.create_task(owner.open())
+    await door.began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert len(door.left) == 1
+
+
+async def test_what_breaks_later_is_told() -> None:
+    broken = ConnectionResetError("gone")
+
+    class Breaking:
+        async def __aenter__(self) -> str:
+            task = asyncio.current_task()
+            assert task is not None
+            asyncio.get_running_loop().call_soon(task.cancel)
+            return "open"
+
+        async def __aexit__(self, *details: object) -> None:
+            raise broken
+
+    owner, lost = owner_of(Breaking)
+    await owner.open()
+    await settle_down()
+    assert lost == [broken]
+    await owner.close()
+
+
+async def test_what_goes_wrong_when_closing_is_kept_quiet() -> None:
+    async def fail() -> None:
+        raise ValueError("no")
+
+    owner, lost = owner_of(Door(closing=fail))
+    await owner.open()
+    await owner.close()
+    assert lost == []
+
+
+async def test_slow_closing_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owning, "CLOSE_DEADLINE", 0.01)
+    monkeypatch.setattr(owning, "_CANCEL_DEADLINE", 0.01)
+    door = Door(closing=forever)
+    owner, _ = owner_of(door)
+    await owner.open()
+    await owner.close()
+    assert len(door.left) == 1
+
+
+async def test_cancelling_the_closer_hurries_and_is_let_through() -> None:
+    door = Door(closing=forever)
+    owner, _ = owner_of(door)
+    await owner.open()
+    task = asyncio.create_task(owner.close())
+    await settle_down()
+    assert len(door.left) == 1
+    began = time.monotonic()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert time.monotonic() - began < owning.CLOSE_DEADLINE / 2
+
+
+async def test_two_closers_both_wait_for_the_end() -> None:
+    go = asyncio.Event()
+    owner, _ = owner_of(Door(closing=go.wait))
+    await owner.open()
+    tasks = [asyncio.create_task(owner.close()) for _ in range(2)]
+    await settle_down()
+    assert not any(task.done() for task in tasks)
+    go.set()
+    await asyncio.gather(*tasks)
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no")
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ValueError("no"), "ValueError: no"),
+        (ValueError(), "ValueError: it gave no message"),
+        (ExceptionGroup("many", [ExceptionGroup("inner", [KeyError("x"), OSError()])]), "KeyError: 'x'"),
+        (Mute(), "Mute: it could not say why"),
+    ],
+)
+def test_a_reason_is_one_line_that_says_what_really_happened(error: BaseException, text: str) -> None:
+    assert reason(error) == text

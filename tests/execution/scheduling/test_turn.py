@@ -1,0 +1,400 @@
+"""The calls of one turn: what starts early, what waits, what runs alone, and what each is answered."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ripieno.approvals import Answer, Approve, ConfirmationRequest
+from ripieno.canisters import ResultCanister
+from ripieno.canisters.controls import Limits, Rules
+from ripieno.canisters.events import ConfirmationRequested, Event, ExecutionBegan, ResultReady
+from ripieno.ensembles import Context, Definition, owner
+from ripieno.ensembles.offers import Offer
+from ripieno.execution import Circumstances, Execution
+from ripieno.execution.budget import Budget
+from ripieno.execution.scheduling.turn import Turn
+from tests.support.scripted_models import Blocking, Recording, ensemble, invoke, settle_down, tool
+
+
+class Stage:
+    """A turn over tools that note when they begin and end."""
+
+    def __init__(
+        self,
+        *definitions: Definition,
+        limits: Limits | None = None,
+        rules: Rules | None = None,
+        allowed: tuple[str, ...] | None = None,
+        patient: bool = True,
+        **settings: Any,
+    ) -> None:
+        self.log: list[str] = []
+        self.events: list[Event] = []
+        self.budget = Budget(limits or Limits())
+        self.execution = Execution(rules=rules or Rules(approve=("mine.*",)), **settings)
+        self.offer = Offer.of([ensemble(*definitions)])
+        self.turn = Turn(
+            execution=self.execution,
+            offer=self.offer,
+            around=Circumstances(notify=self.events.append),
+            budget=self.budget,
+            allowed=allowed,
+            patient=patient,
+        )
+
+    def seal(self, *names: str) -> None:
+        for name in names:
+            self.turn.seal(invoke(name.partition(" ")[0], name))
+
+    @property
+    def fates(self) -> list[tuple[str, str | None]]:
+        """For each call: its identifier, and its text, the category of its fault, or None."""
+        return [(entry.invocation.identifier, fate(entry.result)) for entry in self.turn.entries]
+
+    @property
+    def started(self) -> list[str]:
+        return [event.invocation.identifier for event in self.events if isinstance(event, ExecutionBegan)]
+
+    @property
+    def early(self) -> list[str]:
+        return [
+            event.invocation.identifier for event in self.events if isinstance(event, ExecutionBegan) and event.early
+        ]
+
+
+def fate(result: ResultCanister | None) -> str | None:
+    if result is None:
+        return None
+    return result.text if result.error is None else f"!{result.error.category}"
+
+
+def noting(log: list[str], name: str, **policy: Any) -> Definition:
+    """A tool that notes its beginning and end, with a few rounds of the loop between."""
+
+    async def note(context: Context, arguments: dict[str, Any]) -> str:
+        log.append(f"{context.invocation}>")
+        await settle_down(5)
+        log.append(f"<{context.invocation}")
+        return context.invocation
+
+    return tool(name, note, **policy)
+
+
+# What starts early.
+
+
+async def test_harmless_calls_start_when_they_are_sealed() -> None:
+    blocking = Blocking()
+    stage = Stage(tool("look", blocking), tool("think", effect="none"))
+    stage.seal("look a", "think b")
+    assert stage.early == ["look a", "think b"]
+    await settle_down()
+    assert stage.fates == [("look a", None), ("think b", "think")]
+    blocking.go.set()
+    await stage.turn.finish()
+    assert stage.fates == [("look a", "late"), ("think b", "think")]
+    assert stage.budget.calls == 2
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [{"effect": "write"}, {"effect": "destructive"}, {"effect": "write", "confirm": True}, {"terminal": True}],
+)
+async def test_a_barrier_and_all_after_it_wait(policy: dict[str, Any]) -> None:
+    stage = Stage(
+        tool("look"),
+        tool("act", **policy),
+        rules=Rules(approve=("mine.act",)),
+        confirmer=Yes(),
+    )
+    stage.seal("look a", "act b", "look c")
+    await settle_down()
+    assert stage.started == ["look a"]
+    await stage.turn.finish()
+    assert stage.started[:2] == ["look a", "act b"]
+
+
+class Yes:
+    async def confirm(self, request: ConfirmationRequest) -> Answer:
+        return Approve()
+
+
+async def test_a_call_that_cannot_run_is_answered_at_once_and_is_no_barrier() -> None:
+    stage = Stage(tool("look"), tool("erase"), rules=Rules(deny=("mine.erase",)))
+    stage.seal("unknown a", "erase b", "look c")
+    assert stage.fates == [("unknown a", "!unknown_tool"), ("erase b", "!denied"), ("look c", None)]
+    assert stage.early == ["look c"]
+    await stage.turn.finish()
+    assert stage.budget.calls == 1
+
+
+async def test_calls_of_others_are_left_open_and_are_no_barrier() -> None:
+    stage = Stage(tool("ask", hosted="caller"), tool("search", hosted="provider"), tool("look"))
+    stage.seal("ask a", "search b", "look c")
+    assert stage.early == ["look c"]
+    await stage.turn.finish()
+    assert stage.fates == [("ask a", None), ("search b", None), ("look c", "look")]
+
+
+# Order.
+
+
+async def test_writes_run_alone_in_the_models_order() -> None:
+    log: list[str] = []
+    stage = Stage(noting(log, "look"), noting(log, "act", effect="write"))
+    stage.seal("look a", "look b", "act c", "look d", "look e", "act f", "look g")
+    await stage.turn.finish()
+    assert log[:4] == ["look a>", "look b>", "<look a", "<look b"]
+    assert log[4:6] == ["act c>", "<act c"]
+    assert log[6:10] == ["look d>", "look e>", "<look d", "<look e"]
+    assert log[10:] == ["act f>", "<act f", "look g>", "<look g"]
+    names = ["look a", "look b", "act c", "look d", "look e", "act f", "look g"]
+    assert stage.fates == [(name, name) for name in names]
+    assert stage.early == ["look a", "look b"]
+
+
+async def test_results_are_ready_as_they_come_and_stand_in_the_models_order() -> None:
+    slow = Blocking(value="slow")
+    stage = Stage(tool("slow", slow), tool("quick"))
+    stage.seal("slow a", "quick b")
+    await settle_down()
+    ready = [event.result.invocation_id for event in stage.events if isinstance(event, ResultReady)]
+    assert ready == ["quick b"]
+    slow.go.set()
+    await stage.turn.finish()
+    ready = [event.result.invocation_id for event in stage.events if isinstance(event, ResultReady)]
+    assert ready == ["quick b", "slow a"]
+    assert stage.fates == [("slow a", "slow"), ("quick b", "quick")]
+
+
+async def test_a_call_is_announced_begun_and_ready_once() -> None:
+    stage = Stage(tool("act", effect="write"), rules=Rules(), confirmer=Yes())
+    stage.seal("act a")
+    await stage.turn.finish()
+    await settle_down()
+    assert [type(event) for event in stage.events] == [ConfirmationRequested, ExecutionBegan, ResultReady]
+
+
+# Terminal invokers.
+
+
+@pytest.mark.parametrize("effect", ["none", "write"])
+async def test_after_a_terminal_call_nothing_runs(effect: str) -> None:
+    stage = Stage(tool("look"), tool("submit", effect=effect, terminal=True), tool("ask", hosted="caller"))
+    stage.seal("look a", "submit b", "look c", "ask d", "unknown e")
+    await stage.turn.finish()
+    assert stage.fates == [
+        ("look a", "look"),
+        ("submit b", "submit"),
+        ("look c", "!cancelled"),
+        ("ask d", "!cancelled"),
+        ("unknown e", "!cancelled"),
+    ]
+    assert [entry.accomplished for entry in stage.turn.entries] == [False, True, False, False, False]
+    result = stage.turn.entries[2].result
+    assert result is not None
+    assert "submit came before it" in result.text
+
+
+async def test_a_terminal_call_that_fails_ends_nothing() -> None:
+    async def fail(context: Context, arguments: dict[str, Any]) -> str:
+        raise KeyError("x")
+
+    stage = Stage(tool("submit", fail, effect="none", terminal=True), tool("look"))
+    stage.seal("submit a", "look b")
+    await stage.turn.finish()
+    assert stage.fates == [("submit a", "!execution"), ("look b", "look")]
+
+
+# What may be called.
+
+
+async def test_only_allowed_tools_may_be_called_whoever_hosts_them() -> None:
+    stage = Stage(tool("look"), tool("find"), tool("ask", hosted="caller"), allowed=("look",))
+    stage.seal("find a", "look b", "ask c", "unknown d")
+    await stage.turn.finish()
+    assert stage.fates == [("find a", "!denied"), ("look b", "look"), ("ask c", "!denied"), ("unknown d", "!denied")]
+    result = stage.turn.entries[0].result
+    assert result is not None
+    assert "'find' may not be called in this turn; allowed: look." in result.text
+
+
+async def test_an_empty_list_allows_nothing() -> None:
+    stage = Stage(tool("look"), allowed=())
+    stage.seal("look a")
+    await stage.turn.finish()
+    assert stage.fates == [("look a", "!denied")]
+    assert stage.budget.calls == 0
+
+
+# Limits.
+
+
+async def test_calls_beyond_the_limit_are_refused_and_none_is_started() -> None:
+    stage = Stage(tool("look"), tool("act", effect="write"), limits=Limits(calls=3))
+    stage.seal("look a", "act b", "look c", "look d", "act e")
+    await stage.turn.finish()
+    assert stage.fates == [
+        ("look a", "look"),
+        ("act b", "act"),
+        ("look c", "look"),
+        ("look d", "!limit"),
+        ("act e", "!limit"),
+    ]
+    assert (stage.budget.calls, stage.budget.exhausted) == (3, "3 calls")
+
+
+async def test_nobody_is_asked_about_a_call_that_a_limit_refuses() -> None:
+    asked: list[str] = []
+
+    class Noting(Yes):
+        async def confirm(self, request: ConfirmationRequest) -> Answer:
+            asked.append(request.invocation)
+            return Approve()
+
+    stage = Stage(tool("act", effect="write"), limits=Limits(calls=1), rules=Rules(), confirmer=Noting())
+    stage.seal("act a", "act b")
+    await stage.turn.finish()
+    assert asked == ["act a"]
+    assert stage.fates == [("act a", "act"), ("act b", "!limit")]
+
+
+async def test_nobody_is_waited_for_longer_than_the_run_may_take() -> None:
+    class Away:
+        async def confirm(self, request: ConfirmationRequest) -> Answer:
+            await asyncio.Event().wait()
+            return Approve()
+
+    stage = Stage(tool("act", effect="write"), tool("look"), limits=Limits(wall=0.05), rules=Rules(), confirmer=Away())
+    stage.seal("act a", "look b")
+    await stage.turn.finish()
+    assert stage.fates == [("act a", "!limit"), ("look b", "!limit")]
+    result = stage.turn.entries[0].result
+    assert result is not None
+    assert "The call was not run: nobody answered in time." in result.text
+    assert stage.budget.exhausted == "0.05 s"
+
+
+async def test_a_denied_call_does_not_count() -> None:
+    stage = Stage(tool("act", effect="write"), tool("look"), limits=Limits(calls=1), rules=Rules())
+    stage.seal("act a", "look b")
+    await stage.turn.finish()
+    assert stage.fates == [("act a", "!denied"), ("look b", "look")]
+
+
+async def test_the_same_write_with_the_same_result_stops_at_the_limit() -> None:
+    stage = Stage(tool("act", effect="write"), limits=Limits(repeats=2))
+    stage.seal(*(f"act {number}" for number in range(5)))
+    await stage.turn.finish()
+    assert [fate for _, fate in stage.fates] == ["act", "act", "!limit", "!limit", "!limit"]
+    assert stage.budget.calls == 2
+
+
+async def test_what_cannot_be_recorded_is_answered_and_does_not_count() -> None:
+    stage = Stage(tool("look"), recorder=Recording(lambda record: record.stage == "started"))
+    stage.seal("look a")
+    assert stage.fates == [("look a", "!resource")]
+    await stage.turn.finish()
+    assert stage.budget.calls == 0
+
+
+# Ends that are none of the model's.
+
+
+async def test_cancelling_gives_every_call_its_result() -> None:
+    blocking, writing = Blocking(), Blocking()
+    stage = Stage(tool("look", blocking), tool("act", writing, effect="write"), tool("ask", hosted="caller"))
+    stage.seal("look a", "act b", "look c", "ask d", "unknown e")
+    blocking.go.set()
+    task = asyncio.create_task(stage.turn.finish())
+    await writing.began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert stage.fates == [
+        ("look a", "late"),
+        ("act b", "!cancelled"),
+        ("look c", "!cancelled"),
+        ("ask d", None),
+        ("unknown e", "!cancelled"),
+    ]
+    assert writing.running == 0
+
+
+async def test_cancelling_again_and_again_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner, "GRACE", 0.05)
+    stubborn = [Blocking(stubborn=True) for _ in range(3)]
+    stage = Stage(*(tool(f"look{number}", one) for number, one in enumerate(stubborn)))
+    stage.seal("look0", "look1", "look2")
+    task = asyncio.create_task(stage.turn.finish())
+    for one in stubborn:
+        await one.began.wait()
+    for _ in range(5):
+        task.cancel()
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert stage.fates == [("look0", "!cancelled"), ("look1", "!cancelled"), ("look2", "!cancelled")]
+    for one in stubborn:
+        one.go.set()
+    await settle_down()
+
+
+async def test_a_cut_lets_what_runs_end_and_begins_nothing() -> None:
+    blocking = Blocking()
+    stage = Stage(tool("look", blocking), tool("act", effect="write"), tool("ask", hosted="caller"))
+    stage.seal("look a", "act b", "ask c")
+    task = asyncio.create_task(stage.turn.cut("length"))
+    await settle_down()
+    assert not task.done()
+    blocking.go.set()
+    await task
+    assert stage.fates == [("look a", "late"), ("act b", "!cancelled"), ("ask c", "!cancelled")]
+    result = stage.turn.entries[1].result
+    assert result is not None
+    assert "the answer ended with 'length'" in result.text
+
+
+async def test_what_is_dropped_is_recorded_as_discarded() -> None:
+    blocking, recording = Blocking(), Recording()
+    stage = Stage(tool("look", blocking), tool("quick"), tool("act", effect="write"), recorder=recording)
+    stage.seal("look a", "quick b", "act c")
+    await settle_down()
+    await stage.turn.drop()
+    assert [
+        (stage_, record.invocation.identifier)
+        for record in recording.records
+        if (stage_ := record.stage) == "discarded" and record.invocation is not None
+    ] == [
+        ("discarded", "look a"),
+        ("discarded", "quick b"),
+    ]
+    assert blocking.running == 0
+    ready = {event.invocation.identifier: event for event in stage.events if isinstance(event, ResultReady)}
+    assert ready["look a"].discarded
+    assert "act c" not in ready
+    assert stage.budget.calls == 2
+
+
+async def test_dropping_may_be_cancelled_and_still_ends_everything() -> None:
+    blocking, recording = Blocking(), Recording()
+    stage = Stage(tool("look", blocking), tool("look2", Blocking()), recorder=recording)
+    stage.seal("look a", "look2 b")
+    await blocking.began.wait()
+    task = asyncio.create_task(stage.turn.drop())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [stage_ for stage_, _ in recording.stages].count("discarded") == 2
+    assert blocking.running == 0
+
+
+async def test_a_turn_without_calls_has_nothing_to_do() -> None:
+    stage = Stage(tool("look"))
+    await stage.turn.finish()
+    await stage.turn.cut("stop")
+    await stage.turn.drop()
+    await stage.turn.cancel()
+    assert stage.events == []

@@ -1,0 +1,358 @@
+"""Approving in the pipeline: what was approved runs once, as it was, and nothing else ever does."""
+
+import dataclasses
+import functools
+import itertools
+import random
+from typing import Any
+
+import pytest
+
+from ripieno.approvals import (
+    Answer,
+    Approve,
+    AutonomousConfirmer,
+    CallbackConfirmer,
+    ConfirmationRequest,
+    Defer,
+    DeferredConfirmer,
+    Deny,
+    Edit,
+    Given,
+    Grants,
+)
+from ripieno.approvals.grant_stores import FileStore
+from ripieno.approvals.grants import Binding
+from ripieno.canisters import ResultCanister
+from ripieno.canisters.controls import Rules
+from ripieno.ensembles import Definition, Ensemble
+from ripieno.ensembles.offers import Offer
+from ripieno.exceptions import PatternInvalidity
+from ripieno.execution import Circumstances, Deferred, Execution, Prepared
+from ripieno.schemas import Schema
+from ripieno.storage.records import Record
+from tests.counts import count
+from tests.support.scripted_models import Person, Recording, ensemble, invoke, tool
+from tests.support.single_calls import Seeing, fault_of
+
+FILE: dict[str, Any] = {
+    "type": "object",
+    "properties": {"path": {"type": "string"}, "size": {"type": "integer"}},
+    "required": ["path"],
+}
+
+
+def writer(seeing: Seeing, name: str = "x", **policy: Any) -> Definition:
+    return tool(name, seeing, schema=FILE, **{"effect": "write", **policy})
+
+
+async def run(execution: Execution, found: Ensemble, /, around: Circumstances | None = None, **arguments: Any) -> Any:
+    return await execution.execute(invoke("x", "a", **arguments), ensembles=[found], circumstances=around)
+
+
+# Rules over arguments.
+
+
+async def test_a_rule_over_arguments_denies() -> None:
+    seeing, person = Seeing(), Person(Approve(), Approve())
+    found = ensemble(writer(seeing), name="io")
+    execution = Execution(rules=Rules(deny=("io.x(path=docs/**)",), approve=("io",)), confirmer=person)
+    for path in ("docs/a", "docs/../docs/a", "Docs/a", "./docs//a", "docs"):
+        assert fault_of(await run(execution, found, path=path)).category == "denied"
+    assert (await run(execution, found, path="src/a")).error is None
+    assert [one["path"] for one in seeing.arguments] == ["src/a"]
+    assert person.requests == []
+
+
+@pytest.mark.parametrize(
+    ("rules", "path", "asked"),
+    [
+        (Rules(approve=("io.x(path=docs/**)",)), "docs/a", 0),
+        (Rules(approve=("io.x(path=docs/**)",)), "src/a", 1),
+        (Rules(approve=("io.x(path=docs/**)",)), "docs/../src/a", 1),
+        (Rules(approve=("io.x",), ask=("io.x(path=docs/**)",)), "docs/a", 1),
+        (Rules(approve=("io.x",), ask=("io.x(path=docs/**)",)), "src/a", 0),
+        (Rules(approve=("io.x(size=1)",)), "src/a", 1),
+    ],
+)
+async def test_a_rule_over_arguments_approves_or_asks(rules: Rules, path: str, asked: int) -> None:
+    person = Person(Approve())
+    execution = Execution(rules=rules, confirmer=person)
+    assert (await run(execution, ensemble(writer(Seeing()), name="io"), path=path)).error is None
+    assert len(person.requests) == asked
+
+
+async def test_rules_see_presets_defaults_and_coerced_arguments() -> None:
+    schema = {**FILE, "properties": {**FILE["properties"], "mode": {"type": "string", "default": "append"}}}
+    definition = dataclasses.replace(writer(Seeing(), presets={"size": 7}), schema=Schema.of(schema))
+    found = ensemble(definition, name="io")
+    for pattern in ("io.x(size=7)", "io.x(mode=append)"):
+        execution = Execution(rules=Rules(deny=(pattern,), approve=("io",)))
+        assert fault_of(await run(execution, found, path="a")).category == "denied"
+    plain = ensemble(writer(Seeing()), name="io")
+    execution = Execution(rules=Rules(deny=("io.x(size=7)",), approve=("io",)))
+    assert fault_of(await run(execution, plain, path="a", size="7")).category == "denied"
+
+
+def test_a_rule_that_cannot_be_read_is_no_rule_that_is_left_out() -> None:
+    with pytest.raises(PatternInvalidity):
+        Execution(rules=Rules(deny=("io.x(path=docs/**",)))
+
+
+# Answers.
+
+
+async def test_an_edit_is_judged_again() -> None:
+    seeing, recording = Seeing(), Recording()
+    found = ensemble(writer(seeing, presets={"size": 7}), name="io")
+    rules = Rules(deny=("io.x(path=docs/**)",))
+    edits: list[dict[str, Any]] = [
+        {"path": "docs/a"},
+        {"path": "b", "size": 8},
+        {"path": "b", "size": 7},
+        {"path": "c"},
+    ]
+    execution = Execution(rules=rules, confirmer=Person(*map(Edit, edits)), recorder=recording)
+    results = [await run(execution, found, path="a") for _ in edits]
+    assert [one.error and one.error.category for one in results] == ["denied", "denied", None, None]
+    assert [one["path"] for one in seeing.arguments] == ["b", "c"]
+    started = [one.invocation for one in recording.records if one.stage == "started"]
+    assert [one and dict(one.arguments) for one in started] == [{"path": "b"}, {"path": "c"}]
+
+
+async def test_always_is_for_one_tool_and_weakens_no_rule() -> None:
+    seeing, person = Seeing(), Person(Approve(always=True), Approve(always=True), Approve(), Deny())
+    found = ensemble(writer(seeing), writer(seeing, "y"), name="io")
+    execution = Execution(rules=Rules(ask=("io.x(path=docs/**)",)), confirmer=person)
+    for path in ("a", "b"):
+        assert (await run(execution, found, path=path)).error is None
+    assert (len(person.requests), execution.allowances.tools) == (1, ("io.x",))
+    assert person.requests[0].waivable
+    for _ in range(2):
+        assert (await run(execution, found, path="docs/a")).error is None
+    assert not person.requests[1].waivable
+    assert len(person.requests) == 3
+    other = await execution.execute(invoke("y", path="a"), ensembles=[found])
+    assert fault_of(other).category == "denied"
+
+
+@pytest.mark.parametrize("effect", ["write", "destructive"])
+async def test_always_for_just_these_arguments(effect: str) -> None:
+    person = Person(Approve(always=True, exact=effect == "write"), Deny())
+    execution = Execution(confirmer=person)
+    found = ensemble(writer(Seeing(), effect=effect))
+    assert (await run(execution, found, path="a")).error is None
+    assert (await run(execution, found, path="a")).error is None
+    assert fault_of(await run(execution, found, path="b")).category == "denied"
+    assert execution.allowances.tools == ()
+
+
+async def test_autonomous_runs_what_no_rule_denies_and_destroys_nothing_unnamed() -> None:
+    found = ensemble(writer(Seeing()), writer(Seeing(), "erase", effect="destructive"), name="io")
+    execution = Execution(rules=Rules(deny=("io.x(path=docs/**)",)), confirmer=AutonomousConfirmer())
+    assert (await run(execution, found, path="a")).error is None
+    assert fault_of(await run(execution, found, path="docs/a")).category == "denied"
+    erased = await execution.execute(invoke("erase", path="a"), ensembles=[found])
+    assert 'approve = ["io.erase"]' in erased.text
+    named = Execution(confirmer=AutonomousConfirmer(destructive=["io.erase"]))
+    assert (await named.execute(invoke("erase", path="a"), ensembles=[found])).error is None
+
+
+async def test_a_function_answers_plain_or_not() -> None:
+    async def later(request: ConfirmationRequest) -> Answer:
+        return Approve() if request.arguments["path"] == "a" else Deny("No.")
+
+    def now(request: ConfirmationRequest) -> Answer:
+        return Approve() if request.arguments["path"] == "a" else Deny("No.")
+
+    for callback in (later, now):
+        execution = Execution(confirmer=CallbackConfirmer(callback))
+        assert (await run(execution, ensemble(writer(Seeing())), path="a")).error is None
+        assert fault_of(await run(execution, ensemble(writer(Seeing())), path="b")).category == "denied"
+
+
+def at(stage: str, record: Record) -> bool:
+    return record.stage == stage
+
+
+async def test_what_was_asked_and_answered_is_recorded_before_it_counts() -> None:
+    recording = Recording()
+    execution = Execution(confirmer=Person(Approve()), recorder=recording)
+    assert (await run(execution, ensemble(writer(Seeing())), path="a")).error is None
+    assert [one.stage for one in recording.records] == ["asked", "answered", "started", "finished"]
+    asked, answered = recording.records[:2]
+    assert asked.details["reason"] == "its effect is write"
+    assert asked.details["effect"] == "write"
+    assert len(str(asked.details["arguments_digest"])) == 64
+    assert answered.details == {"answer": "approve"}
+    for stage in ("asked", "answered"):
+        seeing, failing = Seeing(), Recording(functools.partial(at, stage))
+        execution = Execution(confirmer=Person(Approve()), recorder=failing)
+        assert fault_of(await run(execution, ensemble(writer(seeing)), path="a")).code == "not_recorded"
+        assert seeing.arguments == []
+
+
+async def test_the_whole_call_is_shown() -> None:
+    person = Person(Approve())
+    definition = dataclasses.replace(
+        writer(Seeing(), presets={"size": 7}, notes=("This cannot be undone.",)),
+        preview=lambda context, arguments: f"+ {context.conversation} {arguments['path']}\n",
+    )
+    await run(Execution(confirmer=person), ensemble(definition), Circumstances(conversation="c"), path="a\x1b[2J")
+    (request,) = person.requests
+    shown = request.shown
+    assert shown.arguments == '{"path":"a\\u001b[2J","size":7}'
+    assert shown.change == "+ c a\x1b[2J\n"
+    assert shown.arguments in shown.render(200)
+    assert "Note: This cannot be undone." in shown.render()
+
+
+# Waiting for somebody.
+
+
+async def defer(execution: Execution, found: Ensemble, around: Circumstances) -> Deferred:
+    prepared = execution.prepare(invoke("x", "a", path="a"), Offer.of([found]), around)
+    assert isinstance(prepared, Prepared)
+    deferred = await execution.confirm(prepared, around)
+    assert isinstance(deferred, Deferred)
+    return deferred
+
+
+async def resume(execution: Execution, found: Ensemble, answer: Answer | Given, **arguments: Any) -> ResultCanister:
+    around = Circumstances(conversation="c", answers={"a": answer})
+    return await execution.execute(
+        invoke("x", "a", **(arguments or {"path": "a"})), ensembles=[found], circumstances=around
+    )
+
+
+async def test_an_answer_given_later_counts_for_just_that_call() -> None:
+    seeing, recording = Seeing(), Recording()
+    found, around = ensemble(writer(seeing)), Circumstances(conversation="c")
+    execution = Execution(confirmer=DeferredConfirmer(), recorder=recording)
+    binding = (await defer(execution, found, around)).binding
+    assert [one.details.get("answer") for one in recording.records] == [None, "defer"]
+    stored = Binding(**dataclasses.asdict(binding))
+    again = Execution(confirmer=DeferredConfirmer(), recorder=recording)
+    assert (await resume(again, found, Given(answer=Approve(), binding=stored))).error is None
+    assert [one.stage for one in recording.records[2:]] == ["answered", "started", "finished"]
+    edited = await resume(again, found, Given(answer=Edit({"path": "b"}), binding=stored))
+    assert edited.error is None
+    assert [one["path"] for one in seeing.arguments] == ["a", "b"]
+    changed = ensemble(dataclasses.replace(writer(seeing), description="Another."))
+    for result in (
+        await resume(again, found, Approve()),
+        await resume(again, found, Given(answer=Approve())),
+        await resume(again, found, Given(answer=Approve(), binding=stored), path="c"),
+        await resume(again, changed, Given(answer=Approve(), binding=stored)),
+        await resume(
+            Execution(confirmer=DeferredConfirmer(), rules=Rules(ask=("git",))),
+            found,
+            Given(answer=Approve(), binding=stored),
+        ),
+        await resume(again, found, Given(answer=Defer(), binding=stored)),
+    ):
+        assert "Nobody can answer now" in result.text
+    assert "No." in (await resume(again, found, Deny("No."))).text
+    assert len(seeing.arguments) == 2
+
+
+async def test_a_stored_grant_is_used_up_whoever_holds_a_copy(tmp_path: Any) -> None:
+    seeing, around = Seeing(), Circumstances(conversation="c")
+    found = ensemble(writer(seeing))
+    binding = (await defer(Execution(confirmer=DeferredConfirmer()), found, around)).binding
+    grant = Grants(FileStore(tmp_path)).issue(binding)
+    given = Given(answer=Approve(), binding=binding, token=grant.token)
+    results = [
+        await resume(Execution(confirmer=DeferredConfirmer(), grants=Grants(FileStore(tmp_path))), found, given)
+        for _ in range(3)
+    ]
+    assert [one.error and one.error.code for one in results] == [None, "used_grant", "used_grant"]
+    assert len(seeing.arguments) == 1
+
+
+# Attacks.
+
+CHANGES = ("arguments", "invocation", "conversation", "tool", "definition", "gone", "replay", "stolen", "verdict")
+
+
+async def approve(execution: Execution, found: Ensemble, around: Circumstances, identifier: str) -> Prepared:
+    """A call of docs/a that somebody approved."""
+    prepared = execution.prepare(invoke("x", identifier, path="docs/a"), Offer.of([found]), around)
+    assert isinstance(prepared, Prepared)
+    confirmed = await execution.confirm(prepared, around)
+    assert isinstance(confirmed, Prepared)
+    return confirmed
+
+
+async def test_no_swap_replay_or_stale_definition_runs() -> None:
+    """Each time a call is approved, and then something else is tried with the approval. Source: measured threats."""
+    seeds = random.Random(20)
+    executions = 0
+    for number, change in zip(range(count(1_000)), itertools.cycle(CHANGES), strict=False):
+        seeing = Seeing()
+        found = ensemble(writer(seeing), writer(seeing, "y"))
+        execution = Execution(confirmer=CallbackConfirmer(lambda _: Approve()))
+        around = Circumstances(conversation=f"c{number}")
+        prepared = await approve(execution, found, around, f"i{number}")
+        match change:
+            case "arguments":
+                value = seeds.choice(["docs/b", "docs/a ", "docs/\u0430", "", "DOCS/A"])
+                attacked = seeds.choice(["replace", "mutate"])
+                if attacked == "mutate":
+                    prepared.arguments["path"] = value
+                else:
+                    prepared = dataclasses.replace(prepared, arguments={"path": value})
+            case "invocation":
+                other = dataclasses.replace(prepared.invocation, identifier="other")
+                prepared = dataclasses.replace(prepared, invocation=other)
+            case "conversation":
+                around = dataclasses.replace(around, conversation="other")
+            case "tool":
+                prepared = dataclasses.replace(prepared, invoker=found.access_invoker("y"))
+            case "definition":
+                found._change(  # What a server's tools/list_changed does.
+                    [dataclasses.replace(writer(seeing), description=f"{number}"), writer(seeing, "y")]
+                )
+            case "gone":
+                found._change([writer(seeing, "y")])
+            case "replay":
+                execution.grants.redeem(prepared.token, execution._judge.bind(prepared, around))
+            case "stolen":
+                prepared = dataclasses.replace(prepared, token=seeds.choice(["", "x", prepared.token[:-1]]))
+            case _:
+                prepared = dataclasses.replace(
+                    prepared, token="", verdict=dataclasses.replace(prepared.verdict, action="run")
+                )
+        launched = execution.launch(prepared, around)
+        assert isinstance(launched, ResultCanister), change
+        assert launched.error is not None
+        assert launched.error.category == "permission", change
+        executions += len(seeing.arguments)
+    assert executions == 0
+
+
+async def test_what_was_approved_runs_once_and_a_definition_that_only_comes_again_is_the_same() -> None:
+    seeing = Seeing()
+    found, around = ensemble(writer(seeing)), Circumstances(conversation="c")
+    execution = Execution(confirmer=Person(Approve()))
+    prepared = execution.prepare(invoke("x", path="a"), Offer.of([found]), around)
+    assert isinstance(prepared, Prepared)
+    confirmed = await execution.confirm(prepared, around)
+    assert isinstance(confirmed, Prepared)
+    found._change([writer(seeing)])
+    assert not isinstance(execution.launch(confirmed, around), ResultCanister)
+    again = execution.launch(confirmed, around)
+    assert isinstance(again, ResultCanister)
+    assert fault_of(again).code == "used_grant"
+
+
+async def test_arguments_that_no_longer_fit_the_rule_that_approved_them_do_not_start() -> None:
+    seeing = Seeing()
+    found, around = ensemble(writer(seeing), name="io"), Circumstances()
+    execution = Execution(rules=Rules(approve=("io.x(path=docs/**)",), deny=("io.x(path=secret/**)",)))
+    for path in ("src/a", "secret/a"):
+        prepared = execution.prepare(invoke("x", path="docs/a"), Offer.of([found]), around)
+        assert isinstance(prepared, Prepared)
+        prepared.arguments["path"] = path
+        assert isinstance(execution.launch(prepared, around), ResultCanister)
+    assert seeing.arguments == []

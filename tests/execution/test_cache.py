@@ -1,0 +1,408 @@
+"""Reused results: only where nothing was written since, only in one conversation, and never for ever."""
+
+import asyncio
+import pathlib
+import tempfile
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+
+from ripieno.approvals import RulesConfirmer
+from ripieno.canisters import Conversation, ImageContent, ResultCanister
+from ripieno.canisters.controls import Limits, Rules
+from ripieno.descriptors import Retry
+from ripieno.ensembles import Ensemble
+from ripieno.ensembles.offers import Offer
+from ripieno.exceptions import ExecutionFault, OutcomeUnknownFault
+from ripieno.execution import Circumstances, Execution, Prepared
+from ripieno.execution.budget import Budget
+from ripieno.execution.cache import ResultCache
+from ripieno.execution.call import Call, settle
+from ripieno.execution.launch import Launcher
+from ripieno.execution.records import Reporter
+from ripieno.execution.scheduling.turn import Turn
+from tests.counts import count
+from tests.support.scripted_models import Blocking, Recording, ensemble, invoke, tool
+from tests.support.virtual_time import VirtualLoop
+
+Value = TypeVar("Value")
+ALL = Rules(approve=("mine.*",))
+PATHS: tuple[str, ...] = ("a", "a/b")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class House:
+    """An execution over these tools, and a clock that stands still."""
+
+    def __init__(self, *tools: Any, recorder: Any = None, **bounds: Any) -> None:
+        self.clock = Clock()
+        self.cache = ResultCache(clock=self.clock, **bounds)
+        self.ensemble: Ensemble = ensemble(*tools)
+        self.execution = Execution(rules=ALL, recorder=recorder)
+        self.launcher = Launcher(Limits(), RulesConfirmer(), Reporter(recorder, None), cache=self.cache)
+        self.around = Circumstances(conversation="c")
+
+    def start(self, name: str, around: Circumstances | None = None, **arguments: Any) -> Call:
+        around = around or self.around
+        prepared = self.execution.prepare(invoke(name, **arguments), Offer.of([self.ensemble]), around)
+        assert isinstance(prepared, Prepared)
+        call = self.launcher.launch(prepared, around)
+        assert isinstance(call, Call)
+        return call
+
+    async def call(self, name: str, around: Circumstances | None = None, **arguments: Any) -> ResultCanister:
+        call = self.start(name, around, **arguments)
+        await settle((call,))
+        return call.result.result()
+
+    async def cached(self, name: str, around: Circumstances | None = None, **arguments: Any) -> bool:
+        return (await self.call(name, around, **arguments)).report.cached
+
+
+class Counting:
+    """Says how often it was called."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def __call__(self, context: Any, arguments: dict[str, Any]) -> str:
+        self.count += 1
+        return f"{self.count}"
+
+
+def reader(name: str = "read", invocable: Any = None, **policy: Any) -> Any:
+    return tool(name, invocable or Counting(), **{"cache": 60, "reads": ("file:{path}",), **policy})
+
+
+def writer(name: str = "write", invocable: Any = None, **policy: Any) -> Any:
+    return tool(name, invocable, **{"effect": "write", "writes": ("file:{path}",), **policy})
+
+
+async def test_the_same_call_is_not_made_again() -> None:
+    recording = Recording()
+    house = House(reader(), recorder=recording)
+    first = await house.call("read", path="a")
+    house.clock.now = 59.9
+    again = await house.call("read", path="a", id="another")
+    assert (first.text, first.report.cached, first.report.attempts) == ("1", False, 1)
+    house = House(reader(), recorder=recording)
+    recording.records.clear()
+    one, two = await house.call("read", path="a"), await house.call("read", path="a")
+    assert (two.text, two.report.cached, two.report.attempts, two.report.duration_ms) == ("1", True, 0, 0)
+    assert (one, two.invocation_id) == (two, "read")
+    assert [stage for stage, _ in recording.stages] == ["started", "finished", "finished"]
+    assert again.text == "2"  # Other arguments.
+
+
+async def test_its_seconds_count_from_when_it_was_read() -> None:
+    blocking = Blocking()
+    house = House(reader(invocable=blocking))
+    call = house.start("read", path="a")
+    await blocking.began.wait()
+    house.clock.now = 30
+    blocking.go.set()
+    await settle((call,))
+    house.clock.now = 59
+    assert await house.cached("read", path="a")
+    house.clock.now = 60
+    assert not await house.cached("read", path="a")
+    house.clock.now = 119
+    assert await house.cached("read", path="a")
+
+
+async def test_another_conversation_and_another_caller_have_their_own() -> None:
+    house = House(reader())
+    ada, bob = {"user": "x"}, {"user": "x"}
+    here, there = Conversation(identifier="c"), Conversation(identifier="c")
+    spaces = here.namespaces
+    first = Circumstances(conversation="c", namespaces=spaces, auxdata=ada)
+    assert not await house.cached("read", first, path="a")
+    assert await house.cached("read", Circumstances(conversation="c", namespaces=spaces, auxdata=ada, turn=5), path="a")
+    for other in (
+        Circumstances(conversation="c", namespaces=spaces, auxdata=bob),
+        Circumstances(conversation="c", namespaces=there.namespaces, auxdata=ada),
+        Circumstances(conversation="d", namespaces=spaces, auxdata=ada),
+        Circumstances(conversation="c", namespaces=spaces, auxdata=ada, output=10),
+    ):
+        assert not await house.cached("read", other, path="a")
+    house.ensemble = ensemble(reader())  # Connected again: what it offers is new.
+    assert not await house.cached("read", first, path="a")
+
+
+async def test_only_what_is_good_and_changes_nothing_is_kept() -> None:
+    async def fails(context: Any, arguments: Any) -> str:
+        raise ExecutionFault("No.")
+
+    house = House(
+        reader(cache=0), reader("fails", fails), reader("writes", effect="write"), reader("none", effect="none")
+    )
+    for name, kept in (("read", False), ("fails", False), ("writes", False), ("none", True)):
+        await house.call(name, path="a")
+        assert await house.cached(name, path="a") is kept, name
+
+
+@pytest.mark.parametrize(
+    ("write", "kept"),
+    [
+        ({"path": "a"}, {"d"}),
+        ({"path": "."}, set[str]()),
+        ({"path": "a/../d"}, {"a"}),
+        ({}, set[str]()),
+        ({"path": "e"}, {"a", "d"}),
+    ],
+)
+async def test_a_write_drops_what_it_overlaps_with(write: dict[str, Any], kept: set[str]) -> None:
+    house = House(reader(), writer())
+    for path in ("a", "d"):
+        await house.call("read", path=path)
+    await house.call("write", **write)
+    assert {path for path in ("a", "d") if await house.cached("read", path=path)} == kept
+
+
+@pytest.mark.parametrize("write", [writer(writes=None), writer(effect="destructive", writes=None)])
+async def test_a_write_of_nobody_knows_what_drops_everything(write: Any) -> None:
+    house = House(reader(), reader("look", reads=None), write)
+    await house.call("read", path="a")
+    await house.call("look")
+    await house.call("write", path="x")
+    assert not await house.cached("read", path="a")
+    assert not await house.cached("look")
+
+
+async def test_what_reads_anything_is_dropped_by_any_write() -> None:
+    house = House(reader("look", reads=None), writer())
+    await house.call("look")
+    assert await house.cached("look")
+    await house.call("write", path="x")
+    assert not await house.cached("look")
+
+
+async def test_what_is_written_while_it_is_read_is_not_kept() -> None:
+    blocking = Blocking()
+    house = House(reader(invocable=blocking), writer())
+    call = house.start("read", path="a")
+    await blocking.began.wait()
+    await house.call("write", path="a")
+    blocking.go.set()
+    await settle((call,))
+    assert not await house.cached("read", path="a")
+    assert await house.cached("read", path="a")
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_what_is_read_while_it_is_written_is_not_kept(cancelled: bool) -> None:
+    blocking = Blocking()
+    house = House(reader(), writer(invocable=blocking))
+    call = house.start("write", path="a")
+    await blocking.began.wait()
+    assert [await house.cached("read", path="a") for _ in range(3)] == [False] * 3
+    if cancelled:
+        call.cancel()
+    else:
+        blocking.go.set()
+    await settle((call,))
+    assert [await house.cached("read", path="a") for _ in range(3)] == [False, True, True]
+
+
+async def test_nothing_is_kept_of_what_nobody_knows_the_outcome_of() -> None:
+    async def writes(context: Any, arguments: Any) -> str:
+        raise OutcomeUnknownFault("It was sent.")
+
+    house = House(reader(), writer(invocable=writes))
+    for _ in range(3):
+        await house.call("write", path="a")
+    for _ in range(3):
+        assert not await house.cached("read", path="a")
+    await house.call("read", path="d")
+    assert await house.cached("read", path="d")
+
+
+async def test_there_is_an_end_to_what_is_kept() -> None:
+    house = House(reader(), entries=3)
+    for path in "abcad":
+        await house.call("read", path=path)
+    assert len(house.cache) == 3
+    assert await house.cached("read", path="a")
+    assert not await house.cached("read", path="b")
+
+    async def sees(context: Any, arguments: Any) -> ImageContent:
+        return ImageContent(data=b"x" * arguments["size"], mime_type="image/png")
+
+    house = House(reader("see", sees), size=2500)
+    for size in (1000, 1001, 1002):
+        await house.call("see", size=size)
+    assert [await house.cached("see", size=size) for size in (1002, 1001)] == [True, True]
+    assert len(house.cache) == 2
+    house = House(reader("see", sees, output=2**20), size=2**30)
+    await house.call("see", size=2**20 + 1)
+    assert len(house.cache) == 0
+
+
+async def test_it_counts_as_a_call() -> None:
+    """Against the limit of calls, and as a repetition of the same call with the same result."""
+    house = House(reader())
+    execution = Execution(limits=Limits(repeats=2))
+    budget = Budget(execution.limits)
+    turn = Turn(execution=execution, offer=Offer.of([house.ensemble]), around=house.around, budget=budget)
+    for number in range(3):
+        turn.seal(invoke("read", f"{number}", path="a"))
+        await turn.finish()
+    found = [entry.result for entry in turn.entries]
+    assert [one.report.cached for one in found if one is not None] == [False, True, False]
+    assert found[2] is not None
+    assert found[2].error is not None
+    assert (found[2].error.category, budget.calls) == ("limit", 2)
+
+
+class Files(RuleBasedStateMachine):
+    """Calls that read and write real files, and begin, act, end, fail and are cancelled in any order.
+
+    The law: what a call says that reads is not older than the last overlapping write that ended before it began.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocking = Blocking()
+        self.written: list[int] = []
+        self.fails = False
+        self.loop = VirtualLoop()
+        self.folder = tempfile.TemporaryDirectory()
+        self.root = pathlib.Path(self.folder.name)
+        self.versions = 0
+        #: By path, the newest version that was written by a call that has ended.
+        self.ended = dict.fromkeys(PATHS, 0)
+        self.reads: list[tuple[Call, Blocking, str, int]] = []
+        self.writes: list[tuple[Call, Blocking, list[str], list[int]]] = []
+        self.hits = 0
+        for path in PATHS:
+            self.write(path)
+        once = Retry(max_retries=0)
+        self.house = self.run(
+            self.build(
+                reader(invocable=self.look, retry=once),
+                writer(invocable=self.change),
+                writer("anything", invocable=self.change, writes=None),
+                reader("all", invocable=self.look, reads=None),
+            )
+        )
+
+    def run(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
+        asyncio.set_event_loop(self.loop)
+        return self.loop.run_until_complete(coroutine)
+
+    async def build(self, *tools: Any) -> House:
+        return House(*tools)
+
+    def file(self, path: str) -> pathlib.Path:
+        return self.root / path.replace("/", "-")
+
+    def write(self, path: str, version: int = 0) -> None:
+        self.file(path).write_text(str(version))
+
+    async def look(self, context: Any, arguments: dict[str, Any]) -> str:
+        blocking: Blocking = self.blocking
+        early = self.file(arguments["path"]).read_text()
+        await blocking(context, arguments)
+        return early
+
+    async def change(self, context: Any, arguments: dict[str, Any]) -> str:
+        blocking, versions = self.blocking, self.written
+        fails, path = self.fails, arguments["path"]
+
+        def act() -> None:
+            self.versions += 1
+            versions.append(self.versions)
+            self.write(path, self.versions)
+
+        act()
+        await blocking(context, arguments)
+        act()
+        if fails:
+            raise ExecutionFault("No.")
+        return "changed"
+
+    @rule(path=st.sampled_from(PATHS), name=st.sampled_from(["read", "all"]))
+    def begin_read(self, path: str, name: str) -> None:
+        async def go() -> None:
+            self.blocking = Blocking()
+            blocking = self.blocking
+            call = self.house.start(name, path=path)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            self.reads.append((call, blocking, path, self.ended[path]))
+
+        self.run(go())
+        self.settle_reads()
+
+    @rule(path=st.sampled_from(PATHS), name=st.sampled_from(["write", "anything"]), fails=st.booleans())
+    def begin_write(self, path: str, name: str, fails: bool) -> None:
+        async def go() -> None:
+            written: list[int] = []
+            self.blocking, self.written, self.fails = Blocking(), written, fails
+            blocking = self.blocking
+            call = self.house.start(name, path=path)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            self.writes.append((call, blocking, [path], written))
+
+        self.run(go())
+
+    @rule(index=st.integers(0, 2), cancelled=st.booleans())
+    def end_write(self, index: int, cancelled: bool) -> None:
+        if not self.writes:
+            return
+        call, blocking, (path,), written = self.writes.pop(index % len(self.writes))
+
+        async def go() -> None:
+            if cancelled:
+                call.cancel()
+            else:
+                blocking.go.set()
+            await settle((call,))
+
+        self.run(go())
+        if not any(others == [path] for _, _, others, _ in self.writes):
+            # With another writer under way, which of them was last is nobody's promise.
+            self.ended[path] = max(self.ended[path], *written)
+
+    @rule(index=st.integers(0, 2))
+    def end_read(self, index: int) -> None:
+        if self.reads:
+            call, blocking, _, _ = self.reads[index % len(self.reads)]
+            blocking.go.set()
+            self.run(settle((call,)))
+            self.settle_reads()
+
+    def settle_reads(self) -> None:
+        """Judges the reads that have their results; what was recalled has it at once."""
+        for read in list(self.reads):
+            call, _, _, floor = read
+            if call.result.done():
+                self.reads.remove(read)
+                self.hits += call.result.result().report.cached
+                assert int(call.result.result().text) >= floor
+
+    def teardown(self) -> None:
+        for call, blocking, *_ in (*self.reads, *self.writes):
+            blocking.go.set()
+            self.run(settle((call,)))
+        self.settle_reads()
+        self.run(asyncio.sleep(0))
+        asyncio.set_event_loop(None)
+        self.loop.close()
+        self.folder.cleanup()
+
+
+Files.TestCase.settings = settings(max_examples=count(2_000), stateful_step_count=40, deadline=None)
+TestFiles = Files.TestCase

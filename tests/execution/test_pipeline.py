@@ -1,0 +1,331 @@
+"""The pipeline, step by step: resolve, validate, confirm, run, bound, record."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from frozendict import frozendict
+
+from ripieno.approvals import Answer, Approve, ConfirmationRequest, Deny, Edit
+from ripieno.approvals.presentation import present
+from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.canisters.controls import Limits, Rules
+from ripieno.canisters.events import ConfirmationRequested, Event, ExecutionBegan, ExecutionProgress
+from ripieno.canisters.faults import Fault
+from ripieno.ensembles import Context
+from ripieno.exceptions import InputError
+from ripieno.execution import Circumstances, Execution
+from tests.support.scripted_models import Blocking, Listening, Recording, ensemble, invoke, settle_down, tool
+from tests.support.single_calls import ADD, Seeing, fault_of
+
+
+class Answering:
+    """A confirmer that keeps what it was asked, and answers as told."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.requests: list[ConfirmationRequest] = []
+
+    async def confirm(self, request: ConfirmationRequest) -> Answer:
+        self.requests.append(request)
+        return self.answer
+
+
+# Resolving and validating.
+
+
+async def test_a_good_call() -> None:
+    seeing = Seeing()
+    result = await Execution().execute(
+        invoke("add", "call_7", left=1, tags=["a", {"b": 1}]), ensembles=[ensemble(tool("add", seeing, schema=ADD))]
+    )
+    assert (result.invocation_id, result.text) == ("call_7", "seen")
+    (arguments,) = seeing.arguments
+    assert arguments == {"left": 1, "right": 10, "tags": ["a", {"b": 1}]}
+    assert (type(arguments), type(arguments["tags"]), type(arguments["tags"][1])) == (dict, list, dict)
+
+
+async def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+    recording = Recording()
+    result = await Execution(recorder=recording).execute(invoke("ad"), ensembles=[ensemble(tool("add"))])
+    fault = fault_of(result)
+    assert (fault.category, fault.suggestion) == ("unknown_tool", "Did you mean add?")
+    assert result.report.attempts == 0
+    assert recording.stages == [("refused", "ad")]
+
+
+async def test_somebody_elses_tool_is_not_ours_to_run() -> None:
+    with pytest.raises(InputError, match=r"mine\.ask is run by the caller, not here"):
+        await Execution().execute(invoke("ask"), ensembles=[ensemble(tool("ask", hosted="caller"))])
+
+
+async def test_arguments_that_could_not_be_read() -> None:
+    seeing = Seeing()
+    unread = Fault(category="validation", code="invalid_json", message="Not JSON: it ends too early.")
+    invocation = InvocationCanister(identifier="a", name="add", raw='{"left": ', fault=unread)
+    result = await Execution().execute(invocation, ensembles=[ensemble(tool("add", seeing))])
+    assert result.error is unread
+    assert seeing.arguments == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parameter"), [({}, "left"), ({"left": "one"}, "left"), ({"left": 1, "colour": 2}, "colour")]
+)
+async def test_arguments_that_do_not_fit_name_their_parameter(arguments: dict[str, Any], parameter: str) -> None:
+    seeing = Seeing()
+    result = await Execution().execute(
+        invoke("add", **arguments), ensembles=[ensemble(tool("add", seeing, schema=ADD))]
+    )
+    fault = fault_of(result)
+    assert fault.category == "validation"
+    assert parameter in fault.message
+    assert fault.suggestion == "Mend the arguments of 'add' and call it again."
+    assert seeing.arguments == []
+
+
+async def test_a_clash_of_names_is_the_callers_error() -> None:
+    with pytest.raises(InputError, match="would both be offered as 'look'"):
+        await Execution().execute(
+            invoke("look"), ensembles=[ensemble(tool("look")), ensemble(tool("look"), name="yours")]
+        )
+
+
+# Confirming.
+
+
+async def test_a_bare_execution_is_the_strict_one() -> None:
+    for effect in ("none", "read"):
+        assert (
+            await Execution().execute(invoke("look"), ensembles=[ensemble(tool("look", effect=effect))])
+        ).error is None
+    for effect in ("write", "destructive"):
+        seeing = Seeing()
+        result = await Execution().execute(invoke("look"), ensembles=[ensemble(tool("look", seeing, effect=effect))])
+        fault = fault_of(result)
+        assert fault.category == "denied"
+        assert fault.message == "The call of 'look' was denied."
+        assert fault.suggestion is not None
+        assert 'approve = ["mine.look"]' in fault.suggestion
+        assert seeing.arguments == []
+
+
+async def test_a_denied_tool_is_not_even_asked_about() -> None:
+    answering = Answering(Approve())
+    execution = Execution(rules=Rules(deny=("mine.look",), approve=("mine.look",)), confirmer=answering)
+    result = await execution.execute(invoke("look"), ensembles=[ensemble(tool("look"))])
+    assert fault_of(result).category == "denied"
+    assert "[confirmation] deny has 'mine.look'" in result.text
+    assert answering.requests == []
+
+
+async def test_whoever_is_asked_sees_all_and_decides() -> None:
+    seeing, answering, events = Seeing(), Answering(Approve()), list[Event]()
+    execution = Execution(confirmer=answering)
+    result = await execution.execute(
+        invoke("add", "a", left=1),
+        ensembles=[ensemble(tool("add", seeing, schema=ADD, effect="write"))],
+        circumstances=Circumstances(conversation="c", notify=events.append),
+    )
+    assert result.text == "seen"
+    assert answering.requests == [
+        ConfirmationRequest(
+            invocation="a",
+            tool="mine.add",
+            effect="write",
+            arguments=frozendict({"left": 1, "right": 10}),
+            reason="its effect is write",
+            conversation="c",
+            presentation=present(
+                tool="mine.add", effect="write", reason="its effect is write", arguments={"left": 1, "right": 10}
+            ),
+            waivable=True,
+        )
+    ]
+    assert [type(event) for event in events] == [ConfirmationRequested, ExecutionBegan]
+
+
+async def test_a_denial_carries_its_advice() -> None:
+    seeing, recording = Seeing(), Recording()
+    execution = Execution(confirmer=Answering(Deny("Use the other one.")), recorder=recording)
+    result = await execution.execute(invoke("look"), ensembles=[ensemble(tool("look", seeing, effect="write"))])
+    assert result.text == "Error: The call of 'look' was denied.\nUse the other one."
+    assert not fault_of(result).recoverable
+    assert recording.stages == [("asked", "mine.look"), ("answered", "mine.look"), ("refused", "mine.look")]
+    assert recording.records[1].details == {"answer": "deny", "advice": "Use the other one."}
+    assert seeing.arguments == []
+
+
+async def test_edited_arguments_are_validated_like_any_others() -> None:
+    seeing = Seeing()
+    found = ensemble(tool("add", seeing, schema=ADD, effect="write"))
+
+    async def edit(arguments: Any) -> ResultCanister:
+        execution = Execution(confirmer=Answering(Edit(arguments)))
+        return await execution.execute(invoke("add", left=1), ensembles=[found])
+
+    assert (await edit({"left": 5})).error is None
+    assert (await edit(frozendict({"left": 6, "tags": ("a",)}))).error is None
+    assert seeing.arguments == [{"left": 5, "right": 10}, {"left": 6, "right": 10, "tags": ["a"]}]
+    assert fault_of(await edit({"left": "five"})).category == "validation"
+    for nonsense in (None, 5, {"left": object()}, [1], {1: 2}):
+        assert fault_of(await edit(nonsense)).category == "denied"
+    assert len(seeing.arguments) == 2
+
+
+# Running.
+
+
+async def test_a_tool_learns_on_whose_behalf_it_runs() -> None:
+    seeing, listening = Seeing(), Listening()
+    found = ensemble(tool("look", seeing, timeout=7), configuration={"depth": 2})
+    namespaces: dict[str, dict[str, object]] = {}
+    around = Circumstances(conversation="c", turn=4, auxdata="mine", namespaces=namespaces)
+    execution = Execution(surroundings=listening.surroundings)
+    await execution.execute(invoke("look", "a"), ensembles=[found], circumstances=around)
+    (context,) = seeing.contexts
+    assert (context.invocation, context.conversation, context.turn, context.auxdata) == ("a", "c", 4, "mine")
+    assert context.invoker is found.access_invoker("look")
+    assert context.configuration == {"depth": 2}
+    assert context.surroundings is listening.surroundings
+    assert context.deadline is not None
+    assert 6 < context.deadline - asyncio.get_running_loop().time() <= 7
+    context.namespace["seen"] = 1
+    assert namespaces == {"mine": {"seen": 1}}
+    await execution.execute(invoke("look", "b"), ensembles=[found], circumstances=around)
+    assert seeing.contexts[1].namespace is context.namespace
+
+
+async def test_what_a_tool_changes_in_its_arguments_is_its_own() -> None:
+    async def look(context: Context, arguments: dict[str, Any]) -> str:
+        arguments["paths"].append("more")
+        return "x"
+
+    invocation = invoke("look", paths=["a"])
+    await Execution().execute(invocation, ensembles=[ensemble(tool("look", look))])
+    assert invocation.arguments == {"paths": ("a",)}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(5, 5), (0.5, 0.5), (10**400, 86400), (0, 30), (-1, 30), ("9", 30), (None, 30)]
+)
+async def test_an_argument_may_set_the_deadline(seconds: Any, expected: float) -> None:
+    seeing = Seeing()
+    arguments = {} if seconds is None else {"seconds": seconds}
+    await Execution().execute(
+        invoke("look", **arguments), ensembles=[ensemble(tool("look", seeing, timeout_argument="seconds"))]
+    )
+    (context,) = seeing.contexts
+    assert context.deadline is not None
+    assert expected - 1 < context.deadline - asyncio.get_running_loop().time() <= expected
+
+
+async def test_the_lowest_of_the_output_limits_holds() -> None:
+    async def look(context: Context, arguments: dict[str, Any]) -> str:
+        return "x" * 5000
+
+    found = [ensemble(tool("look", look, output=1000))]
+
+    async def length(execution: Execution, **around: Any) -> int:
+        result = await execution.execute(invoke("look"), ensembles=found, circumstances=Circumstances(**around))
+        return len(result.text)
+
+    assert 1000 < await length(Execution()) < 1100
+    assert 1000 < await length(Execution(limits=Limits(output=2000)), output=3000) < 1100
+    assert 100 < await length(Execution(limits=Limits(output=100))) < 200
+    assert 50 < await length(Execution(limits=Limits(output=100)), output=50) < 100
+
+
+async def test_progress_is_told_from_any_thread_until_the_result() -> None:
+    events: list[Event] = []
+    kept: list[Context] = []
+
+    def look(context: Context, arguments: dict[str, Any]) -> str:
+        kept.append(context)
+        context.progress(1, 2, "half")
+        return "x"
+
+    async def find(context: Context, arguments: dict[str, Any]) -> str:
+        kept.append(context)
+        context.progress(3)
+        return "x"
+
+    found = [ensemble(tool("look", look), tool("find", find))]
+    around = Circumstances(notify=events.append)
+    for name in ("look", "find"):
+        await Execution().execute(invoke(name), ensembles=found, circumstances=around)
+    told = [event for event in events if isinstance(event, ExecutionProgress)]
+    assert told == [
+        ExecutionProgress(invocation_id="look", tool="mine.look", done=1, total=2, message="half"),
+        ExecutionProgress(invocation_id="find", tool="mine.find", done=3),
+    ]
+    for context in kept:
+        context.progress(9)
+        thread = threading.Thread(target=context.progress, args=(9,))
+        thread.start()
+        thread.join()
+    await settle_down()
+    assert len([event for event in events if isinstance(event, ExecutionProgress)]) == 2
+
+
+# Cancelling.
+
+
+async def test_cancelling_the_caller_ends_the_call_first() -> None:
+    blocking, recording = Blocking(), Recording()
+    task = asyncio.create_task(
+        Execution(recorder=recording).execute(invoke("look"), ensembles=[ensemble(tool("look", blocking))])
+    )
+    await blocking.began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert blocking.running == 0
+    assert recording.stages == [("started", "mine.look"), ("finished", "mine.look")]
+    finished = recording.records[1].result
+    assert finished is not None
+    assert fault_of(finished).category == "cancelled"
+
+
+async def test_cancelling_while_somebody_is_asked_runs_nothing() -> None:
+    seeing, began = Seeing(), asyncio.Event()
+
+    class Waiting:
+        async def confirm(self, request: ConfirmationRequest) -> Answer:
+            began.set()
+            await asyncio.Event().wait()
+            return Approve()
+
+    task = asyncio.create_task(
+        Execution(confirmer=Waiting()).execute(
+            invoke("look"), ensembles=[ensemble(tool("look", seeing, effect="write"))]
+        )
+    )
+    await began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert seeing.arguments == []
+
+
+async def test_the_clock_does_not_run_while_somebody_is_asked() -> None:
+    began, go = asyncio.Event(), asyncio.Event()
+
+    class Slow:
+        async def confirm(self, request: ConfirmationRequest) -> Answer:
+            began.set()
+            await go.wait()
+            return Approve()
+
+    seeing = Seeing()
+    task = asyncio.create_task(
+        Execution(confirmer=Slow()).execute(
+            invoke("look"), ensembles=[ensemble(tool("look", seeing, effect="write", timeout=5))]
+        )
+    )
+    await began.wait()
+    asked = asyncio.get_running_loop().time()
+    go.set()
+    assert (await task).text == "seen"
+    assert seeing.contexts[0].deadline is not None
+    assert seeing.contexts[0].deadline >= asked + 5

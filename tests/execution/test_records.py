@@ -1,0 +1,240 @@
+"""The pipeline beside the tool: what is recorded and alerted, one invoker alone, and all kinds side by side."""
+
+import asyncio
+import contextlib
+import dataclasses
+import threading
+from typing import Any
+
+import pytest
+
+from ripieno.approvals import Answer, ConfirmationRequest
+from ripieno.canisters.events import Alert
+from ripieno.ensembles import Context, owner
+from ripieno.ensembles.offers import Offer
+from ripieno.exceptions import InputError, ResourceFault, ToolExecutionFailure
+from ripieno.execution import Circumstances, Execution, Prepared, execute_invoker
+from ripieno.execution.call import Call, settle
+from ripieno.storage.records import Record
+from tests.support.scripted_models import Blocking, Listening, Recording, ensemble, invoke, settle_down, tool
+from tests.support.single_calls import ADD, Seeing, fault_of
+
+
+class Answering:
+    """A confirmer that keeps what it was asked, and answers as told."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.requests: list[ConfirmationRequest] = []
+
+    async def confirm(self, request: ConfirmationRequest) -> Answer:
+        self.requests.append(request)
+        return self.answer
+
+
+# Recording and alerting.
+
+
+async def test_a_start_is_recorded_before_the_tool_runs_and_the_end_before_anybody_sees_it() -> None:
+    order: list[str] = []
+
+    async def look(context: Context, arguments: dict[str, Any]) -> str:
+        order.append("run")
+        return "x"
+
+    class Noting(Recording):
+        def record(self, records: Any) -> None:
+            order.extend(record.stage for record in records)
+
+    await Execution(recorder=Noting()).execute(invoke("look"), ensembles=[ensemble(tool("look", look))])
+    order.append("seen")
+    assert order == ["started", "run", "finished", "seen"]
+
+
+async def test_records_say_whose_call_it_was() -> None:
+    recording = Recording()
+    around = Circumstances(conversation="c", turn=3)
+    invocation = invoke("look", "a")
+    result = await Execution(recorder=recording).execute(
+        invocation, ensembles=[ensemble(tool("look"))], circumstances=around
+    )
+    start = Record(stage="started", conversation="c", turn=3, tool="mine.look", invocation=invocation)
+    assert recording.records == [start, dataclasses.replace(start, stage="finished", result=result)]
+
+
+async def test_what_cannot_be_recorded_is_not_run() -> None:
+    seeing, listening = Seeing(), Listening()
+    execution = Execution(
+        recorder=Recording(lambda record: record.stage == "started"), surroundings=listening.surroundings
+    )
+    result = await execution.execute(invoke("look"), ensembles=[ensemble(tool("look", seeing))])
+    fault = fault_of(result)
+    assert (fault.category, fault.code) == ("resource", "not_recorded")
+    assert seeing.arguments == []
+    assert listening.messages == ["The recorder failed with OSError: [Errno 28] No space left on device"]
+
+
+@pytest.mark.parametrize("stage", ["finished", "refused"])
+async def test_a_recorder_that_fails_later_loses_no_result(stage: str) -> None:
+    listening = Listening()
+    execution = Execution(recorder=Recording(lambda record: record.stage == stage), surroundings=listening.surroundings)
+    name = "look" if stage == "finished" else "unknown"
+    result = await execution.execute(invoke(name), ensembles=[ensemble(tool("look"))])
+    assert (result.error is None) is (stage == "finished")
+    assert len(listening.messages) == 1
+
+
+async def test_an_application_that_cannot_take_an_alert_loses_no_result() -> None:
+    def fail(alert: Alert) -> None:
+        raise ValueError("not now")
+
+    async def look(context: Context, arguments: dict[str, Any]) -> str:
+        raise KeyError("x")
+
+    handled: list[dict[str, Any]] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda loop, context: handled.append(context))
+    surroundings = dataclasses.replace(Listening().surroundings, alert=fail)
+    result = await Execution(surroundings=surroundings).execute(
+        invoke("look"), ensembles=[ensemble(tool("look", look))]
+    )
+    assert fault_of(result).code == "tool_failure"
+    assert [str(context["exception"]) for context in handled] == ["not now"]
+    assert "KeyError" in handled[0]["message"]
+
+
+# One invoker, as the specification has it.
+
+
+def context_for(found: Any, **parts: Any) -> Context:
+    settings: dict[str, Any] = {
+        "invoker": next(iter(found.invokers.values())),
+        "invocation": "",
+        "conversation": "c",
+        "turn": 1,
+        "auxdata": None,
+        "namespace": {},
+        "connection": None,
+        "configuration": {},
+        "surroundings": None,
+        "deadline": None,
+        "progress": lambda *details: None,
+    }
+    return Context(**{**settings, **parts})
+
+
+async def test_an_invoker_can_be_executed_alone() -> None:
+    seeing = Seeing()
+    found = ensemble(tool("add", seeing, schema=ADD), prefix="mine")
+    invoker = found.access_invoker("add")
+    namespace: dict[str, Any] = {}
+    context = context_for(found, invocation="a", namespace=namespace, auxdata="x")
+    assert (await execute_invoker(invoker, {"left": 1}, context)).text == "seen"
+    assert seeing.contexts[0].namespace is namespace
+    assert (seeing.contexts[0].auxdata, seeing.contexts[0].invocation) == ("x", "a")
+    assert fault_of(await execute_invoker(invoker, {}, context)).category == "validation"
+    with pytest.raises(InputError):
+        await execute_invoker(invoker, {"left": object()}, context)
+
+
+async def test_an_invoker_that_writes_is_denied_and_a_fault_is_a_result() -> None:
+    async def look(context: Context, arguments: dict[str, Any]) -> str:
+        raise ResourceFault("There is no x.")
+
+    writing, faulty = ensemble(tool("look", effect="write")), ensemble(tool("look", look))
+    result = await execute_invoker(writing.access_invoker("look"), {}, context_for(writing))
+    assert fault_of(result).category == "denied"
+    result = await execute_invoker(faulty.access_invoker("look"), {}, context_for(faulty))
+    assert result.text == "Error: There is no x."
+
+
+@pytest.mark.parametrize("on_error", ["abort", "report"])
+async def test_a_bug_is_raised_unless_it_is_to_be_reported(on_error: str) -> None:
+    async def look(context: Context, arguments: dict[str, Any]) -> str:
+        raise KeyError("x")
+
+    found = ensemble(tool("look", look, on_error=on_error))
+    running = execute_invoker(found.access_invoker("look"), {}, context_for(found))
+    if on_error == "report":
+        assert fault_of(await running).code == "tool_failure"
+        return
+    with pytest.raises(ToolExecutionFailure, match=r"Tool 'mine\.look' failed: KeyError: 'x'") as caught:
+        await running
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+# Every fault at every step, side by side.
+
+
+async def test_a_hundred_calls_of_all_kinds_have_one_result_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner, "GRACE", 0.05)
+    stubborn = Blocking(stubborn=True)
+    go = threading.Event()
+
+    async def exits(context: Context, arguments: dict[str, Any]) -> None:
+        raise SystemExit(1)
+
+    def hangs(context: Context, arguments: dict[str, Any]) -> None:
+        go.wait(30)
+
+    async def nonsense(context: Context, arguments: dict[str, Any]) -> object:
+        return object()
+
+    async def cancels(context: Context, arguments: dict[str, Any]) -> None:
+        raise asyncio.CancelledError
+
+    tools = {
+        "good": tool("good"),
+        "exits": tool("exits", exits),
+        "hangs": tool("hangs", hangs, timeout=0.05),
+        "stubborn": tool("stubborn", stubborn, timeout=0.05),
+        "nonsense": tool("nonsense", nonsense),
+        "cancels": tool("cancels", cancels),
+        "writes": tool("writes", effect="write"),
+        "picky": tool("picky", schema=ADD),
+    }
+    recording = Recording()
+    execution = Execution(recorder=recording)
+    found = [ensemble(*tools.values())]
+    names = [*tools, "unknown"] * 11
+    invocations = [invoke(name, f"{name} {number}") for number, name in enumerate(names)]
+    results = await asyncio.gather(*(execution.execute(one, ensembles=found) for one in invocations))
+    assert [result.invocation_id for result in results] == [one.identifier for one in invocations]
+    kinds = dict(
+        zip(
+            names,
+            [None if one.error is None else one.error.code or one.error.category for one in results],
+            strict=False,
+        )
+    )
+    assert kinds == {
+        "good": None,
+        "exits": "tool_failure",
+        "hangs": "timeout",
+        "stubborn": "timeout",
+        "nonsense": "tool_failure",
+        "cancels": "tool_failure",
+        "writes": "denied",
+        "picky": "missing_required",
+        "unknown": "unknown_tool",
+    }
+    for invocation in invocations:
+        stages = [record.stage for record in recording.records if record.invocation is invocation]
+        assert stages in (["started", "finished"], ["refused"], ["asked", "answered", "refused"])
+    stubborn.go.set()
+    go.set()
+    await settle_down()
+    assert stubborn.running == 0
+
+
+async def test_a_discarded_result_is_recorded() -> None:
+    recording = Recording()
+    execution, around = Execution(recorder=recording), Circumstances()
+    prepared = execution.prepare(invoke("look"), Offer.of([ensemble(tool("look"))]), around)
+    assert isinstance(prepared, Prepared)
+    call = execution.launch(prepared, around)
+    assert isinstance(call, Call)
+    with contextlib.suppress(asyncio.CancelledError):
+        await settle((call,))
+    execution.discard(call, around)
+    assert [stage for stage, _ in recording.stages] == ["started", "finished", "discarded"]

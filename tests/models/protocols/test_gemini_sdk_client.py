@@ -1,0 +1,382 @@
+"""What google-genai, unmodified, makes of what our server half writes, and what ours makes of its requests."""
+
+import base64
+import contextlib
+import json
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import google.genai
+import pytest
+from google.genai import errors, types
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ripieno.canisters import (
+    AssistantCanister,
+    Canister,
+    Controls,
+    DocumentContent,
+    ImageContent,
+    InvocationCanister,
+    OpaqueContent,
+    ResultCanister,
+    SupervisorCanister,
+    TextualContent,
+    UserCanister,
+)
+from ripieno.canisters.events import play
+from ripieno.jsonvalues import parse, thaw
+from ripieno.models.protocol import Asked, Refusal
+from ripieno.models.protocols.gemini import PROTOCOL
+from ripieno.models.protocols.gemini.contents import parts_of
+from ripieno.servers.http.server import serve
+from ripieno.testing import call, turn
+from ripieno.testing.rehearsal.server import create_application
+from ripieno.testing.scores import Score
+from tests.models.protocols.test_wires_golden import failed, paced, written
+from tests.support.golden_wires import ANSWERS, Scenario, addressed, named, revive, usage_in
+from tests.support.loopback_servers import serving
+
+# The official client sends with aiohttp where that is installed, in a way that aiohttp warns of.
+pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
+
+SERVED = [one for one in ANSWERS if one.protocol is PROTOCOL and "canisters" in one.expected]
+scenarios = pytest.mark.parametrize("scenario", SERVED, ids=named)
+both_ways = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+STOPS = {"stop": "STOP", "invocations": "STOP", "length": "MAX_TOKENS", "filter": "SAFETY"}
+
+
+@contextlib.asynccontextmanager
+async def talking_to(url: str) -> AsyncIterator[Any]:
+    """The official client, for a server on this machine."""
+    options = types.HttpOptions(base_url=url, timeout=60_000, retry_options=types.HttpRetryOptions(attempts=1))
+    client = google.genai.Client(api_key="none", http_options=options)
+    try:
+        yield client.aio
+    finally:
+        await client.aio.aclose()
+        client.close()
+
+
+def asked_in(request: Request, body: bytes) -> Asked:
+    """What a request asks for, as a server of ours reads it."""
+    native = parse(body)
+    assert isinstance(native, dict)
+    assert "key" not in request.url.query
+    assert request.headers["x-goog-api-key"] == "none"
+    return PROTOCOL.parse(addressed(PROTOCOL, native, stream="streamGenerateContent" in request.url.path))
+
+
+@contextlib.asynccontextmanager
+async def answering(scenario: Scenario, *, slowly: bool = False) -> AsyncIterator[str]:
+    """A server of ours that always gives the answer of a scenario; its URL."""
+    expected = scenario.expectation("served")
+    events = list(play(revive(expected["canisters"]), finish=expected["finish"], usage=usage_in(expected), model="m"))
+
+    async def answer(request: Request) -> Response:
+        if asked_in(request, await request.body()).controls.stream:
+            return Response(written(PROTOCOL, paced(events) if slowly else events), media_type="text/event-stream")
+        return Response(PROTOCOL.encode(events, Asked(model="m")), media_type="application/json")
+
+    async with serving(answer) as (url, _):
+        yield url
+
+
+def calls_in(canisters: Sequence[Canister]) -> list[tuple[str | None, str, Any]]:
+    """The calls that a client should have of an answer. One that must not run has no arguments, and goes on."""
+    return [
+        (
+            None if "functionCall" in one.opaque.get("gemini", {}) else one.identifier,  # type: ignore[operator]
+            one.name,
+            thaw(one.arguments) if one.fault is None else None,
+        )
+        for one in canisters
+        if isinstance(one, InvocationCanister)
+    ]
+
+
+def check(responses: Sequence[Any], scenario: Scenario) -> None:
+    """Compares what the client has, in one answer or many chunks, with what was said."""
+    expected = scenario.expectation("served")
+    canisters, usage = revive(expected["canisters"]), usage_in(expected)
+    parts = [part for one in responses for part in one.candidates[0].content.parts]
+    calls = [part.function_call for part in parts if part.function_call]
+    assert [(one.id, one.name, one.args) for one in calls] == calls_in(canisters)
+    said = "".join(part.text for part in parts if part.text and not part.thought)
+    assert said == "".join(one.text for one in canisters if isinstance(one, AssistantCanister))
+    contents = [content for one in canisters if isinstance(one, AssistantCanister) for content in one.content]
+    signed: list[Any] = [
+        one.data for one in contents if isinstance(one, OpaqueContent) and "thoughtSignature" in one.data
+    ]
+    signed += [
+        one.opaque["gemini"]
+        for one in canisters
+        if isinstance(one, InvocationCanister) and "thoughtSignature" in one.opaque.get("gemini", {})  # type: ignore[operator]
+    ]
+    signatures = [part.thought_signature for part in parts if part.thought_signature]
+    assert signatures == [base64.b64decode(one["thoughtSignature"]) for one in signed]
+    code = [part.executable_code.code for part in parts if part.executable_code]
+    assert code == [one["executableCode"]["code"] for one in parts_of(contents) if "executableCode" in one]
+    last = responses[-1]
+    continued = any(
+        "continuationToken" in one
+        for one in (content.data for content in contents if isinstance(content, OpaqueContent))
+    )
+    assert last.candidates[0].finish_reason == ("CONTINUATION" if continued else STOPS[expected["finish"]])
+    counted = last.usage_metadata
+    assert counted.prompt_token_count == usage.input_tokens
+    assert (counted.candidates_token_count or 0) + (counted.thoughts_token_count or 0) == usage.output_tokens
+    assert (counted.cached_content_token_count or 0) == usage.cache_read_tokens
+    assert counted.total_token_count == usage.total_tokens
+    assert last.model_version == "m"
+
+
+@scenarios
+async def test_whole_answers(scenario: Scenario) -> None:
+    async with answering(scenario) as url, talking_to(url) as client:
+        off = types.GenerateContentConfig(automatic_continuation=False)
+        check([await client.models.generate_content(model="m", contents="Hi.", config=off)], scenario)
+
+
+@scenarios
+@pytest.mark.parametrize("slowly", [False, True], ids=["played", "paced"])
+async def test_streams(scenario: Scenario, slowly: bool) -> None:
+    async with answering(scenario, slowly=slowly) as url, talking_to(url) as client:
+        off = types.GenerateContentConfig(automatic_continuation=False)
+        stream = await client.models.generate_content_stream(model="m", contents="Hi.", config=off)
+        check([chunk async for chunk in stream], scenario)
+
+
+# Errors.
+
+
+async def listen(client: Any, said: list[str]) -> None:
+    """Hears a stream to its end."""
+    async for chunk in await client.models.generate_content_stream(model="m", contents="Hi."):
+        said.append(chunk.text)
+
+
+@both_ways
+async def test_a_refused_request_is_the_error_of_the_client(stream: bool) -> None:
+    statuses = iter([400, 401, 404, 429, 500, 503])
+
+    async def answer(_: Request) -> Response:
+        status = next(statuses)
+        return Response(
+            PROTOCOL.refuse(Refusal(status=status, message="Too much of it.")),
+            status_code=status,
+            media_type="application/json",
+        )
+
+    words = ["INVALID_ARGUMENT", "UNAUTHENTICATED", "NOT_FOUND", "RESOURCE_EXHAUSTED", "INTERNAL", "UNAVAILABLE"]
+    async with serving(answer) as (url, _), talking_to(url) as client:
+        for word in words:
+            with pytest.raises(errors.APIError, match="Too much of it") as caught:
+                await listen(client, []) if stream else await client.models.generate_content(model="m", contents="Hi.")
+            assert (caught.value.status, caught.value.message) == (word, "Too much of it.")
+
+
+async def test_an_error_in_a_stream_is_the_error_of_the_client() -> None:
+    async def answer(_: Request) -> Response:
+        begun = written(PROTOCOL, list(play([AssistantCanister.of("Let me see.")], finish="stop"))[:-1])
+        return Response(begun + failed(PROTOCOL, "It is gone."), media_type="text/event-stream")
+
+    said: list[str] = []
+    async with serving(answer) as (url, _), talking_to(url) as client:
+        with pytest.raises(errors.APIError, match="It is gone"):
+            await listen(client, said)
+    assert said == ["Let me see."]
+
+
+# Conversations with a score.
+
+SCORE = Score.of_turns(
+    [
+        turn("Both at once.", calls=[call("tell", "one", what="a"), call("tell", "two", what="b")], reasoning="Hm."),
+        turn("And one that fails.", calls=[call("tell", "three", what="nothing")], expect=["one", "two"]),
+        turn("{one}, {two}; {three.error}.", on_error="three"),
+    ],
+    name="telling",
+)
+EXPECTED = "told a, told b; there is nothing."
+SCHEMA = {"type": "object", "properties": {"what": {"type": "string"}}, "required": ["what"]}
+TOOL = types.Tool(
+    function_declarations=[types.FunctionDeclaration(name="tell", description="Tells.", parameters_json_schema=SCHEMA)]
+)
+CONFIG = types.GenerateContentConfig(tools=[TOOL], system_instruction="Tell all.")
+
+
+def respond(one: Any) -> Any:
+    """A part with the result of a call."""
+    what = one.args["what"]
+    response = {"error": "there is nothing"} if what == "nothing" else {"output": f"told {what}"}
+    return types.Part(function_response=types.FunctionResponse(id=one.id, name=one.name, response=response))
+
+
+@both_ways
+async def test_a_conversation_that_a_program_holds_itself(stream: bool) -> None:
+    contents: list[Any] = [types.Content(role="user", parts=[types.Part(text="Tell a and b.")])]
+    thoughts = ""
+    async with serve(create_application(SCORE, [PROTOCOL])) as url, talking_to(url) as client:
+        while True:
+            if stream:
+                chunks = await client.models.generate_content_stream(model="m", contents=contents, config=CONFIG)
+                contents += [chunk.candidates[0].content async for chunk in chunks]
+            else:
+                answer = await client.models.generate_content(model="m", contents=contents, config=CONFIG)
+                contents.append(answer.candidates[0].content)
+            since = next(n for n in range(len(contents), 0, -1) if contents[n - 1].role == "user")
+            parts = [part for one in contents[since:] for part in one.parts]
+            thoughts += "".join(part.text for part in parts if part.thought)
+            calls = [part.function_call for part in parts if part.function_call]
+            if not calls:
+                break
+            contents.append(types.Content(role="user", parts=[respond(one) for one in calls]))
+    assert "".join(part.text for part in parts if part.text) == EXPECTED
+    assert thoughts == ("Hm." if stream else "")
+
+
+@both_ways
+async def test_a_chat_that_calls_python_by_itself(stream: bool) -> None:
+    """The helper keeps the history, runs functions, and sends their results."""
+    told: list[str] = []
+
+    def tell(what: str) -> str:
+        """Tells."""
+        told.append(what)
+        if what == "nothing":
+            raise LookupError("there is nothing")
+        return f"told {what}"
+
+    async with serve(create_application(SCORE, [PROTOCOL])) as url, talking_to(url) as client:
+        chat = client.chats.create(model="m", config=types.GenerateContentConfig(tools=[tell]))
+        if stream:
+            chunks = [chunk async for chunk in await chat.send_message_stream("Tell a and b.")]
+            text = "".join(part.text for chunk in chunks for part in chunk.candidates[0].content.parts if part.text)
+        else:
+            text = (await chat.send_message("Tell a and b.")).text
+        assert told == ["a", "b", "nothing"]
+        history = list(chat.get_history(curated=True))
+        # It goes on from there: what it kept is what our server half reads.
+        again = await chat.send_message("Once more.")
+    said = text[text.index("told a") :]
+    assert said.startswith("told a, told b; Failed to invoke function tell")
+    assert "there is nothing" in said
+    assert [one.role for one in history if one.parts and one.parts[0].function_response] == ["user", "user"]
+    assert again.text
+
+
+@both_ways
+async def test_a_chat_whose_program_runs_the_calls(stream: bool) -> None:
+    async with serve(create_application(SCORE, [PROTOCOL])) as url, talking_to(url) as client:
+        chat = client.chats.create(model="m", config=CONFIG)
+        message: Any = "Tell a and b."
+        for _ in range(3):
+            if stream:
+                answers = [chunk async for chunk in await chat.send_message_stream(message)]
+            else:
+                answers = [await chat.send_message(message)]
+            calls = [one for answer in answers for one in answer.function_calls or ()]
+            message = [respond(one) for one in calls]
+    assert "".join(answer.text or "" for answer in answers) == EXPECTED
+    assert len(chat.get_history(curated=True)) >= 6
+
+
+async def test_the_client_lists_the_model() -> None:
+    async with serve(create_application(SCORE, [PROTOCOL])) as url, talking_to(url) as client:
+        assert [model.name async for model in await client.models.list()] == ["models/telling"]
+
+
+async def test_an_unknown_method_is_refused() -> None:
+    async with serve(create_application(SCORE, [PROTOCOL])) as url, talking_to(url) as client:
+        with pytest.raises(errors.ClientError, match="no method 'countTokens'"):
+            await client.models.count_tokens(model="m", contents="Hi.")
+
+
+# What the client sends, in its own mixture of spellings.
+
+
+async def test_everything_that_the_client_sends_is_read() -> None:
+    seen: list[Asked] = []
+
+    async def answer(request: Request) -> Response:
+        seen.append(asked_in(request, await request.body()))
+        return Response(PROTOCOL.encode(play([AssistantCanister.of("Yes.")], finish="stop"), Asked(model="m")))
+
+    image = b"\xff\xfe\xfb\xff"  # Its base64 has both of the characters that URLs cannot have.
+    schema = types.Schema(
+        type=types.Type.OBJECT,
+        properties={
+            "a": types.Schema(type=types.Type.STRING, nullable=True, max_length=9),
+            "b": types.Schema(
+                type=types.Type.ARRAY, min_items=1, items=types.Schema(any_of=[types.Schema(type=types.Type.INTEGER)])
+            ),
+        },
+        required=["a"],
+        property_ordering=["b", "a"],
+    )
+    config = types.GenerateContentConfig(
+        system_instruction="Be brief.",
+        temperature=0.5,
+        top_p=0.25,
+        max_output_tokens=7,
+        stop_sequences=["x"],
+        thinking_config=types.ThinkingConfig(include_thoughts=True, thinking_level=types.ThinkingLevel.LOW),
+        tools=[
+            types.Tool(function_declarations=[types.FunctionDeclaration(name="f", parameters=schema)]),
+            TOOL,
+            types.Tool(code_execution=types.ToolCodeExecution()),
+        ],
+        tool_config=types.ToolConfig(
+            function_calling_config=types.FunctionCallingConfig(mode="VALIDATED", allowed_function_names=["f", "tell"])  # type: ignore[arg-type]
+        ),
+    )
+    called = types.FunctionCall(name="f", args={"snake_case": 1}, id="x")
+    part = types.FunctionResponsePart.from_bytes(data=image, mime_type="image/png")
+    failed_response = types.FunctionResponse(id="x", name="f", response={"error": "boom"}, parts=[part])
+    contents = [
+        types.Content(
+            role="user",
+            parts=[
+                types.Part(text="Look."),
+                types.Part.from_bytes(data=image, mime_type="image/png"),
+                types.Part.from_uri(file_uri="https://example.org/a", mime_type="application/pdf"),
+            ],
+        ),
+        types.Content(role="model", parts=[types.Part(function_call=called, thought_signature=image)]),
+        types.Content(role="user", parts=[types.Part(function_response=failed_response)]),
+    ]
+    async with serving(answer) as (url, _), talking_to(url) as client:
+        assert (await client.models.generate_content(model="gem", contents=contents, config=config)).text == "Yes."
+    (asked,) = seen
+    held = ImageContent(data=image, mime_type="image/png")
+    supervisor, user, _, invocation, result = asked.canisters
+    assert supervisor == SupervisorCanister.of("Be brief.")
+    link = DocumentContent(url="https://example.org/a", mime_type="application/pdf")
+    assert user == UserCanister(content=(TextualContent(text="Look."), held, link))
+    assert isinstance(invocation, InvocationCanister)
+    assert (invocation.identifier, dict(invocation.arguments)) == ("x", {"snake_case": 1})
+    signature = base64.urlsafe_b64encode(image).decode()
+    assert thaw(invocation.opaque) == {"gemini": {"thoughtSignature": signature}}
+    assert isinstance(result, ResultCanister)
+    assert (result.invocation_id, result.text, result.content) == ("x", "Error: boom", (held,))
+    assert asked.controls == Controls(
+        temperature=0.5,
+        top_p=0.25,
+        output_tokens=7,
+        stop=("x",),
+        reasoning="low",
+        stream=False,
+        tool_choice="auto",
+        allowed_tools=("f", "tell"),
+    )
+    assert [tool.name for tool in asked.tools] == ["f", "tell"]
+    assert json.loads(json.dumps(thaw(asked.tools[0].schema.mapping))) == {
+        "type": "object",
+        "properties": {
+            "a": {"type": ["string", "null"], "maxLength": 9},
+            "b": {"type": "array", "minItems": 1, "items": {"anyOf": [{"type": "integer"}]}},
+        },
+        "required": ["a"],
+    }

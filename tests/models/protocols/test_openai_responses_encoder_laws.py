@@ -1,0 +1,340 @@
+"""Laws over streamed answers of the Responses wire: what the public schema and its grammar say of each of them."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pytest
+from frozendict import frozendict
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ripieno.canisters import ImageContent, ResultCanister, TextualContent
+from ripieno.canisters.controls import Finish
+from ripieno.canisters.conversation import Usage
+from ripieno.canisters.events import (
+    ArgumentsDelta,
+    ContentSealed,
+    Event,
+    InvocationBegan,
+    InvocationSealed,
+    ReasoningDelta,
+    ResultReady,
+    TextDelta,
+    TurnBegan,
+    TurnEnded,
+)
+from ripieno.jsonvalues import encode as encode_json
+from ripieno.models.protocol import Asked, Identifiers, Refusal
+from ripieno.models.protocols.common.calls import read_invocation
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.protocols.openai_responses import PROTOCOL
+from ripieno.models.protocols.openai_responses.encoder import Encoder, SeedEncoder
+from tests.counts import count
+from tests.models.protocols.wire_strategies import details, foreign, phases, reasons, searches, thinking
+from tests.support.json_strategies import objects, texts
+from tests.support.openresponses_checker import StreamChecker, check_body, check_stream
+
+FINISHES: Sequence[Finish] = ("stop", "invocations", "length", "filter", "terminal", "limit", "open")
+encoders = pytest.mark.parametrize("encoder", [Encoder, SeedEncoder])
+
+
+def streamed(encoder: type[Encoder], events: Iterable[Event], asked: Asked | None = None) -> StreamChecker:
+    """What the checker saw of a whole stream."""
+    made = encoder(asked or Asked(model="m"))
+    return check_stream([made.feed(event) for event in events], seed=encoder is SeedEncoder)
+
+
+# Answers that a decoder can give.
+
+
+@st.composite
+def fragments(draw: st.DrawFn, text: str) -> list[str]:
+    """A text in pieces, none of them empty."""
+    cuts = sorted(draw(st.sets(st.integers(1, max(1, len(text) - 1)), max_size=4)))
+    pieces = [text[one:other] for one, other in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    return [piece for piece in pieces if piece]
+
+
+@st.composite
+def calls(draw: st.DrawFn, turn: int, index: int) -> list[list[Event]]:
+    """The events of a call, and of its result where this server ran it: each in the order in which it must stand."""
+    kind = draw(st.sampled_from(["function", "function", "freeform"]))
+    own = draw(st.sampled_from([{}, {"id": f"fc_{turn}_{index}"}, {"namespace": "mcp__time"}]))
+    text = draw(st.sampled_from(["", " ", "{", '{"a', "\n{}"]) | objects.map(lambda one: encode_json(one).decode()))
+    # Some servers send the arguments as an object: then they are written differently.
+    sent: Any = json.loads(text) if kind == "function" and text[-1:] == "}" and draw(st.booleans()) else text
+    invocation = read_invocation(
+        identifier=f"call_{turn}_{index}", name="read_file", sent=sent, kind=kind, protocol=PROTOCOL.name, extras=own
+    )
+    events: list[Event] = []
+    if draw(st.booleans()):
+        opaque = invocation.opaque
+        began = InvocationBegan(
+            index=index, identifier=invocation.identifier, name=invocation.name, kind=invocation.kind, opaque=opaque
+        )
+        shown = draw(st.sampled_from([text, text[: len(text) // 2], ""]))
+        events = [began, *(ArgumentsDelta(index=index, text=piece) for piece in draw(fragments(shown)))]
+    events.append(InvocationSealed(index=index, invocation=invocation))
+    if draw(st.integers(0, 3)):
+        return [events]
+    content = draw(
+        st.lists(
+            st.builds(TextualContent, text=texts) | st.just(ImageContent(data=b"x", mime_type="image/png")), max_size=2
+        )
+    )
+    result = ResultCanister(invocation_id=invocation.identifier, content=tuple(content))
+    ready = ResultReady(invocation=invocation, result=result, tool="files.read_file", discarded=draw(st.booleans()))
+    return [[*events, ready]]
+
+
+@st.composite
+def sayings(draw: st.DrawFn) -> list[Event]:
+    """The events of something that is said, or thought."""
+    if draw(st.booleans()):
+        opaque = draw(st.one_of(foreign, thinking, details, reasons, searches, phases))
+        shown = [ReasoningDelta(piece) for piece in draw(fragments(draw(texts)))]
+        return [*shown, ContentSealed(opaque)]
+    text = draw(texts)
+    shown = [TextDelta(piece) for piece in draw(fragments(text))] if draw(st.booleans()) else []
+    late = [ContentSealed(draw(phases))] if draw(st.booleans()) else []
+    return [*shown, *late, ContentSealed(TextualContent(text=text))]
+
+
+@st.composite
+def interleaved(draw: st.DrawFn, rows: Sequence[Sequence[Event]]) -> list[Event]:
+    """Several rows of events as one, each in its own order: parallel calls come so."""
+    rest = [list(row) for row in rows if row]
+    events: list[Event] = []
+    while rest:
+        row = draw(st.sampled_from(rest))
+        events.append(row.pop(0))
+        rest = [one for one in rest if one]
+    return events
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> list[Event]:
+    """All events of an answer: of one turn, or of several of one run."""
+    events: list[Event] = []
+    for turn in range(draw(st.integers(1, 2))):
+        events.append(TurnBegan(model="m", turn=turn + 1))
+        for _ in range(draw(st.integers(0, 2))):
+            events += draw(sayings())
+        rows = [row for index in range(draw(st.integers(0, 3))) for row in draw(calls(turn, index))]
+        events += draw(interleaved([*rows, *([draw(sayings())] if draw(st.booleans()) else [])]))
+    usage = draw(st.builds(Usage, input_tokens=st.integers(0, 99), output_tokens=st.integers(0, 99)))
+    return [*events, TurnEnded(finish=draw(st.sampled_from(FINISHES)), usage=usage)]
+
+
+def timeless(response: Mapping[str, Any]) -> Any:
+    """A response without its times, and with identifiers that tell nothing but their places."""
+    token = response["id"].removeprefix("resp_")
+    kept = {key: value for key, value in response.items() if key not in ("created_at", "completed_at")}
+    return json.loads(json.dumps(kept).replace(token, "TOKEN"))
+
+
+@encoders
+@settings(max_examples=count(2000), deadline=None)
+@given(events=answers())
+def test_every_answer_is_a_stream_that_clients_can_read_and_says_what_the_whole_says(
+    encoder: type[Encoder], events: list[Event]
+) -> None:
+    checker = streamed(encoder, events)
+    whole = check_body(PROTOCOL.encode(events, Asked(model="m")))
+    assert timeless(whole) == timeless(checker.response)
+    again = streamed(encoder, events)
+    assert timeless(again.response) == timeless(checker.response)
+
+
+@encoders
+@settings(max_examples=count(2000), deadline=None)
+@given(events=answers(), data=st.data())
+def test_an_answer_may_fail_anywhere(encoder: type[Encoder], events: list[Event], data: st.DataObject) -> None:
+    made = encoder(Asked(model="m"))
+    heard = events[: data.draw(st.integers(0, len(events) - 1))]
+    code = data.draw(st.none() | st.just("backend_gone"))
+    writes = [made.feed(event) for event in heard]
+    writes.append(made.fail(Refusal(status=502, message="Gone.", code=code, parameter="model")))
+    checker = check_stream(writes, seed=encoder is SeedEncoder)
+    assert checker.response["error"] == {"code": code or "server_error", "message": "Gone."}
+    (error,) = [event for event in checker.events if event["type"] == "error"]
+    assert (error["message"], error["param"], error["code"] or code) == ("Gone.", "model", code or "server_error")
+
+
+# Requests.
+
+_JUNK = st.none() | st.booleans() | st.integers(-9, 9) | texts | st.lists(texts, max_size=2) | objects
+_CHOICES: Any = st.one_of(
+    st.sampled_from(
+        ["auto", "none", "required", {"type": "function", "name": "f"}, {"type": "mcp", "server_label": "x"}]
+    ),
+    st.just({"type": "function", "function": {"name": "f"}}),
+    st.just({"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "f"}]}),
+    st.just({"type": "allowed_tools", "allowed_tools": {"tools": [{"type": "function", "function": {"name": "f"}}]}}),
+)
+_TOOLS = st.lists(
+    st.sampled_from(
+        [
+            {"type": "function", "name": "f"},
+            {"type": "function", "name": "f", "description": "F.", "parameters": {"type": "object"}, "strict": True},
+            {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}},
+            {"type": "custom", "name": "patch", "format": {"type": "text"}},
+            {"type": "namespace", "name": "mcp__time", "tools": [{"type": "function", "name": "now"}]},
+            {"type": "mcp", "server_label": "x", "authorization": "secret", "headers": {"x-key": "secret"}},
+            {"type": "web_search"},
+            {"type": "acme:crystal_ball"},
+        ]
+    ),
+    max_size=3,
+)
+_FORMATS = st.sampled_from(
+    [
+        {"format": {"type": "text"}, "verbosity": "low"},
+        {"format": {"type": "json_object"}},
+        {"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}}},
+        {"verbosity": "high"},
+        {"format": None},
+    ]
+)
+_REASONING: Any = st.fixed_dictionaries(
+    {},
+    optional={
+        "effort": st.sampled_from(["none", "minimal", "low", "xhigh", "max", None]),
+        "summary": st.sampled_from(["auto", "detailed", None]),
+    },
+)
+_WELL: Mapping[str, st.SearchStrategy[Any]] = {
+    "instructions": texts,
+    "temperature": st.floats(0, 2),
+    "top_p": st.floats(0, 1),
+    "presence_penalty": st.floats(-2, 2),
+    "frequency_penalty": st.integers(-2, 2),
+    "top_logprobs": st.integers(0, 20),
+    "max_output_tokens": st.integers(16, 9999),
+    "max_tool_calls": st.integers(1, 9),
+    "parallel_tool_calls": st.booleans(),
+    "metadata": st.dictionaries(texts, texts, max_size=2),
+    "truncation": st.sampled_from(["auto", "disabled"]),
+    "service_tier": st.sampled_from(["auto", "flex", "priority"]),
+    "user": texts,
+    "safety_identifier": texts,
+    "prompt_cache_key": texts,
+}
+_OTHER: Mapping[str, st.SearchStrategy[Any]] = {
+    "tools": _TOOLS,
+    "tool_choice": _CHOICES,
+    "text": _FORMATS,
+    "reasoning": _REASONING,
+    "store": st.booleans(),
+}
+
+
+@settings(max_examples=count(2000), deadline=None)
+@given(native=st.fixed_dictionaries({}, optional={**_WELL, **_OTHER}))
+def test_what_was_asked_is_repeated(native: dict[str, Any]) -> None:
+    events = [TurnBegan(model="m"), TextDelta("Yes."), TurnEnded(finish="stop")]
+    response = streamed(Encoder, events, Asked(model="m", native=native)).response
+    for key in native.keys() & _WELL.keys():
+        assert response[key] == native[key]
+    assert [tool["type"] for tool in response["tools"]] == [tool["type"] for tool in native.get("tools", ())]
+    assert "secret" not in json.dumps(response)
+
+
+@settings(max_examples=count(2000), deadline=None)
+@given(native=st.fixed_dictionaries({}, optional=dict.fromkeys([*_WELL, *_OTHER], _JUNK)))
+def test_whatever_was_asked_the_answer_is_a_response(native: dict[str, Any]) -> None:
+    asked = Asked(model="m", native=native)
+    check_body(PROTOCOL.encode([TurnEnded(finish="stop")], asked))
+
+
+# The calls of seed 001, in fragments.
+
+LOCATION = '{"location":"San Francisco, CA","unit":"celsius"}'
+OTHER = '{"location":"Wien"}'
+
+
+def chunk(*calls: Mapping[str, Any], finish: str | None = None) -> dict[str, Any]:
+    """A piece of an answer of chat completions."""
+    return {
+        "object": "chat.completion.chunk",
+        "choices": [{"index": 0, "delta": {"tool_calls": calls}, "finish_reason": finish}],
+    }
+
+
+def call(index: int, arguments: str | None = None, name: str | None = None, identifier: str | None = None) -> Any:
+    """A piece of a call."""
+    function = {key: value for key, value in (("name", name), ("arguments", arguments)) if value is not None}
+    return {
+        "index": index,
+        "function": function,
+        **({} if identifier is None else {"id": identifier, "type": "function"}),
+    }
+
+
+def translated(encoder: type[Encoder], chunks: Sequence[Mapping[str, Any]]) -> StreamChecker:
+    """An answer of chat completions as one of the Responses wire."""
+    decoder, made = CHAT.decoder("house", Identifiers()), encoder(Asked(model="m"))
+    writes = [made.feed(event) for native in chunks for event in decoder.feed(frozendict(native))]
+    writes += [made.feed(event) for event in decoder.finish()]
+    return check_stream(writes, seed=encoder is SeedEncoder)
+
+
+def fragmentations() -> Iterable[Sequence[Mapping[str, Any]]]:
+    """Every cut of the first call's arguments, with its name before, between and after them; a second beside it."""
+    second = call(1, OTHER, "get_weather", "call_2")
+    for cut in range(len(LOCATION) + 1):
+        one, other = LOCATION[:cut], LOCATION[cut:]
+        named = call(0, None, "get_weather", "call_1")
+        yield [chunk(named), chunk(call(0, one)), chunk(call(0, other)), chunk(second)]
+        yield [chunk(call(0, one)), chunk(named), chunk(call(0, other)), chunk(second)]
+        yield [chunk(call(0, one)), chunk(call(0, other)), chunk(named), chunk(second)]
+        yield [chunk(call(0, one, None, "call_1")), chunk(call(0, other, "get_weather")), chunk(second)]
+        yield [chunk(call(0, one, "get_weather", "call_1"), second), chunk(call(0, other))]
+        yield [chunk(call(0, one)), chunk(second), chunk(call(0, other)), chunk(named)]
+    yield [chunk(call(0, "", "get_weather", "call_1")), *(chunk(call(0, one)) for one in LOCATION), chunk(second)]
+    yield [*(chunk(call(0, one)) for one in LOCATION), chunk(call(0, "", "get_weather", "call_1")), chunk(second)]
+
+
+@encoders
+def test_every_fragmentation_gives_the_same_items(encoder: type[Encoder]) -> None:
+    seen = 0
+    for chunks in fragmentations():
+        checker = translated(encoder, [*chunks, chunk(finish="tool_calls")])
+        response = timeless(checker.response)
+        assert response["output"] == [
+            item(0, "call_1", LOCATION),
+            item(1, "call_2", OTHER),
+        ]
+        # It begins before its arguments, whenever its name came.
+        kinds = [event["type"] for event in checker.events if event.get("output_index") == 0]
+        assert kinds[0] == "response.output_item.added"
+        assert kinds[-1] == "response.output_item.done"
+        seen += 1
+    assert seen == (len(LOCATION) + 1) * 6 + 2
+
+
+def item(place: int, identifier: str, arguments: str) -> dict[str, Any]:
+    """A whole call, as a final response has it."""
+    return {
+        "type": "function_call",
+        "call_id": identifier,
+        "name": "get_weather",
+        "arguments": arguments,
+        "id": f"fc_ripieno_TOKEN_{place}",
+        "status": "completed",
+    }
+
+
+def test_the_laws_are_about_every_event() -> None:
+    """They would hold for empty answers, too."""
+    found = set[type]()
+
+    @settings(max_examples=60, deadline=None, database=None, derandomize=True)
+    @given(events=answers())
+    def look(events: list[Event]) -> None:
+        found.update(map(type, events))
+
+    look()
+    calls = {InvocationBegan, ArgumentsDelta, InvocationSealed, ResultReady}
+    assert found == {TurnBegan, TextDelta, ReasoningDelta, ContentSealed, *calls, TurnEnded}

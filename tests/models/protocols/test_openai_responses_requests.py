@@ -1,0 +1,285 @@
+"""The Responses wire: what only it asks for, and what it refuses."""
+
+import contextlib
+import json
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ripieno.canisters import (
+    AssistantCanister,
+    Canister,
+    Controls,
+    DocumentContent,
+    ImageContent,
+    InvocationCanister,
+    OpaqueContent,
+    ResultCanister,
+    SupervisorCanister,
+    TextualContent,
+    UserCanister,
+)
+from ripieno.ensembles import Ensemble
+from ripieno.ensembles.offers import Offer
+from ripieno.exceptions import InputError
+from ripieno.jsonvalues import freeze
+from ripieno.models.model import left_out
+from ripieno.models.protocols.openai_responses import PROTOCOL
+from tests.models.protocols import wire_strategies
+from tests.support.wire_requests import OFFER, asked, break_somewhere, laws, write
+
+NAME = PROTOCOL.name
+HI: list[Canister] = [UserCanister.of("Hi.")]
+THOUGHT: dict[str, Any] = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "c2ln"}
+
+
+def kept(**data: Any) -> OpaqueContent:
+    """An item that is kept as it is."""
+    return OpaqueContent(protocol=NAME, kind=str(data["type"]), data=freeze(data))
+
+
+def body(canisters: Sequence[Canister] = HI, **more: Any) -> Any:
+    """A request, read."""
+    return json.loads(write(PROTOCOL, canisters, **more))
+
+
+def parse(*items: Any, **more: Any) -> tuple[Canister, ...]:
+    """The canisters of a request."""
+    return PROTOCOL.parse({"model": "m", "input": list(items), **more}).canisters
+
+
+# Requests.
+
+
+def test_nothing_is_stored_and_thoughts_come_along() -> None:
+    assert body()["store"] is False
+    assert "include" not in body()
+    for rule in ("turn", "always"):
+        assert body(reasoning_replay=rule)["include"] == ["reasoning.encrypted_content"]
+    assert "include" not in body(reasoning_replay="never")
+
+
+def test_reasoning_returns_as_the_providers_data_says() -> None:
+    thinking = AssistantCanister(content=(kept(**THOUGHT), TextualContent(text="Yes.")))
+    canisters = [*HI, thinking, UserCanister.of("Sure?"), thinking]
+
+    def times(**capabilities: Any) -> int:
+        native = body(canisters, **capabilities)
+        assert sum(item["type"] == "message" for item in native["input"]) == 4
+        return sum(item == THOUGHT for item in native["input"])
+
+    assert (times(), times(reasoning_replay="always")) == (2, 2)
+    assert (times(reasoning_replay="turn"), times(reasoning_replay="never")) == (1, 0)
+    # Whatever else a provider keeps in its items returns in any case.
+    compaction = kept(type="compaction", id="c", encrypted_content="x")
+    native = body([*HI, AssistantCanister(content=(compaction,))], reasoning_replay="never")
+    assert native["input"][1] == dict(compaction.data)
+
+
+def test_leading_supervisors_are_one_instruction() -> None:
+    first, second = SupervisorCanister.of("Be brief."), SupervisorCanister.of("Be kind.")
+    silent = SupervisorCanister.of("")
+    native = body([first, silent, second, *HI, silent, first])
+    assert native["instructions"] == "Be brief.\n\nBe kind."
+    assert native["input"][1:] == [{"type": "message", "role": "system", "content": "Be brief."}]
+    assert "instructions" not in body([silent, *HI])
+
+
+def test_stop_sequences_are_an_error_not_a_silence() -> None:
+    with pytest.raises(InputError, match="no word for stop: leave it out"):
+        body(controls=Controls(stop=("END",)))
+    assert body(controls=Controls(stop=()))["model"] == "m"
+
+
+def test_controls_in_the_words_of_the_wire() -> None:
+    native = body(controls=Controls(output_tokens=99, reasoning="low", stream=False, temperature=0.5))
+    assert (native["max_output_tokens"], native["reasoning"], native["temperature"]) == (99, {"effort": "low"}, 0.5)
+    assert not {"stream", "text", "stream_options"} & native.keys()
+    for word, ours in {"none": "none", "minimal": "low", "xhigh": "high"}.items():
+        read = PROTOCOL.parse({"model": "m", "input": "Hi.", "reasoning": {"effort": word}}).controls
+        assert read.reasoning == ours
+
+
+def test_a_result_says_which_call_it_answers_wherever_that_stands() -> None:
+    freeform = InvocationCanister(identifier="c", name="patch", kind="freeform", raw="x")
+    result = ResultCanister(invocation_id="c", content=(TextualContent(text="done"),))
+    native = body([*HI, freeform, InvocationCanister(identifier="d", name="f"), UserCanister.of("Well?"), result])
+    assert native["input"][-1] == {"type": "custom_tool_call_output", "call_id": "c", "output": "done"}
+    # The same result beside another call is another item, though its piece was kept.
+    function = InvocationCanister(identifier="c", name="f")
+    assert body([*HI, function, result])["input"][-1]["type"] == "function_call_output"
+    assert body([*HI, result])["input"][-1]["type"] == "function_call_output"
+
+
+def test_files_and_what_else_stands_in_messages() -> None:
+    file = DocumentContent(data=b"alpha", mime_type="text/plain")
+    link = DocumentContent(url="https://example.org/a.pdf", mime_type="application/pdf")
+    held = {"type": "input_file", "file_id": "file_1"}
+    sharp = {"type": "input_image", "detail": "high", "image_url": "https://example.org/a.png"}
+    raw = {"type": "input_file", "filename": "a.bin", "file_data": "YWxwaGE="}
+    picture = {"type": "input_image", "image_url": "https://example.org/a.png"}
+    (read,) = parse(
+        {"role": "user", "content": [*body([UserCanister(content=(file, link))])["input"][0]["content"], raw, picture]}
+    )
+    assert isinstance(read, UserCanister)
+    assert read.content == (
+        file,
+        link,
+        DocumentContent(data=b"alpha", mime_type="application/octet-stream"),
+        DocumentContent(url="https://example.org/a.png", mime_type="image/*"),
+    )
+    # What no other wire could say returns to this one as it came, and to no other.
+    canisters = parse({"role": "user", "content": [held, sharp, {"type": "text", "text": "Look."}]})
+    assert body(canisters)["input"][0]["content"] == [held, sharp, {"type": "input_text", "text": "Look."}]
+    output = parse({"type": "function_call_output", "call_id": "c", "output": [held]})
+    assert body(output)["input"][0]["output"] == [held]
+    image = ImageContent(data=b"x", mime_type="image/png")
+    assert left_out([UserCanister(content=(image, file))], PROTOCOL) == {}
+
+
+def test_the_documentation_shows_what_is_sent() -> None:
+    page = (pathlib.Path(__file__).parents[3] / "documentation/reference/protocols/openai-responses.rst").read_text()
+    shown = page.partition(".. code-block:: json\n")[2].partition("\n\n.. list-table::")[0]
+    beside = kept(type="message", phase="commentary")
+    canisters: list[Canister] = [
+        SupervisorCanister.of("Be brief."),
+        UserCanister.of("Is it raining in Wien?"),
+        AssistantCanister(
+            content=(kept(**{**THOUGHT, "encrypted_content": "gAAA"}), beside, TextualContent(text="I look."))
+        ),
+        InvocationCanister(
+            identifier="call_1",
+            name="get_weather",
+            arguments=freeze({"city": "Wien"}),
+            opaque=freeze({NAME: {"id": "fc_1"}}),
+        ),
+        ResultCanister(invocation_id="call_1", content=(TextualContent(text="rain"),)),
+    ]
+    sent = body(canisters, controls=Controls(), reasoning_replay="always")
+    assert json.loads(shown) == {**sent, "model": "gpt-…"}
+
+
+# Tools.
+
+PATCH = {
+    "type": "custom",
+    "name": "apply_patch",
+    "description": "Changes files.",
+    "format": {"type": "grammar", "syntax": "lark", "definition": "start: /.+/"},
+}
+
+
+def test_a_free_form_tool_of_a_client_is_offered_as_it_was_declared() -> None:
+    function = {"type": "function", "name": "read", "parameters": None, "strict": None}
+    tools = PROTOCOL.parse({"model": "m", "input": "Hi.", "tools": [PATCH, function]}).tools
+    assert [(tool.name, tool.description, tool.hosted) for tool in tools] == [
+        ("apply_patch", "Changes files.", "caller"),
+        ("read", "", "caller"),
+    ]
+    offer = Offer.of([Ensemble.of("client", tools)])
+    native = body(offer=offer, controls=Controls(tool_choice="apply_patch"))
+    assert native["tools"][0] == PATCH
+    assert native["tools"][1] == {"type": "function", "name": "read", "parameters": {"type": "object"}, "strict": False}
+    assert native["tool_choice"] == {"type": "custom", "name": "apply_patch"}
+    allowed = body(offer=offer, controls=Controls(allowed_tools=("apply_patch",)), allowed_tools=True)["tool_choice"]
+    assert allowed["tools"] == [{"type": "custom", "name": "apply_patch"}]
+    read = asked(PROTOCOL, json.dumps(allowed_request(allowed)).encode()).controls
+    assert (read.allowed_tools, read.tool_choice) == (("apply_patch",), "auto")
+    # Whoever knows only functions takes its input for an argument.
+    assert tools[0].schema.validate({"input": "x"}) == ()
+    assert tools[0].schema.validate({}) != ()
+
+
+def allowed_request(choice: Any) -> Any:
+    return {"model": "m", "input": "Hi.", "tools": [PATCH], "tool_choice": choice}
+
+
+def test_strict_is_what_it_is_said_to_be() -> None:
+    (invoker, *_) = OFFER.invokers
+    assert PROTOCOL.invocations.definition_of(invoker)["strict"] is False
+
+
+# Requests of clients.
+
+
+def test_a_text_is_one_message() -> None:
+    read = PROTOCOL.parse({"model": "m", "input": "Hi.", "instructions": "Be brief."})
+    assert read.canisters == (SupervisorCanister.of("Be brief."), UserCanister.of("Hi."))
+
+
+def test_histories_of_clients() -> None:
+    canisters = parse(
+        {"role": "developer", "content": [{"type": "input_text", "text": "Be brief."}]},
+        {"role": "user", "content": ""},
+        {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}", "id": "fc_1", "status": "completed"},
+        THOUGHT,
+        {"role": "assistant", "content": [{"type": "output_text", "text": "One"}, {"type": "refusal", "refusal": "."}]},
+        {"type": "message", "role": "assistant", "content": "Two.", "id": "msg_2"},
+        {"type": "message", "role": "assistant", "content": "", "id": "msg_3"},
+        {"type": "function_call_output", "call_id": "c1", "output": None, "id": "fco_1", "status": "completed"},
+        {"type": "message", "role": "assistant", "content": "Three.", "id": "msg_4"},
+    )
+    assert canisters == (
+        SupervisorCanister.of("Be brief."),
+        UserCanister(content=()),
+        AssistantCanister(),
+        InvocationCanister(identifier="c1", name="f", raw="{}", opaque=freeze({NAME: {"id": "fc_1"}})),
+        AssistantCanister(
+            content=(
+                kept(**THOUGHT),
+                TextualContent(text="One."),
+                # Reasoning stands before it, so that its identifier may be asked for.
+                kept(type="message", id="msg_2"),
+                TextualContent(text="Two."),
+            )
+        ),
+        ResultCanister(invocation_id="c1"),
+        AssistantCanister.of("Three."),
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"model": None}, "no model"),
+        ({"input": None}, "no input"),
+        ({"input": 7}, "input is a list of objects"),
+        ({"input": ["x"]}, "input is a list of objects"),
+        ({"input": [{"role": "narrator", "content": "x"}]}, "'narrator'"),
+        ({"input": [{"role": "user", "content": 7}]}, "Content is a text or a list"),
+        ({"input": [{"role": "user", "content": [7]}]}, "is an object with a type"),
+        ({"input": [{"role": "user", "content": [{"type": "audio"}]}]}, "'audio', which cannot be read"),
+        ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "data:x;base64,?"}]}]}, "base64"),
+        ({"input": [{"content": "x"}]}, "An item is an object with a type"),
+        ({"input": [{"type": "function_call_output", "output": "x"}]}, "function_call_output has no call_id"),
+        ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "item_reference points nowhere: send the item"),
+        ({"previous_response_id": "resp_1"}, "previous_response_id points nowhere: send the whole conversation"),
+        ({"conversation": "conv_1"}, "conversation points nowhere"),
+        ({"prompt": {"id": "pmpt_1"}}, "prompt points nowhere"),
+        ({"background": True}, "background answers could not be fetched"),
+        ({"tools": [{"type": "mcp"}]}, "has no server_label"),
+        ({"tools": [{"type": "function", "function": {}}]}, "A tool has no name"),
+        ({"tool_choice": {"type": "web_search"}}, "tool_choice names 'web_search', which is none of the tools"),
+        ({"tool_choice": 7}, "tool_choice is an object"),
+        ({"max_output_tokens": 0}, "max_output_tokens is a whole number"),
+        ({"reasoning": {"effort": "huge"}}, "'huge'"),
+        ({"stream": "yes"}, "stream is true or false"),
+    ],
+)
+def test_a_wrong_request_is_an_error_that_says_what_is_wrong(changes: Mapping[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        PROTOCOL.parse({"model": "m", "input": [], **changes})
+
+
+@laws
+@given(data=st.data())
+def test_no_history_breaks_a_server(data: st.DataObject) -> None:
+    """A history with one value of it replaced by anything is read, or refused with words."""
+    native: Any = body(data.draw(wire_strategies.conversations()), offer=OFFER)
+    break_somewhere(data, native)
+    with contextlib.suppress(InputError):
+        assert PROTOCOL.parse(native).model

@@ -1,0 +1,363 @@
+"""What the official client of the Responses wire, unmodified, makes of the answers that our server half writes."""
+
+import contextlib
+import json
+import pathlib
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import openai
+import pytest
+from openai.types.responses import Response as SdkResponse
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ripieno.canisters import (
+    AssistantCanister,
+    Canister,
+    InvocationCanister,
+    OpaqueContent,
+    ResultCanister,
+    TextualContent,
+    UserCanister,
+)
+from ripieno.canisters.events import ContentSealed, ReasoningDelta, TextDelta, TurnBegan, TurnEnded, play
+from ripieno.jsonvalues import parse, thaw
+from ripieno.models.protocol import Asked, Refusal
+from ripieno.models.protocols.openai_responses import PROTOCOL
+from ripieno.models.protocols.openai_responses.items import is_made
+from ripieno.servers.http.server import serve
+from ripieno.testing import call, turn
+from ripieno.testing.rehearsal.server import base_url, create_application
+from ripieno.testing.scores import Score
+from tests.models.protocols.test_wires_golden import failed, paced, written
+from tests.support.golden_wires import ANSWERS, Scenario, named, revive, usage_in
+from tests.support.loopback_servers import serving
+
+STATUSES = {"stop": "completed", "invocations": "completed", "length": "incomplete", "filter": "incomplete"}
+REASONS = {"length": "max_output_tokens", "filter": "content_filter"}
+SERVED = [one for one in ANSWERS if "canisters" in one.expected and one.protocol is PROTOCOL]
+scenarios = pytest.mark.parametrize("scenario", SERVED, ids=named)
+paces = pytest.mark.parametrize("slowly", [False, True], ids=["played", "paced"])
+ASK: dict[str, Any] = {"model": "house/model", "input": "Hi."}
+
+
+def client_at(url: str) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0)
+
+
+@contextlib.asynccontextmanager
+async def answering(scenario: Scenario, *, slowly: bool = False) -> AsyncIterator[openai.AsyncOpenAI]:
+    """A client of a server of ours that always gives the answer of a scenario."""
+    expected = scenario.expectation("served")
+    canisters = revive(expected["canisters"])
+
+    async def answer(request: Request) -> Response:
+        native = parse(await request.body())
+        assert isinstance(native, dict)
+        asked = PROTOCOL.parse(native)
+        assert asked.canisters == (UserCanister.of("Hi."),)
+        events = list(play(canisters, finish=expected["finish"], usage=usage_in(expected), model=asked.model))
+        if asked.controls.stream:
+            data = written(PROTOCOL, paced(events) if slowly else events)
+            return Response(data, media_type="text/event-stream")
+        return Response(PROTOCOL.encode(events, asked), media_type="application/json")
+
+    async with serving(answer) as (url, _), client_at(base_url(url, PROTOCOL)) as client:
+        yield client
+
+
+def items(canisters: Sequence[Canister]) -> list[tuple[Any, ...]]:
+    """The items that a client should have of an answer."""
+    found: list[tuple[Any, ...]] = []
+    beside: dict[str, Any] = {}
+    for canister in canisters:
+        if isinstance(canister, InvocationCanister):
+            own: Any = thaw(canister.opaque.get(PROTOCOL.name, {}))
+            kind = "function_call" if canister.kind == "function" else "custom_tool_call"
+            sent = canister.raw if canister.raw and canister.raw.strip() else json.dumps(thaw(canister.arguments))
+            status = "incomplete" if canister.fault is not None else "completed"
+            found.append((kind, canister.identifier, canister.name, spaced(sent), status, own))
+        elif isinstance(canister, AssistantCanister):
+            for content in canister.content:
+                if isinstance(content, TextualContent):
+                    found.append(("message", content.text, beside))
+                    beside = {}
+                elif isinstance(content, OpaqueContent) and content.kind == "message":
+                    beside = {key: value for key, value in content.data.items() if key != "type"}
+                elif isinstance(content, OpaqueContent):
+                    found.append((content.kind, thaw(content.data)))
+    return found
+
+
+def spaced(text: str) -> Any:
+    """Arguments without regard to their blanks, where they are JSON."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def read_items(response: Any) -> list[tuple[Any, ...]]:
+    """The items of the client's, as it would send them back."""
+    found: list[tuple[Any, ...]] = []
+    for one in response.output:
+        item = {key: value for key, value in one.to_dict().items() if key not in ("parsed_arguments", "parsed")}
+        own = {key: value for key, value in item.items() if key in ("id", "phase", "caller", "namespace")}
+        if is_made(own.get("id")):
+            del own["id"]
+        if item["type"] == "message":
+            (part,) = item["content"]
+            found.append(("message", part["text"], own))
+        elif item["type"] in ("function_call", "custom_tool_call"):
+            sent = item.get("arguments", item.get("input"))
+            found.append((item["type"], item["call_id"], item["name"], spaced(sent), item["status"], own))
+        else:
+            found.append((item["type"], item))
+    return found
+
+
+def check_response(response: Any, scenario: Scenario) -> None:
+    """Compares a whole response of the client with what was said."""
+    expected = scenario.expectation("served")
+    usage = usage_in(expected)
+    assert read_items(response) == items(revive(expected["canisters"]))
+    assert response.status == STATUSES[expected["finish"]]
+    reason = REASONS.get(expected["finish"])
+    assert (response.incomplete_details and response.incomplete_details.reason) == reason
+    assert response.id.startswith("resp_")
+    assert response.model == "house/model"
+    counted = response.usage
+    assert (counted.input_tokens, counted.output_tokens) == (usage.input_tokens, usage.output_tokens)
+    assert counted.total_tokens == usage.total_tokens
+    assert counted.input_tokens_details.cached_tokens == usage.cache_read_tokens
+    assert counted.input_tokens_details.cache_write_tokens == usage.cache_write_tokens
+    assert counted.output_tokens_details.reasoning_tokens == usage.reasoning_tokens
+
+
+@scenarios
+async def test_whole(scenario: Scenario) -> None:
+    async with answering(scenario) as client:
+        check_response(await client.responses.create(**ASK), scenario)
+
+
+@scenarios
+@paces
+async def test_raw_stream(scenario: Scenario, slowly: bool) -> None:
+    """Every event has its number and its item; each item is added, and done with what it is in the end."""
+    added: dict[int, Any] = {}
+    done: dict[int, Any] = {}
+    argued: dict[int, str] = {}
+    kinds: list[str] = []
+    last: Any = None
+    async with answering(scenario, slowly=slowly) as client:
+        async for event in await client.responses.create(**ASK, stream=True):
+            assert event.sequence_number == len(kinds)
+            kinds.append(event.type)
+            last = event
+            if event.type == "response.output_item.added":
+                assert event.output_index == len(added)
+                added[event.output_index] = event.item.to_dict()
+            elif event.type == "response.output_item.done":
+                done[event.output_index] = event.item.to_dict()
+            elif event.type.endswith((".delta", ".done", ".added")):
+                where: Any = event
+                assert where.item_id == added[where.output_index].get("id", "")
+                assert where.output_index not in done
+            if event.type in ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta"):
+                argued[event.output_index] = argued.get(event.output_index, "") + event.delta
+    assert kinds[:2] == ["response.created", "response.in_progress"]
+    assert kinds[-1] == f"response.{STATUSES[scenario.expectation('served')['finish']]}"
+    check_response(last.response, scenario)
+    assert [done[place] for place in sorted(done)] == [one.to_dict() for one in last.response.output]
+    assert added.keys() == done.keys()
+    for place, text in argued.items():
+        assert text == done[place].get("arguments", done[place].get("input"))
+
+
+# The client has no class for a stranger's item.
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
+@scenarios
+@paces
+async def test_helper(scenario: Scenario, slowly: bool) -> None:
+    expected = scenario.expectation("served")
+    text = ""
+    last: Any = None
+    async with answering(scenario, slowly=slowly) as client, client.responses.stream(**ASK) as stream:
+        async for event in stream:
+            last = event
+            if event.type == "response.output_text.delta":
+                text += event.delta
+        if expected["finish"] in REASONS:
+            # The client knows no end but one.
+            with pytest.raises(RuntimeError, match=r"response\.completed"):
+                await stream.get_final_response()
+            check_response(last.response, scenario)
+            return
+        response = await stream.get_final_response()
+        check_response(response, scenario)
+    assert text == response.output_text
+    # What the client would send back is what our server half reads as the same canisters.
+    returned = PROTOCOL.parse({"model": "m", "input": [one.to_dict() for one in response.output]})
+    # Of a call that was cut off, a history does not say so.
+    statuses = ("completed", "incomplete")
+    again, said = (
+        [tuple(part for part in one if part not in statuses) for one in items(canisters)]
+        for canisters in (returned.canisters, revive(expected["canisters"]))
+    )
+    assert again == said
+
+
+def test_whole_answers_are_what_the_sdk_says() -> None:
+    for scenario in SERVED:
+        expected = scenario.expectation("served")
+        events = play(revive(expected["canisters"]), finish=expected["finish"], usage=usage_in(expected))
+        native = json.loads(PROTOCOL.encode(events, Asked(model="m")))
+        native["output"] = [one for one in native["output"] if not one["type"].startswith("acme:")]
+        SdkResponse.model_validate(native)
+
+
+# Reasoning of another wire is shown, and asks for nothing.
+
+
+async def test_reasoning_without_an_item_is_shown_and_not_kept() -> None:
+    foreign = OpaqueContent(protocol="elsewhere", kind="thinking", data=thaw({}))  # type: ignore[arg-type]
+    text = TextualContent(text="Yes.")
+    events = [
+        TurnBegan(),
+        ReasoningDelta("Hm. "),
+        ReasoningDelta("Well."),
+        ContentSealed(foreign),
+        TextDelta("Yes."),
+        ContentSealed(text),
+        TurnEnded(finish="stop"),
+    ]
+
+    async def answer(_: Request) -> Response:
+        return Response(written(PROTOCOL, events), media_type="text/event-stream")
+
+    shown: list[str] = []
+    async with (
+        serving(answer) as (url, _),
+        client_at(base_url(url, PROTOCOL)) as client,
+        client.responses.stream(**ASK) as stream,
+    ):
+        async for event in stream:
+            if event.type == "response.reasoning_summary_text.delta":
+                shown.append(event.delta)
+        response = await stream.get_final_response()
+    assert shown == ["Hm. Well."]
+    assert [one.type for one in response.output] == ["reasoning", "message"]
+    returned = PROTOCOL.parse({"model": "m", "input": [one.to_dict() for one in response.output]})
+    assert returned.canisters == (AssistantCanister(content=(text,)),)
+
+
+# Errors.
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_a_refused_request_is_the_error_of_the_client(stream: bool) -> None:
+    async def answer(request: Request) -> Response:
+        status = int(request.headers["x-status"])
+        return Response(
+            PROTOCOL.refuse(Refusal(status=status, message="Too much.")),
+            status_code=status,
+            media_type="application/json",
+        )
+
+    expected: dict[int, type[openai.APIStatusError]] = {
+        400: openai.BadRequestError,
+        401: openai.AuthenticationError,
+        404: openai.NotFoundError,
+        429: openai.RateLimitError,
+        500: openai.InternalServerError,
+    }
+    async with serving(answer) as (url, _), client_at(f"{url}/v1") as client:
+        for status, kind in expected.items():
+            with pytest.raises(kind, match="Too much") as caught:
+                await client.responses.create(**ASK, stream=stream, extra_headers={"x-status": str(status)})
+            body: Any = caught.value.body
+            assert body["message"] == "Too much."
+
+
+async def test_an_error_in_a_stream_is_the_error_of_the_client() -> None:
+    async def answer(_: Request) -> Response:
+        begun = written(PROTOCOL, list(play([AssistantCanister.of("Let me see.")], finish="stop"))[:-1])
+        return Response(begun + failed(PROTOCOL, "It is gone."), media_type="text/event-stream")
+
+    async with serving(answer) as (url, _), client_at(f"{url}/v1") as client:
+        with pytest.raises(openai.APIError, match="It is gone"):
+            async for _ in await client.responses.create(**ASK, stream=True):
+                pass
+    # Who reads events by their types has the words there, too, and the response that failed.
+    *_, error, response = (
+        json.loads(line[6:]) for line in failed(PROTOCOL, "It is gone.").split(b"\n") if line[:5] == b"data:"
+    )
+    assert (error["type"], error["message"], error["error"]["message"]) == ("error", "It is gone.", "It is gone.")
+    assert response["response"]["error"] == {"code": "server_error", "message": "It is gone."}
+
+
+# Whole conversations with a rehearsal.
+
+SCORE = Score.of_turns(
+    [
+        turn("I look at both.", calls=[call("read", "one", path="a.txt"), call("read", "two", path="nowhere")]),
+        turn("No {two.error}", on_error="two", calls=[call("read", "three", path="b.txt", quoted="{one.line:1}")]),
+        turn("They begin with {one.line:1} and {three.line:1}.", expect=["one", "three"], reasoning="Both, then."),
+    ],
+    name="reading",
+)
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"path": {"type": "string"}, "quoted": {"type": ["string", "null"]}},
+    "required": ["path", "quoted"],
+    "additionalProperties": False,
+}
+TOOLS: list[Any] = [{"type": "function", "name": "read", "parameters": SCHEMA, "strict": True}]
+
+
+async def respond(client: openai.AsyncOpenAI, way: str, said: list[Any]) -> Any:
+    """One answer, as programs ask for it."""
+    ask: Any = {"model": "m", "input": said, "tools": TOOLS, "instructions": "Be brief."}
+    if way == "whole":
+        return await client.responses.create(**ask)
+    if way == "helper":
+        async with client.responses.stream(**ask) as stream:
+            return await stream.get_final_response()
+    async for event in await client.responses.create(**ask, stream=True):
+        if event.type == "response.completed":
+            return event.response
+    raise AssertionError("The answer did not end.")
+
+
+@pytest.mark.parametrize("way", ["whole", "raw", "helper"])
+async def test_a_conversation_with_calls_and_results(way: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a.txt").write_text("alpha\nand more\n")
+    (tmp_path / "b.txt").write_text("beta\nand more\n")
+    said: list[Any] = [{"role": "user", "content": "What is in them?"}]
+    called: list[Any] = []
+    async with (
+        serve(create_application(SCORE, [PROTOCOL])) as url,
+        client_at(base_url(url, PROTOCOL)) as client,
+    ):
+        while True:
+            response = await respond(client, way, said)
+            said += [one.to_dict() for one in response.output]
+            calls = [one for one in response.output if one.type == "function_call"]
+            if not calls:
+                break
+            for one in calls:
+                arguments = json.loads(one.arguments)
+                called.append(arguments)
+                try:
+                    output = (tmp_path / arguments["path"]).read_text()
+                except FileNotFoundError:
+                    output = f"Error: file {arguments['path']!r}"
+                said.append({"type": "function_call_output", "call_id": one.call_id, "output": output})
+    assert response.output_text == "They begin with alpha and beta."
+    assert called == [{"path": "a.txt"}, {"path": "nowhere"}, {"path": "b.txt", "quoted": "alpha"}]
+    read = PROTOCOL.parse({"model": "m", "input": said}).canisters
+    assert sum(isinstance(one, ResultCanister) for one in read) == 3
+    if way == "helper":
+        (thought,) = [one for one in response.output if one.type == "reasoning"]
+        assert [part.text for part in thought.summary] == ["Both, then."]

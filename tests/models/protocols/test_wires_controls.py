@@ -1,0 +1,240 @@
+"""Tools and controls in the words of each wire, and back."""
+
+import json
+from typing import Any
+
+import anthropic.types
+import openai.types.chat
+import openai.types.responses
+import pytest
+from hypothesis import given
+from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
+
+from ripieno.canisters import (
+    Controls,
+    UserCanister,
+)
+from ripieno.ensembles import Ensemble
+from ripieno.ensembles.offers import Offer
+from ripieno.exceptions import InputError, NameAbsence
+from ripieno.jsonvalues import encode, thaw
+from ripieno.models import Protocol
+from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
+from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
+from tests.models.protocols import wire_strategies
+from tests.models.protocols.sdk_types import GENERATE_CONTENT, model_problems, problems
+from tests.support.wire_requests import ENSEMBLE, NO_TOOLS, OFFER, PATH, asked, both, laws, write
+
+MARK = {"type": "ephemeral"}
+
+
+def test_tools_are_what_the_sdk_says() -> None:
+    native = json.loads(write(ANTHROPIC, [UserCanister.of("Hi.")], offer=OFFER))["tools"]
+    assert problems(native, list[anthropic.types.ToolParam]) == []
+    assert native == [
+        {"name": "list_rooms", "input_schema": {"type": "object"}},
+        # The last one marks what a provider's cache keeps.
+        {"name": "read_file", "description": "Reads a file.", "input_schema": PATH, "cache_control": MARK},
+    ]
+    declared = json.loads(write(GEMINI, [UserCanister.of("Hi.")], offer=OFFER))["tools"]
+    assert model_problems({"tools": declared}, GENERATE_CONTENT) == []
+    assert declared == [
+        {
+            "functionDeclarations": [
+                {"name": "list_rooms", "parametersJsonSchema": {"type": "object"}},
+                {"name": "read_file", "description": "Reads a file.", "parametersJsonSchema": PATH},
+            ]
+        }
+    ]
+    flat = json.loads(write(RESPONSES, [UserCanister.of("Hi.")], offer=OFFER))["tools"]
+    assert problems(flat, list[openai.types.responses.ToolParam]) == []
+    assert flat == [
+        {"type": "function", "name": "list_rooms", "parameters": {"type": "object"}, "strict": False},
+        {
+            "type": "function",
+            "name": "read_file",
+            "description": "Reads a file.",
+            "parameters": PATH,
+            "strict": False,
+        },
+    ]
+    chat = json.loads(write(CHAT, [UserCanister.of("Hi.")], offer=OFFER))["tools"]
+    assert problems(chat, list[openai.types.chat.ChatCompletionToolParam]) == []
+    assert [tool["function"]["name"] for tool in chat] == ["list_rooms", "read_file"]
+    assert chat[1]["function"]["parameters"] == PATH
+
+
+@both
+def test_tools_are_offered_read_and_offered_again(protocol: Protocol) -> None:
+    body = write(protocol, [UserCanister.of("Hi.")], offer=OFFER)
+    tools = asked(protocol, body).tools
+    assert [(tool.name, tool.exposed, tool.description, tool.hosted) for tool in tools] == [
+        ("list_rooms", "list_rooms", "", "caller"),
+        ("read_file", "read_file", "Reads a file.", "caller"),
+    ]
+    assert thaw(tools[1].schema.mapping) == PATH
+    again = write(protocol, [UserCanister.of("Hi.")], offer=Offer.of([Ensemble.of("client", tools)]))
+    assert json.loads(again) == json.loads(body)
+    assert [dict(one) for one in protocol.invocations.prepare_tools(OFFER)] == [
+        dict(one) for one in protocol.invocations.prepare_tools([ENSEMBLE])
+    ]
+    sent = json.loads(body)["tools"]
+    sent[-1].pop("cache_control", None)
+    assert json.loads(encode(list(protocol.invocations.prepare_tools(OFFER)))) == sent
+
+
+@both
+def test_an_offer_of_nothing_sends_no_tools(protocol: Protocol) -> None:
+    hosted = Offer(tuple(invoker for invoker in OFFER.invokers if invoker.hosted == "provider"))
+    for offer in (NO_TOOLS, hosted):
+        body = json.loads(write(protocol, [UserCanister.of("Hi.")], offer=offer, controls=Controls(tool_choice="auto")))
+        assert not {"tools", "tool_choice", "parallel_tool_calls", "toolConfig"} & body.keys()
+
+
+@both
+@laws
+@given(controls=wire_strategies.controls)
+def test_controls_are_read_as_they_were_written(protocol: Protocol, controls: Controls) -> None:
+    if protocol is RESPONSES:
+        controls = Controls(**{**_fields(controls), "stop": None})  # There is no word for it.
+    body = write(protocol, [UserCanister.of("Hi.")], offer=OFFER, controls=controls, sampling=True)
+    read = asked(protocol, body, stream=controls.stream).controls
+    expected = controls
+    if protocol is GEMINI:
+        expected = Controls(**{**_fields(expected), "parallel": None})  # There is no word for it.
+    if protocol is ANTHROPIC:
+        # A number is required there; nobody may call in parallel what nobody may call, and one word is not sent.
+        read = Controls(**{**_fields(read), "output_tokens": controls.output_tokens})
+        if controls.tool_choice == "none":
+            expected = Controls(**{**_fields(expected), "parallel": None})
+        elif controls.tool_choice is None and controls.parallel is not None:
+            expected = Controls(**{**_fields(expected), "tool_choice": "auto"})
+    assert read == expected
+
+
+def _fields(controls: Controls) -> dict[str, Any]:
+    return {name: getattr(controls, name) for name in Controls.__dataclass_fields__}
+
+
+def test_the_choice_among_tools_in_the_words_of_each_wire() -> None:
+    def choices(**fields: Any) -> tuple[Any, Any]:
+        bodies = [
+            json.loads(write(one, [], offer=OFFER, controls=Controls(**fields), allowed_tools=True))
+            for one in (ANTHROPIC, CHAT)
+        ]
+        return bodies[0].get("tool_choice"), bodies[1].get("tool_choice")
+
+    function = {"type": "function", "function": {"name": "read_file"}}
+    assert choices() == (None, None)
+    assert choices(tool_choice="auto") == ({"type": "auto"}, "auto")
+    assert choices(tool_choice="none") == ({"type": "none"}, "none")
+    assert choices(tool_choice="required") == ({"type": "any"}, "required")
+    assert choices(tool_choice="read_file") == ({"type": "tool", "name": "read_file"}, function)
+    assert choices(parallel=False)[0] == {"type": "auto", "disable_parallel_tool_use": True}
+    allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [function]}}
+    assert choices(allowed_tools=("read_file",)) == (None, allowed)
+    assert choices(allowed_tools=()) == ({"type": "none"}, "none")
+
+
+@both
+@pytest.mark.parametrize("parallel", [False, True])
+def test_where_one_call_comes_at_a_time_no_wire_speaks_of_parallel_ones(protocol: Protocol, parallel: bool) -> None:
+    for choice in (None, "auto", "required", "read_file"):
+        said, unsaid = (
+            json.loads(
+                write(
+                    protocol,
+                    [UserCanister.of("Hi.")],
+                    offer=OFFER,
+                    controls=Controls(tool_choice=choice, parallel=one),
+                    parallel_calls=False,
+                )
+            )
+            for one in (parallel, None)
+        )
+        assert said == unsaid
+
+
+def test_the_choice_among_tools_in_the_words_of_gemini() -> None:
+    def config(*, allowed: bool = True, **fields: Any) -> Any:
+        body = json.loads(
+            write(GEMINI, [], offer=OFFER, controls=Controls(**fields), allowed_tools=allowed, strict=True)
+        )
+        assert model_problems(body, GENERATE_CONTENT) == []
+        return body.get("toolConfig", {}).get("functionCallingConfig")
+
+    names = ["read_file", "list_rooms"]
+    assert config() is None
+    assert config(parallel=False) is None
+    assert config(tool_choice="auto") == {"mode": "AUTO"}
+    assert config(tool_choice="none") == config(allowed_tools=()) == {"mode": "NONE"}
+    assert config(tool_choice="required") == {"mode": "ANY"}
+    assert config(tool_choice="read_file") == {"mode": "ANY", "allowedFunctionNames": ["read_file"]}
+    assert config(allowed_tools=tuple(names)) == {"mode": "VALIDATED", "allowedFunctionNames": names}
+    assert config(allowed_tools=tuple(names), tool_choice="required") == {"mode": "ANY", "allowedFunctionNames": names}
+    assert config(strict=True) == config(strict=True, tool_choice="auto") == {"mode": "VALIDATED"}
+    assert config(strict=True, tool_choice="required") == {"mode": "ANY"}
+    # Where the provider has no word for it, execution alone holds the model to it.
+    assert config(allowed_tools=("read_file",), allowed=False) is None
+
+
+def test_the_choice_among_tools_in_the_words_of_responses() -> None:
+    def chosen(*, allowed: bool = True, **fields: Any) -> Any:
+        native = json.loads(write(RESPONSES, [], offer=OFFER, controls=Controls(**fields), allowed_tools=allowed))
+        assert problems(native, ResponseCreateParamsStreaming) == []
+        return native.get("tool_choice")
+
+    function = {"type": "function", "name": "read_file"}
+    assert chosen() is None
+    assert chosen(tool_choice="auto") == "auto"
+    assert chosen(tool_choice="none") == chosen(allowed_tools=()) == "none"
+    assert chosen(tool_choice="required") == "required"
+    assert chosen(tool_choice="read_file") == function
+    named = {"type": "allowed_tools", "mode": "auto", "tools": [function]}
+    assert chosen(allowed_tools=("read_file",)) == named
+    assert chosen(allowed_tools=("read_file",), tool_choice="required") == {**named, "mode": "required"}
+    # Where the provider has no word for it, execution alone holds the model to it.
+    assert chosen(allowed_tools=("read_file",), allowed=False) is None
+
+
+def test_allowed_tools_are_read() -> None:
+    controls = Controls(allowed_tools=("read_file",), tool_choice="required")
+    body = write(CHAT, [UserCanister.of("Hi.")], offer=OFFER, controls=controls, allowed_tools=True)
+    read = asked(CHAT, body).controls
+    assert (read.allowed_tools, read.tool_choice) == (("read_file",), "required")
+    plain_words = json.loads(write(CHAT, [UserCanister.of("Hi.")], offer=OFFER, controls=controls))
+    assert plain_words["tool_choice"] == "required"
+
+
+@both
+def test_controls_that_a_model_does_not_take(protocol: Protocol) -> None:
+    with pytest.raises(InputError, match=r"takes no temperature or top_p.*sampling = true"):
+        write(protocol, [], controls=Controls(temperature=0.5, top_p=0.5), sampling=False)
+    with pytest.raises(InputError, match=r"cannot be made to call a tool.*tool_choice = true"):
+        write(protocol, [], offer=OFFER, controls=Controls(tool_choice="required"), tool_choice=False)
+    with pytest.raises(NameAbsence, match=r"no offered tool named 'read_fil'.*'read_file'"):
+        write(protocol, [], offer=OFFER, controls=Controls(tool_choice="read_fil"))
+    relaxed = json.loads(
+        write(protocol, [], offer=OFFER, controls=Controls(tool_choice="required").relaxed(), tool_choice=False)
+    )
+    choice = relaxed["toolConfig" if protocol is GEMINI else "tool_choice"]
+    assert choice in ("auto", {"type": "auto"}, {"functionCallingConfig": {"mode": "AUTO"}})
+
+
+def test_the_number_of_tokens_has_the_word_that_the_provider_knows() -> None:
+    assert json.loads(write(ANTHROPIC, []))["max_tokens"] == 8192
+    assert json.loads(write(ANTHROPIC, [], output_tokens=100))["max_tokens"] == 100
+    few = Controls(output_tokens=7)
+    assert json.loads(write(ANTHROPIC, [], controls=few, output_tokens=100))["max_tokens"] == 7
+    assert "max_completion_tokens" not in json.loads(write(CHAT, []))
+    assert json.loads(write(CHAT, [], controls=few))["max_completion_tokens"] == 7
+    assert json.loads(write(CHAT, [], controls=few, output_tokens_parameter="max_tokens"))["max_tokens"] == 7
+
+
+def test_efforts_that_only_servers_know_become_the_nearest_word() -> None:
+    for word, ours in {"minimal": "low", "xhigh": "high", "max": "high"}.items():
+        assert CHAT.parse({"model": "m", "messages": [], "reasoning_effort": word}).controls.reasoning == ours
+        effort = {"model": "m", "messages": [], "output_config": {"effort": word}}
+        assert ANTHROPIC.parse(effort).controls.reasoning == ours

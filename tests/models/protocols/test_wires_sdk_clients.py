@@ -1,0 +1,400 @@
+"""What the official clients, unmodified, make of the answers that our server halves write."""
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, OpaqueContent, TextualContent
+from ripieno.canisters.events import play
+from ripieno.jsonvalues import parse, thaw
+from ripieno.models import Protocol
+from ripieno.models.protocol import Refusal
+from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.servers.http.server import serve
+from ripieno.testing import call, turn
+from ripieno.testing.rehearsal.server import base_url, create_application
+from ripieno.testing.scores import Score
+from tests.models.protocols.test_wires_golden import failed, paced, written
+from tests.support.golden_wires import ANSWERS, Scenario, named, revive, usage_in
+from tests.support.loopback_servers import serving
+
+MESSAGES_STOPS = {"stop": "end_turn", "invocations": "tool_use", "length": "max_tokens", "filter": "refusal"}
+CHAT_STOPS = {"stop": "stop", "invocations": "tool_calls", "length": "length", "filter": "content_filter"}
+
+#: Ends of which the client of chat completions makes an error.
+UNWELCOME: dict[str, type[Exception]] = {
+    "length": openai.LengthFinishReasonError,
+    "filter": openai.ContentFilterFinishReasonError,
+}
+SERVED = [one for one in ANSWERS if "canisters" in one.expected]
+messages_scenarios = pytest.mark.parametrize("scenario", [one for one in SERVED if one.protocol is MESSAGES], ids=named)
+chat_scenarios = pytest.mark.parametrize("scenario", [one for one in SERVED if one.protocol is CHAT], ids=named)
+paces = pytest.mark.parametrize("slowly", [False, True], ids=["played", "paced"])
+
+ASK: dict[str, Any] = {"model": "house/model", "max_tokens": 99, "messages": [{"role": "user", "content": "Hi."}]}
+ASK_CHAT: dict[str, Any] = {"model": "house/model", "messages": [{"role": "user", "content": "Hi."}]}
+
+
+@contextlib.asynccontextmanager
+async def answering(scenario: Scenario, *, slowly: bool) -> AsyncIterator[str]:
+    """A server of ours that always gives the answer of a scenario; its URL."""
+    protocol, expected = scenario.protocol, scenario.expectation("served")
+    canisters = revive(expected["canisters"])
+
+    async def answer(request: Request) -> Response:
+        native = parse(await request.body())
+        assert isinstance(native, dict)
+        asked = protocol.parse(native)
+        events = list(play(canisters, finish=expected["finish"], usage=usage_in(expected), model=asked.model))
+        if asked.controls.stream:
+            data = written(protocol, paced(events) if slowly else events)
+            return Response(data, media_type="text/event-stream")
+        return Response(protocol.encode(events, asked), media_type="application/json")
+
+    async with serving(answer) as (url, _):
+        yield base_url(url, protocol)
+
+
+def messages_client(url: str) -> anthropic.AsyncAnthropic:
+    return anthropic.AsyncAnthropic(base_url=url, api_key="none", max_retries=0)
+
+
+def chat_client(url: str) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0)
+
+
+# The Messages wire.
+
+
+def blocks(canisters: Sequence[Canister]) -> list[dict[str, Any]]:
+    """The blocks that a client should have of an answer."""
+    found: list[dict[str, Any]] = []
+    for canister in canisters:
+        if isinstance(canister, InvocationCanister):
+            own = thaw(canister.opaque.get("anthropic", {}))
+            block = {"type": "tool_use", "id": canister.identifier, "name": canister.name}
+            found.append({**block, "input": thaw(canister.arguments), **own})
+        elif isinstance(canister, AssistantCanister):
+            for content in canister.content:
+                if isinstance(content, TextualContent):
+                    found.append({"type": "text", "text": content.text})
+                elif isinstance(content, OpaqueContent):
+                    found.append(thaw(content.data))
+    return found
+
+
+def check_message(message: Any, scenario: Scenario) -> None:
+    """Compares a whole message of the client with what was said."""
+    expected = scenario.expectation("served")
+    usage = usage_in(expected)
+    assert [block.to_dict() for block in message.content] == blocks(revive(expected["canisters"]))
+    assert message.stop_reason == MESSAGES_STOPS[expected["finish"]]
+    assert message.id.startswith("msg_")
+    assert message.model in ("house/model", "m")
+    counted = message.usage
+    assert (counted.cache_read_input_tokens, counted.output_tokens) == (usage.cache_read_tokens, usage.output_tokens)
+    assert counted.input_tokens == usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens
+    assert counted.output_tokens_details.thinking_tokens == usage.reasoning_tokens
+
+
+@messages_scenarios
+async def test_messages_whole(scenario: Scenario) -> None:
+    async with answering(scenario, slowly=False) as url, messages_client(url) as client:
+        check_message(await client.messages.create(**ASK), scenario)
+
+
+@messages_scenarios
+@paces
+async def test_messages_raw_stream(scenario: Scenario, slowly: bool) -> None:
+    """Every event is one that the client has a class for, and the blocks come one after the other."""
+    began: list[int] = []
+    ended: list[int] = []
+    kinds: list[str] = []
+    async with answering(scenario, slowly=slowly) as url, messages_client(url) as client:
+        async for event in await client.messages.create(**ASK, stream=True):
+            kinds.append(event.type)
+            if event.type == "content_block_start":
+                began.append(event.index)
+            elif event.type == "content_block_delta":
+                assert event.index in began
+                assert event.index not in ended
+            elif event.type == "content_block_stop":
+                ended.append(event.index)
+    assert kinds[0] == "message_start"
+    assert kinds[-2:] == ["message_delta", "message_stop"]
+    expected = revive(scenario.expectation("served")["canisters"])
+    assert began == list(range(len(blocks(expected))))
+    assert sorted(ended) == began
+
+
+@messages_scenarios
+@paces
+async def test_messages_helper(scenario: Scenario, slowly: bool) -> None:
+    expected = scenario.expectation("served")
+    text = ""
+    async with answering(scenario, slowly=slowly) as url, messages_client(url) as client:
+        async with client.messages.stream(**ASK) as stream:
+            async for event in stream:
+                if event.type == "text":
+                    text += event.text
+            message = await stream.get_final_message()
+        if expected["finish"] == "length":
+            # The client takes what had come of a call that was cut for all of it: its accumulator cannot be trusted.
+            assert message.stop_reason == "max_tokens"
+            assert message.content[-1].to_dict()["input"] == {"path": "notes.txt"}
+            return
+        check_message(message, scenario)
+    assert text == "".join(block["text"] for block in blocks(revive(expected["canisters"])) if block["type"] == "text")
+    # What the client would send back is what our server half reads as the same canisters.
+    returned = MESSAGES.parse(
+        {"model": "m", "messages": [{"role": "assistant", "content": message.to_dict()["content"]}]}
+    )
+    again = [
+        (one.identifier, one.name, one.arguments) for one in returned.canisters if isinstance(one, InvocationCanister)
+    ]
+    assert again == [
+        (one.identifier, one.name, one.arguments)
+        for one in revive(expected["canisters"])
+        if isinstance(one, InvocationCanister)
+    ]
+
+
+# The chat completions wire.
+
+
+def said_in(canisters: Sequence[Canister]) -> str | None:
+    """The one text that a client should have of an answer."""
+    texts = [canister.text for canister in canisters if isinstance(canister, AssistantCanister)]
+    return "".join(texts) or None
+
+
+def calls_in(canisters: Sequence[Canister]) -> list[tuple[str, str, Any]]:
+    """The calls that a client should have of an answer."""
+    calls = [canister for canister in canisters if isinstance(canister, InvocationCanister)]
+    return [(one.identifier, one.name, one.raw if one.fault else thaw(one.arguments)) for one in calls]
+
+
+def read_call(one: Any) -> tuple[str, str, Any]:
+    """A call of the client's."""
+    try:
+        arguments = json.loads(one.function.arguments)
+    except ValueError:
+        arguments = one.function.arguments
+    return one.id, one.function.name, arguments
+
+
+def check_completion(completion: Any, scenario: Scenario) -> None:
+    """Compares a whole completion of the client with what was said."""
+    expected = scenario.expectation("served")
+    canisters, usage = revive(expected["canisters"]), usage_in(expected)
+    (choice,) = completion.choices
+    assert (choice.message.content or None) == said_in(canisters)
+    assert [read_call(one) for one in choice.message.tool_calls or ()] == calls_in(canisters)
+    assert choice.finish_reason == CHAT_STOPS[expected["finish"]]
+    assert completion.id.startswith("chatcmpl-")
+    assert completion.model == "house/model"
+    counted = completion.usage
+    assert (counted.prompt_tokens, counted.completion_tokens) == (usage.input_tokens, usage.output_tokens)
+    assert counted.total_tokens == usage.total_tokens
+    assert counted.prompt_tokens_details.cached_tokens == usage.cache_read_tokens
+    assert counted.completion_tokens_details.reasoning_tokens == usage.reasoning_tokens
+
+
+@chat_scenarios
+async def test_chat_whole(scenario: Scenario) -> None:
+    async with answering(scenario, slowly=False) as url, chat_client(url) as client:
+        check_completion(await client.chat.completions.create(**ASK_CHAT), scenario)
+
+
+@chat_scenarios
+@paces
+async def test_chat_raw_stream(scenario: Scenario, slowly: bool) -> None:
+    """As most programs read it: every chunk has its one choice, also the one with the usage."""
+    identifiers: set[str] = set()
+    text = ""
+    calls: dict[int, dict[str, str]] = {}
+    async with answering(scenario, slowly=slowly) as url, chat_client(url) as client:
+        async for chunk in await client.chat.completions.create(**ASK_CHAT, stream=True):
+            identifiers.add(chunk.id)
+            delta = chunk.choices[0].delta
+            text += delta.content or ""
+            for one in delta.tool_calls or ():
+                whole = calls.setdefault(one.index, {"id": "", "name": "", "arguments": ""})
+                whole["id"] += one.id or ""
+                whole["name"] += one.function.name or ""
+                whole["arguments"] += one.function.arguments or ""
+    expected = revive(scenario.expectation("served")["canisters"])
+    assert (text or None) == said_in(expected)
+    assert [(one["id"], one["name"]) for one in calls.values()] == [one[:2] for one in calls_in(expected)]
+    assert list(calls) == list(range(len(calls)))
+    for one, (_, _, arguments) in zip(calls.values(), calls_in(expected), strict=True):
+        assert (
+            one["arguments"] == arguments if isinstance(arguments, str) else json.loads(one["arguments"]) == arguments
+        )
+    assert len(identifiers) == 1
+
+
+@chat_scenarios
+@paces
+async def test_chat_helper(scenario: Scenario, slowly: bool) -> None:
+    expected = scenario.expectation("served")
+    text = ""
+    done: list[str] = []
+    async with (
+        answering(scenario, slowly=slowly) as url,
+        chat_client(url) as client,
+        client.chat.completions.stream(**ASK_CHAT, stream_options={"include_usage": True}) as stream,
+    ):
+        async for event in stream:
+            if event.type == "content.delta":
+                text += event.delta
+            elif event.type == "tool_calls.function.arguments.done":
+                done.append(event.name)
+        ending = UNWELCOME.get(expected["finish"])
+        if ending is None:
+            check_completion(await stream.get_final_completion(), scenario)
+        else:
+            with pytest.raises(ending):
+                await stream.get_final_completion()
+    canisters = revive(expected["canisters"])
+    assert (text or None) == said_in(canisters)
+    if expected["finish"] == "invocations":
+        assert done == [one[1] for one in calls_in(canisters)]
+
+
+# Errors.
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_a_refused_request_is_the_error_of_the_client(stream: bool) -> None:
+    async def answer(request: Request) -> Response:
+        protocol = MESSAGES if request.url.path == "/v1/messages" else CHAT
+        status = int(request.headers["x-status"])
+        return Response(
+            protocol.refuse(Refusal(status=status, message="Too much of it.")),
+            status_code=status,
+            media_type="application/json",
+        )
+
+    expected = {
+        400: "BadRequestError",
+        401: "AuthenticationError",
+        404: "NotFoundError",
+        429: "RateLimitError",
+        500: "InternalServerError",
+    }
+    async with serving(answer) as (url, _):
+        for status, name in expected.items():
+            headers = {"x-status": str(status)}
+            async with messages_client(url) as messages:
+                with pytest.raises(getattr(anthropic, name), match="Too much of it"):
+                    await messages.messages.create(**ASK, stream=stream, extra_headers=headers)
+            async with chat_client(f"{url}/v1") as chat:
+                with pytest.raises(getattr(openai, name), match="Too much of it") as caught:
+                    await chat.chat.completions.create(**ASK_CHAT, stream=stream, extra_headers=headers)
+            assert caught.value.body["message"] == "Too much of it."
+
+
+@pytest.mark.parametrize("protocol", [MESSAGES, CHAT], ids=lambda protocol: protocol.name)
+async def test_an_error_in_a_stream_is_the_error_of_the_client(protocol: Protocol) -> None:
+    async def answer(_: Request) -> Response:
+        begun = written(protocol, list(play([AssistantCanister.of("Let me see.")], finish="stop"))[:-1])
+        return Response(begun + failed(protocol, "It is gone."), media_type="text/event-stream")
+
+    async with serving(answer) as (url, _):
+        if protocol is MESSAGES:
+            async with messages_client(url) as client:
+                with pytest.raises(anthropic.APIStatusError, match="It is gone"):
+                    async for _ in await client.messages.create(**ASK, stream=True):
+                        pass
+        else:
+            async with chat_client(f"{url}/v1") as other:
+                with pytest.raises(openai.APIError, match="It is gone"):
+                    async for _ in await other.chat.completions.create(**ASK_CHAT, stream=True):
+                        pass
+
+
+# A whole conversation, read from raw streams.
+
+SCORE = Score.of_turns(
+    [
+        turn("Both at once.", calls=[call("tell", "one", what="a"), call("tell", "two", what="b")], reasoning="Hm."),
+        turn("They are {one} and {two}.", expect=["one", "two"]),
+    ],
+    name="telling",
+)
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {"what": {"type": "string"}}}
+
+
+async def test_a_conversation_over_raw_messages() -> None:
+    messages: list[Any] = [{"role": "user", "content": "Tell me."}]
+    async with (
+        serve(create_application(SCORE, [MESSAGES, CHAT])) as url,
+        messages_client(base_url(url, MESSAGES)) as client,
+    ):
+        for _ in range(2):
+            content: list[dict[str, Any]] = []
+            pieces: dict[int, str] = {}
+            stop = None
+            streamed = await client.messages.create(
+                model="m",
+                max_tokens=99,
+                messages=messages,
+                tools=[{"name": "tell", "input_schema": SCHEMA}],
+                stream=True,
+            )
+            async for event in streamed:
+                if event.type == "content_block_start":
+                    content.append(event.content_block.to_dict())
+                elif event.type == "content_block_delta" and event.delta.type == "text_delta":
+                    content[event.index]["text"] += event.delta.text
+                elif event.type == "content_block_delta" and event.delta.type == "input_json_delta":
+                    pieces[event.index] = pieces.get(event.index, "") + event.delta.partial_json
+                elif event.type == "message_delta":
+                    stop = event.delta.stop_reason
+            for index, text in pieces.items():
+                content[index]["input"] = json.loads(text)
+            messages.append({"role": "assistant", "content": content})
+            if stop == "tool_use":
+                calls = [block for block in content if block["type"] == "tool_use"]
+                results = [
+                    {"type": "tool_result", "tool_use_id": one["id"], "content": one["input"]["what"].upper()}
+                    for one in calls
+                ]
+                messages.append({"role": "user", "content": results})
+    assert messages[-1] == {"role": "assistant", "content": [{"type": "text", "text": "They are A and B."}]}
+
+
+async def test_a_conversation_over_raw_chat() -> None:
+    messages: list[Any] = [{"role": "user", "content": "Tell me."}]
+    tools: list[Any] = [{"type": "function", "function": {"name": "tell", "parameters": SCHEMA}}]
+    async with serve(create_application(SCORE, [MESSAGES, CHAT])) as url, chat_client(base_url(url, CHAT)) as client:
+        for _ in range(2):
+            message: dict[str, Any] = {"role": "assistant", "content": ""}
+            calls: list[dict[str, Any]] = []
+            reason = None
+            streamed = await client.chat.completions.create(model="m", messages=messages, tools=tools, stream=True)
+            async for chunk in streamed:
+                (choice,) = chunk.choices
+                reason = choice.finish_reason or reason
+                message["content"] += choice.delta.content or ""
+                for one in choice.delta.tool_calls or ():
+                    if one.index == len(calls):
+                        calls.append({"id": one.id, "type": "function", "function": {"name": "", "arguments": ""}})
+                    assert one.function is not None
+                    calls[one.index]["function"]["name"] += one.function.name or ""
+                    calls[one.index]["function"]["arguments"] += one.function.arguments or ""
+            messages.append({**message, "tool_calls": calls} if calls else message)
+            if reason == "tool_calls":
+                for made in calls:
+                    what = json.loads(made["function"]["arguments"])["what"]
+                    messages.append({"role": "tool", "tool_call_id": made["id"], "content": what.upper()})
+    assert messages[-1] == {"role": "assistant", "content": "They are A and B."}

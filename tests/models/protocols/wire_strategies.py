@@ -1,0 +1,195 @@
+"""Generated conversations as they really stand: calls with their results, contents that a wire may lack."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from frozendict import frozendict
+from hypothesis import strategies as st
+
+from ripieno.canisters import (
+    AssistantCanister,
+    AudioContent,
+    Canister,
+    Content,
+    Controls,
+    DocumentCanister,
+    DocumentContent,
+    ImageContent,
+    InvocationCanister,
+    OpaqueContent,
+    ResultCanister,
+    SupervisorCanister,
+    TextualContent,
+    UserCanister,
+)
+from ripieno.canisters.faults import Fault
+from ripieno.jsonvalues import encode, freeze
+from tests.support.json_strategies import objects, texts
+
+textual = st.builds(TextualContent, text=texts, mime_type=st.sampled_from(["text/plain", "text/markdown"]))
+images = st.builds(ImageContent, data=st.binary(min_size=1, max_size=9), mime_type=st.just("image/png"))
+sounds = st.builds(AudioContent, data=st.binary(max_size=9), mime_type=st.sampled_from(["audio/mpeg", "audio/wav"]))
+files = st.builds(DocumentContent, data=st.binary(max_size=9), mime_type=st.just("application/pdf"))
+notes = st.builds(DocumentContent, data=texts.map(str.encode), mime_type=st.just("text/plain"))
+links = st.builds(
+    DocumentContent, url=st.just("https://example.org/a"), mime_type=st.sampled_from(["image/*", "application/pdf"])
+)
+foreign = st.builds(
+    OpaqueContent, protocol=st.just("elsewhere"), kind=st.just("thinking"), data=st.just(frozendict(secret="no"))
+)
+thinking = st.builds(
+    lambda text: OpaqueContent(
+        protocol="anthropic",
+        kind="thinking",
+        data=frozendict(type="thinking", thinking=text, signature="c2ln"),
+    ),
+    texts,
+)
+details = st.builds(
+    lambda text: OpaqueContent(
+        protocol="openai-chat",
+        kind="reasoning",
+        # Signed: what is not may go on, and streamed it would be one with the next.
+        data=freeze({"reasoning_details": [{"type": "reasoning.text", "text": text, "index": 0, "signature": "c2ln"}]}),
+    ),
+    texts,
+)
+thoughts = st.builds(
+    lambda text: OpaqueContent(
+        protocol="gemini", kind="thought", data=frozendict(text=text, thought=True, thoughtSignature="c2ln")
+    ),
+    texts,
+)
+signatures = st.just(OpaqueContent(protocol="gemini", kind="signature", data=frozendict(thoughtSignature="c2ln")))
+reasons = st.builds(
+    lambda text: OpaqueContent(
+        protocol="openai-responses",
+        kind="reasoning",
+        data=freeze(
+            {
+                "type": "reasoning",
+                "id": "rs_1",
+                "summary": [{"type": "summary_text", "text": text}],
+                "encrypted_content": "c2ln",
+            }
+        ),
+    ),
+    texts,
+)
+searches = st.just(
+    OpaqueContent(
+        protocol="openai-responses",
+        kind="web_search_call",
+        data=freeze(
+            {
+                "type": "web_search_call",
+                "id": "ws_1",
+                "status": "completed",
+                "action": {"type": "search", "query": "Wien"},
+            }
+        ),
+    )
+)
+#: What stands beside the text that follows it, if one does.
+phases = st.just(
+    OpaqueContent(protocol="openai-responses", kind="message", data=frozendict(type="message", phase="commentary"))
+)
+#: What each wire keeps as it came, and would return.
+OWN: Mapping[str, st.SearchStrategy[OpaqueContent]] = {
+    "anthropic": thinking,
+    "openai-chat": details,
+    "gemini": thoughts | signatures,
+    "openai-responses": reasons | searches,
+}
+said: st.SearchStrategy[Content] = st.one_of(textual, images, sounds, files, notes, links, foreign)
+faults = st.builds(
+    Fault,
+    category=st.sampled_from(["execution", "denied"]),
+    message=texts,
+    code=texts,
+    suggestion=st.none() | texts,
+)
+
+
+def several(one: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
+    """A few of them, or none."""
+    return st.lists(one, max_size=3).map(tuple)
+
+
+@st.composite
+def calls(draw: st.DrawFn, identifier: str) -> InvocationCanister:
+    """A call as a model made it: its text known, unknown, blank, or unreadable; or free-form."""
+    arguments = freeze(draw(objects))
+    name = draw(st.sampled_from(["read_file", "time__tell_time"]))
+    form = draw(st.sampled_from(["known", "unknown", "blank", "unreadable", "freeform"]))
+    if form == "freeform":
+        text = draw(texts)
+        return InvocationCanister(
+            identifier=identifier, name=name, kind="freeform", arguments=frozendict(input=text), raw=text
+        )
+    if form == "unreadable":
+        return InvocationCanister(identifier=identifier, name=name, raw='{"a', fault=draw(faults))
+    if form == "blank":
+        return InvocationCanister(identifier=identifier, name=name, raw="")
+    raw = encode(arguments).decode() if form == "known" else None
+    return InvocationCanister(identifier=identifier, name=name, arguments=arguments, raw=raw)
+
+
+@st.composite
+def turns(draw: st.DrawFn, number: int) -> Sequence[Canister]:
+    """What is said before an answer, the answer, and the results of its calls."""
+    speakers = st.one_of(
+        st.builds(UserCanister, content=several(said)),
+        st.builds(SupervisorCanister, content=several(textual)),
+        st.builds(
+            DocumentCanister,
+            content=several(st.one_of(textual, files, images)),
+            identifier=st.just("doc-1"),
+            title=st.none() | st.just("A title"),
+        ),
+    )
+    turn: list[Canister] = list(draw(st.lists(speakers, max_size=3)))
+    spoken = several(st.one_of(textual, foreign, phases, *OWN.values()))
+    count = draw(st.integers(0, 3))
+    turn.append(draw(st.builds(AssistantCanister, content=spoken)))
+    results: list[Canister] = []
+    for place in range(count):
+        identifier = f"call_{number}_{place}"
+        turn.append(draw(calls(identifier)))
+        if draw(st.booleans()):
+            turn.append(draw(st.builds(AssistantCanister, content=spoken)))
+        results.append(
+            draw(
+                st.builds(
+                    ResultCanister,
+                    invocation_id=st.just(identifier),
+                    content=several(st.one_of(textual, images, sounds, foreign)),
+                    error=st.none() | faults,
+                )
+            )
+        )
+    return [*turn, *results]
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> tuple[Canister, ...]:
+    """A conversation of a few turns, which a user begins."""
+    supervisors = draw(st.lists(st.builds(SupervisorCanister, content=several(textual)), max_size=2))
+    return (
+        *supervisors,
+        UserCanister.of("Begin."),
+        *(one for number in range(draw(st.integers(0, 3))) for one in draw(turns(number))),
+    )
+
+
+controls = st.builds(
+    Controls,
+    temperature=st.none() | st.floats(0, 2),
+    output_tokens=st.none() | st.integers(1, 10**6),
+    top_p=st.none() | st.floats(0, 1),
+    stop=st.none() | st.lists(texts.filter(bool), min_size=1, max_size=3).map(tuple),
+    reasoning=st.none() | st.sampled_from(["none", "low", "medium", "high"]),
+    stream=st.booleans(),
+    tool_choice=st.none() | st.sampled_from(["auto", "none", "required", "read_file"]),
+    parallel=st.none() | st.booleans(),
+)

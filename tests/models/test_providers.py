@@ -1,0 +1,87 @@
+"""Which of several variables a provider takes, and what it says where none is set."""
+
+import importlib.util
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from ripieno.assembly.configuration import gather
+from ripieno.descriptors import ProviderDescriptor
+from ripieno.exceptions import ConfigurationInvalidity
+from ripieno.models.protocols.openai_chat import PROTOCOL
+from ripieno.models.providers import Providers
+from tests.models.transport.test_clouds import HI, answer_chat
+from tests.support.homes import Home
+from tests.support.loopback_servers import serving
+
+CHOICE = ("{env:FIRST}", "{env:SECOND_NAME}:{env:SECOND_WORD}", "{env:THIRD}")
+
+
+def providers_of(secrets: Mapping[str, str], **fields: Any) -> Providers:
+    fields = {"base_url": "http://127.0.0.1:9/v1", "api_key": CHOICE, **fields}
+    house = ProviderDescriptor(name="house", protocol="openai-chat", **fields)
+    return Providers({"house": house}, protocol=lambda _: PROTOCOL, secrets=secrets)
+
+
+@pytest.mark.parametrize(
+    ("secrets", "key"),
+    [
+        ({"FIRST": "a", "THIRD": "d"}, "a"),
+        ({"SECOND_NAME": "b", "SECOND_WORD": "c", "THIRD": "d"}, "b:c"),
+        ({"SECOND_NAME": "b", "THIRD": "d"}, "d"),
+        ({"FIRST": "", "THIRD": "d"}, "d"),
+    ],
+    ids=["first", "second", "half", "empty"],
+)
+async def test_the_first_that_is_set_is_sent(secrets: dict[str, str], key: str) -> None:
+    async with serving(answer_chat) as (url, asked):
+        providers = providers_of(secrets, base_url=f"{url}/v1")
+        await providers.access_model("house/m").converse(HI)
+        await providers.close()
+    assert asked[0].headers["authorization"] == f"Bearer {key}"
+
+
+def test_where_none_is_set_all_are_named() -> None:
+    with pytest.raises(ConfigurationInvalidity) as caught:
+        providers_of({"SECOND_NAME": "b"}).access_provider("house")
+    (problem,) = caught.value.problems
+    assert problem.message == (
+        "provider 'house': api_key wants the variable FIRST or SECOND_WORD or THIRD, none of which is set"
+    )
+    assert "export FIRST=" in (problem.hint or "")
+    with pytest.raises(ConfigurationInvalidity, match="wants the variable HERE, which is not set"):
+        providers_of({"FIRST": "a"}, region="{env:HERE}").access_provider("house")
+
+
+def test_the_last_one_may_need_nothing() -> None:
+    assert providers_of({}, api_key=("{env:FIRST}", "none")).access_provider("house").name == "house"
+
+
+@pytest.mark.parametrize(
+    ("name", "variables"),
+    [
+        ("gemini", ("GEMINI_API_KEY", "GOOGLE_API_KEY")),
+        ("anthropic", ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")),
+        ("vertex", ("ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT")),
+    ],
+)
+def test_what_a_vendors_own_client_reads_will_do(home: Home, name: str, variables: tuple[str, ...]) -> None:
+    needs = gather(places=home.places).providers[name].needs
+    assert tuple((variable,) for variable in variables) in needs
+
+
+def test_the_clients_of_the_vendors_read_these() -> None:
+    """Should one of them give a variable up, or rename it, the data that follows it is to be looked at."""
+    sources = {
+        "google.genai._api_client": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        "anthropic._client": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+        "anthropic.lib.vertex._client": ("ANTHROPIC_VERTEX_PROJECT_ID", "CLOUD_ML_REGION"),
+    }
+    for module, variables in sources.items():
+        spec = importlib.util.find_spec(module)
+        assert spec is not None
+        assert spec.origin is not None
+        text = pathlib.Path(spec.origin).read_text(encoding="utf-8")
+        assert all(f'"{one}"' in text or f"'{one}'" in text for one in variables)

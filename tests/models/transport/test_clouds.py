@@ -1,0 +1,378 @@
+"""Clouds between us and the models: real signatures, real event streams, on the loopback interface."""
+
+import asyncio
+import base64
+import importlib.util
+import json
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from ripieno.canisters import AssistantCanister, Canister, Controls, UserCanister
+from ripieno.canisters.events import Alert
+from ripieno.descriptors import ProviderDescriptor
+from ripieno.descriptors.timeouts import Timeouts
+from ripieno.exceptions import (
+    ConfigurationInvalidity,
+    ProviderFailure,
+    ProviderRefusal,
+    ProviderUnreachable,
+    WireInvalidity,
+)
+from ripieno.models import Model, Protocol, Provider
+from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.providers import Providers
+from ripieno.models.retries import Patience
+from ripieno.models.transport.clouds import reach
+from tests.support.loopback_models import KEY, endpoint, golden
+from tests.support.loopback_servers import chunked, serving, talking, until_eof
+
+HI = [UserCanister.of("Hi.")]
+ACCESS, SECRET, SESSION = "AKIDEXAMPLE0000000", "aws-secret-access-key-0123456789", "aws-session-token-0123456789"
+either_way = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+
+
+@pytest.fixture(autouse=True)
+def aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Credentials as the cloud's own chain finds them first, and no other place to look."""
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": ACCESS,
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_SESSION_TOKEN": SESSION,
+        "AWS_CONFIG_FILE": "/nonexistent",
+        "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }.items():
+        monkeypatch.setenv(name, value)
+    for name in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_BEARER_TOKEN_BEDROCK"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def model_at(url: str, cloud: str, *, protocol: Protocol = ANTHROPIC, retries: int = 0, **fields: Any) -> Model:
+    """A model behind a cloud. Its transport is the test's to close."""
+    transport, spoken = reach(endpoint(url, protocol, cloud=cloud, **{"key": None, **fields}), protocol)
+    provider = Provider(
+        name="house",
+        protocol=spoken,
+        transport=transport,
+        capabilities=lambda _: {"output_tokens": 99},
+        patience=Patience(retries=retries),
+    )
+    return Model(provider=provider, name="claude:m-1")
+
+
+async def ask(model: Model, *, stream: bool) -> str:
+    try:
+        said: tuple[Canister, ...] = await model.converse(HI, controls=Controls(stream=stream))
+    finally:
+        await model.provider.transport.close()
+    assert isinstance(said[0], AssistantCanister)
+    return said[0].text
+
+
+# Amazon's.
+
+
+def frame(payload: bytes, **headers: str) -> bytes:
+    """One frame of an event stream, as its format has it: lengths, headers of strings, and two checksums."""
+    head = b"".join(
+        struct.pack("!B", len(name)) + name.encode() + struct.pack("!BH", 7, len(value)) + value.encode()
+        for name, value in headers.items()
+    )
+    prelude = struct.pack("!II", 16 + len(head) + len(payload), len(head))
+    message = prelude + struct.pack("!I", zlib.crc32(prelude)) + head + payload
+    return message + struct.pack("!I", zlib.crc32(message))
+
+
+def event_frame(native: Mapping[str, Any]) -> bytes:
+    payload = json.dumps({"bytes": base64.b64encode(json.dumps(native).encode()).decode()}).encode()
+    return frame(payload, **{":event-type": "chunk", ":content-type": "application/json", ":message-type": "event"})
+
+
+def exception_frame(kind: str, message: str) -> bytes:
+    payload = json.dumps({"message": message}).encode()
+    return frame(
+        payload, **{":exception-type": kind, ":content-type": "application/json", ":message-type": "exception"}
+    )
+
+
+def natives_of(sse: bytes) -> Iterator[Mapping[str, Any]]:
+    for line in sse.split(b"\n"):
+        if line.startswith(b"data: "):
+            yield json.loads(line[6:])
+
+
+def frames() -> bytes:
+    return b"".join(map(event_frame, natives_of(golden(ANTHROPIC, "sse"))))
+
+
+def signature_of(request: Request, body: bytes, region: str) -> str:
+    """The signature that this request should have, made anew from what came."""
+    given = dict(field.partition("=")[::2] for field in request.headers["authorization"].split(" ", 1)[1].split(", "))
+    signed = {name: request.headers[name] for name in given["SignedHeaders"].split(";") if name != "host"}
+    again = AWSRequest(method="POST", url=str(request.url), data=body, headers=signed)
+    again.context["timestamp"] = request.headers["x-amz-date"]
+    signer = SigV4Auth(Credentials(ACCESS, SECRET, SESSION), "bedrock", region)
+    text = signer.string_to_sign(again, signer.canonical_request(again))
+    assert given["Signature"] == signer.signature(text, again)
+    return given["Credential"]
+
+
+@either_way
+async def test_bedrock_signs_and_unframes(stream: bool) -> None:
+    seen: list[tuple[str, dict[str, Any]]] = []
+
+    async def answer(request: Request) -> Response:
+        body = await request.body()
+        assert signature_of(request, body, "eu-test-1").startswith(f"{ACCESS}/")
+        assert request.headers["x-amz-security-token"] == SESSION
+        seen.append((request.scope["raw_path"].decode(), json.loads(body)))
+        if not stream:
+            return Response(golden(ANTHROPIC, "json"), media_type="application/json")
+        data = frames()
+        return StreamingResponse(
+            iter([data[place : place + 7] for place in range(0, len(data), 7)]),
+            media_type="application/vnd.amazon.eventstream",
+        )
+
+    async with serving(answer) as (url, _):
+        model = model_at(url, "bedrock", region="eu-test-1", headers={"anthropic-beta": "b-1,b-2"})
+        assert (await ask(model, stream=stream)).startswith("The sky is blue.")
+    ((path, body),) = seen
+    assert path == f"/model/claude:m-1/invoke{'-with-response-stream' if stream else ''}"
+    assert body["anthropic_version"] == "2026-10-21"
+    assert body["anthropic_beta"] == ["b-1", "b-2"]
+    assert not {"model", "stream"} & body.keys()
+    said = {"type": "text", "text": "Hi.", "cache_control": {"type": "ephemeral"}}
+    assert body["messages"] == [{"role": "user", "content": [said]}]
+
+
+async def test_bedrock_takes_a_key_instead_of_a_signature() -> None:
+    async with serving(_whole) as (url, asked):
+        await ask(model_at(url, "bedrock", region="eu-test-2", key=KEY), stream=False)
+    assert asked[0].headers["authorization"] == f"Bearer {KEY}"
+    assert not [name for name in asked[0].headers if name.startswith("x-stainless")]
+
+
+async def _whole(_: Request) -> Response:
+    return Response(golden(ANTHROPIC, "json"), media_type="application/json")
+
+
+@pytest.mark.parametrize(
+    ("kind", "category", "retryable"),
+    [
+        ("throttlingException", "quota", True),
+        ("serviceUnavailableException", "network", True),
+        ("modelTimeoutException", "timeout", True),
+        ("internalServerException", "network", True),
+        ("modelStreamErrorException", "network", True),
+        ("validationException", "validation", False),
+    ],
+)
+async def test_bedrock_may_fail_in_its_stream(kind: str, category: str, retryable: bool) -> None:
+    async def answer(_: Request) -> Response:
+        return Response(exception_frame(kind, "Wait a bit."), media_type="application/vnd.amazon.eventstream")
+
+    async with serving(answer) as (url, asked):
+        with pytest.raises(ProviderRefusal, match=r"Wait a bit\.") as caught:
+            await ask(model_at(url, "bedrock", region="eu-test-1", retries=1), stream=True)
+    assert (caught.value.category, caught.value.retryable) == (category, retryable)
+    assert len(asked) == 1 + retryable
+
+
+async def test_bedrock_frames_that_are_damaged_or_cut() -> None:
+    whole = frames()
+    for data, words in (
+        (whole[:200] + b"\0" + whole[201:], "frames that cannot be read"),
+        (whole[:300], "ended without"),
+    ):
+
+        async def answer(_: Request, data: bytes = data) -> Response:
+            return Response(data, media_type="application/vnd.amazon.eventstream")
+
+        async with serving(answer) as (url, _):
+            with pytest.raises(WireInvalidity, match=words):
+                await ask(model_at(url, "bedrock", region="eu-test-1"), stream=True)
+
+
+async def test_bedrock_is_read_without_what_is_private_of_its_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its streams, which read a response of their own, are the only other way that it has."""
+    monkeypatch.setattr(anthropic.AsyncAnthropicBedrock, "_make_sse_decoder", lambda _: None)
+
+    async def answer(_: Request) -> Response:
+        return Response(frames(), media_type="application/vnd.amazon.eventstream")
+
+    async with serving(answer) as (url, _):
+        said = await ask(model_at(url, "bedrock", region="eu-test-1"), stream=True)
+    assert said.startswith("The sky is blue.")
+
+
+@either_way
+async def test_a_cloud_is_asked_again_and_timed_as_others_are(stream: bool) -> None:
+    count = 0
+
+    async def answer(_: Request) -> Response:
+        nonlocal count
+        count += 1
+        if count == 1:
+            return JSONResponse({"message": "Too many requests."}, status_code=429, headers={"retry-after-ms": "1"})
+        return Response(frames(), media_type="application/vnd.amazon.eventstream") if stream else await _whole(_)
+
+    async with serving(answer) as (url, _):
+        model = model_at(url, "bedrock", region="eu-test-1", retries=1)
+        events = [event async for event in model.stream(HI, controls=Controls(stream=stream))]
+        await model.provider.transport.close()
+    assert isinstance(events[0], Alert)
+    assert "HTTP 429: Too many requests." in events[0].message
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if stream:
+            writer.write(chunked(frames()[:100], kind="application/vnd.amazon.eventstream", end=False))
+        await until_eof(reader)
+
+    async with talking(talk) as (url, all_gone):
+        model = model_at(url, "bedrock", region="eu-test-1", timeouts=Timeouts(first_byte=0.5, between=0.5))
+        with pytest.raises(ProviderUnreachable, match=r"took too long.* within 0\.5 s"):
+            await ask(model, stream=stream)
+        await all_gone()
+
+
+async def test_bedrock_without_credentials_or_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ProviderFailure, match="region") as caught:
+        await ask(model_at("", "bedrock"), stream=True)
+    assert caught.value.category == "permission"
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name)
+    async with serving(_whole) as (url, asked):
+        with pytest.raises(ProviderFailure, match="Could not resolve AWS credentials"):
+            await ask(model_at(url, "bedrock", region="eu-test-3"), stream=True)
+    assert asked == []
+
+
+# Google's.
+
+
+@either_way
+async def test_vertex_has_the_model_in_its_path(stream: bool) -> None:
+    async def answer(_: Request) -> Response:
+        if stream:
+            return Response(golden(ANTHROPIC, "sse"), media_type="text/event-stream")
+        return await _whole(_)
+
+    async with serving(answer) as (url, asked):
+        model = model_at(f"{url}/v1", "vertex", region="europe-west1", project="house-1", key=KEY)
+        assert (await ask(model, stream=stream)).startswith("The sky is blue.")
+    (request,) = asked
+    verb = "streamRawPredict" if stream else "rawPredict"
+    assert request.path == (
+        f"/v1/projects/house-1/locations/europe-west1/publishers/anthropic/models/claude:m-1:{verb}"
+    )
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    body = json.loads(request.body)
+    assert body["anthropic_version"] == "2026-10-21"
+    assert "model" not in body
+
+
+async def test_vertex_without_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "nothing.json"))
+    async with serving(_whole) as (url, asked):
+        with pytest.raises(ProviderFailure, match=r"nothing\.json") as caught:
+            await ask(model_at(url, "vertex", region="europe-west1", project="house-1"), stream=True)
+    assert caught.value.category == "permission"
+    assert asked == []
+
+
+# Microsoft's.
+
+
+@pytest.mark.parametrize("version", ["2024-10-21", None])
+async def test_azure_is_asked_where_its_own_client_asks(version: str | None) -> None:
+    seen: list[tuple[str, str, str | None]] = []
+
+    async def answer(request: Request) -> Response:
+        seen.append((request.scope["raw_path"].decode(), request.url.query, request.headers.get("api-key")))
+        assert "authorization" not in request.headers or version is None
+        return Response(golden(CHAT, "json"), media_type="application/json")
+
+    async with serving(answer) as (url, _):
+        model = model_at(url, "azure", protocol=CHAT, api_version=version, key=KEY)
+        assert (await ask(model, stream=False)).startswith("The sky is blue.")
+        if version is not None:
+            async with openai.AsyncAzureOpenAI(
+                azure_endpoint=url, azure_deployment="claude:m-1", api_version=version, api_key=KEY
+            ) as client:
+                await client.chat.completions.create(model="claude:m-1", messages=[{"role": "user", "content": "Hi."}])
+            ours, theirs = seen
+            assert ours[0].replace("%3A", ":") == theirs[0].replace("%3A", ":")
+            assert ours[1:] == theirs[1:]
+    path = "/openai/v1/chat/completions" if version is None else "/openai/deployments/claude%3Am-1/chat/completions"
+    assert seen[0] == (path, "" if version is None else "api-version=2024-10-21", KEY)
+
+
+async def test_azure_takes_a_token_of_its_directory() -> None:
+    async with serving(answer_chat) as (url, asked):
+        headers = {"Authorization": "Bearer directory-token"}
+        await ask(model_at(url, "azure", protocol=CHAT, api_version="v", headers=headers), stream=False)
+    assert asked[0].headers["authorization"] == "Bearer directory-token"
+    assert "api-key" not in asked[0].headers
+
+
+async def answer_chat(_: Request) -> Response:
+    return Response(golden(CHAT, "json"), media_type="application/json")
+
+
+# What is wrong with a description.
+
+
+@pytest.mark.parametrize(
+    ("cloud", "protocol", "words"),
+    [
+        ("nimbus", CHAT, "No cloud is named 'nimbus'"),
+        ("bedrock", CHAT, "cannot carry"),
+        ("azure", ANTHROPIC, "cannot carry"),
+    ],
+)
+def test_a_cloud_that_does_not_fit(cloud: str, protocol: Protocol, words: str) -> None:
+    with pytest.raises(ProviderFailure, match=words):
+        reach(endpoint("http://127.0.0.1", protocol, cloud=cloud), protocol)
+
+
+@pytest.mark.parametrize(
+    ("cloud", "module", "extra"), [("bedrock", "boto3", "bedrock"), ("vertex", "google.auth", "vertex")]
+)
+async def test_what_is_missing_is_named(cloud: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == module else find(name))
+    with pytest.raises(ProviderFailure, match=module) as caught:
+        await ask(model_at("http://127.0.0.1:9", cloud, region="r", project="p"), stream=True)
+    assert f"pip install 'ripieno[{extra}]'" in caught.value.hint
+
+
+def test_a_provider_is_made_of_its_variables() -> None:
+    descriptor = ProviderDescriptor(
+        name="house",
+        protocol="openai-chat",
+        base_url="{env:HOUSE_ENDPOINT}",
+        api_key="{env:HOUSE_KEY}",
+        cloud="azure",
+        api_version="{env:HOUSE_VERSION}",
+    )
+    secrets = {"HOUSE_ENDPOINT": "https://house.example", "HOUSE_KEY": KEY, "HOUSE_VERSION": "v 1"}
+    providers = Providers({"house": descriptor}, protocol=lambda _: CHAT, secrets=secrets)
+    assert providers.access_provider("house").protocol.path_for("m", stream=True) == (
+        "/openai/deployments/m/chat/completions?api-version=v+1"
+    )
+    del secrets["HOUSE_ENDPOINT"]
+    with pytest.raises(ConfigurationInvalidity, match="base_url wants the variable HOUSE_ENDPOINT"):
+        Providers({"house": descriptor}, protocol=lambda _: CHAT, secrets=secrets).access_provider("house")

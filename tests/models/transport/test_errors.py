@@ -1,0 +1,188 @@
+"""What endpoints refuse over real HTTP, as one clear error each."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+
+from ripieno.canisters import AssistantCanister, UserCanister
+from ripieno.exceptions import ProviderRefusal
+from ripieno.models import Protocol
+from ripieno.models.protocol import Refusal
+from tests.support.loopback_models import answering, both, converse, either_way, exchange, fail, golden, open_transport
+from tests.support.loopback_servers import serving
+
+BODIES = {
+    "openai": (
+        b'{"error":{"message":"No such thing.","type":"invalid_request_error","param":null,"code":null}}',
+        "No such thing.",
+    ),
+    "anthropic": (
+        b'{"type":"error","error":{"type":"not_found_error","message":"model: m"},"request_id":"r"}',
+        "model: m",
+    ),
+    "text": (b'{"error":"it is not loaded"}', "it is not loaded"),
+    "detail": (b'{"detail":"Not Found"}', "Not Found"),
+    "details": (b'{"detail":[{"loc":["body","messages"],"msg":"Field required","type":"missing"}]}', "Field required"),
+    "object": (b'{"object":"error","message":"The model `x` does not exist.","code":404}', "does not exist"),
+    "list": (
+        b'[{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT"}}]',
+        "API key not valid.",
+    ),
+    "errors": (b'{"success":false,"errors":[{"code":7003,"message":"Could not route"}]}', "Could not route"),
+    "passed on": (
+        b'{"error":{"message":"Provider returned error","code":429,"metadata":{"raw":"slow down"}}}',
+        "Provider returned error: slow down",
+    ),
+    "other JSON": (b'{"what":1}', '{"what":1}'),
+    "page": (b"<html><h1>Bad Gateway</h1></html>", "<h1>Bad Gateway</h1>"),
+    "no text": (b"\xff\xfe\x00", "HTTP"),
+    "nothing": (b"", "it gave no reason"),
+    "deep": (b'{"error":' * 500 + b"1" + b"}" * 500, "HTTP"),
+}
+
+
+@either_way
+@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 413, 418, 429, 500, 503, 529])
+async def test_every_refusal_is_one_clear_error(status: int, stream: bool) -> None:
+    async def answer(request: Request) -> Response:
+        return Response(BODIES[(await request.body()).decode()][0], status_code=status)
+
+    async with serving(answer) as (url, _), open_transport(url) as transport:
+        for shape, (_, words) in BODIES.items():
+            with pytest.raises(ProviderRefusal) as caught:
+                await exchange(transport, stream=stream, body=shape.encode())
+            error = caught.value
+            assert error.status == status
+            assert f"Provider 'house': HTTP {status}: " in str(error)
+            assert words in str(error)
+            assert error.hint
+            assert str(error).endswith(error.hint)
+
+
+async def test_hints_say_what_to_do_next() -> None:
+    hints: dict[int, str] = {}
+    for status in (401, 404, 429, 500):
+        async with serving(answering(b"{}", status=status)) as (url, _):
+            hints[status] = (await fail(url)).hint
+    assert "api_key of [providers.house]" in hints[401]
+    assert "model" in hints[404]
+    assert "base_url" in hints[404]
+    assert "wait" in hints[429]
+    assert "later" in hints[500]
+
+
+@pytest.mark.parametrize(
+    ("words", "between"), [("your key is bad", ". "), ("Bad key.", " "), ("Really?", " "), ("a page\nof it", "\n")]
+)
+async def test_a_hint_does_not_run_into_the_words_of_the_server(words: str, between: str) -> None:
+    async with serving(answering(words.encode(), "text/plain", 401)) as (url, _):
+        error = await fail(url)
+    assert str(error) == f"Provider 'house': HTTP 401: {words}{between}Is api_key of [providers.house] right?"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "asks", "told"),
+    [
+        (
+            429,
+            b"{}",
+            {"retry-after": "120"},
+            "It wants to be left alone for 120 s, which is longer than is waited for (60 s): it was not asked again.",
+        ),
+        (503, b"{}", {"retry-after": "5"}, "It wants to be left alone for 5 s."),
+        # It would not have been asked again anyway.
+        (
+            429,
+            b'{"error":{"code":"insufficient_quota","message":"Pay."}}',
+            {"retry-after": "120"},
+            "It wants to be left alone for 120 s.",
+        ),
+        (429, b"{}", {}, "wait, or use another model."),
+        (429, b"{}", {"retry-after-ms": "20"}, "wait, or use another model."),
+    ],
+)
+async def test_how_long_a_server_wants_to_be_left_alone_is_told(
+    status: int, body: bytes, asks: dict[str, str], told: str
+) -> None:
+    async def answer(_: Request) -> Response:
+        return Response(body, status_code=status, headers=asks)
+
+    async with serving(answer) as (url, _):
+        assert str(await fail(url)).endswith(told)
+
+
+@either_way
+async def test_a_key_that_comes_back_is_hidden(stream: bool) -> None:
+    secret = "another-secret-value"
+
+    async def answer(request: Request) -> Response:
+        told = f"Incorrect API key: {request.headers['authorization'][7:]}, {request.headers['x-token']}"
+        return JSONResponse({"error": {"message": told, "headers": [told]}}, status_code=401)
+
+    async with serving(answer) as (url, _):
+        error = await fail(url, stream=stream, headers={"X-Token": secret})
+    assert "Incorrect API key: [hidden], [hidden]" in str(error)
+    assert secret not in repr(vars(error))
+
+
+async def test_a_long_error_is_read_in_part() -> None:
+    sent = 0
+
+    async def forever() -> AsyncIterator[bytes]:
+        nonlocal sent
+        while True:
+            sent += 4096
+            yield b"x" * 4096
+            await asyncio.sleep(0)  # Where it is told that nobody listens any more.
+
+    async def answer(_: Request) -> Response:
+        return StreamingResponse(forever(), status_code=500)
+
+    async with serving(answer) as (url, _):
+        error = await fail(url)
+    assert len(str(error)) < 1000
+    assert sent < 64 * 1024 * 1024
+
+
+@either_way
+async def test_a_redirect_is_not_followed(stream: bool) -> None:
+    async with serving(answering(b"{}")) as (elsewhere, asked_elsewhere):
+
+        async def answer(_: Request) -> Response:
+            return RedirectResponse(f"{elsewhere}/v1", status_code=307)
+
+        async with serving(answer) as (url, _):
+            error = await fail(url, stream=stream)
+    assert isinstance(error, ProviderRefusal)
+    assert f"HTTP 307: it redirects to {elsewhere}/v1" in str(error)
+    assert "set base_url" in error.hint
+    assert asked_elsewhere == []
+
+
+@both
+async def test_an_error_in_a_stream_is_a_refusal(protocol: Protocol) -> None:
+    for content, kind in (
+        (
+            b"event: error\ndata: " + protocol.refuse(Refusal(status=529, message="Overloaded.")) + b"\n\n",
+            "text/event-stream",
+        ),
+        (protocol.refuse(Refusal(status=529, message="Overloaded.")), "application/json"),
+    ):
+        async with serving(answering(content, kind)) as (url, _):
+            transport, model = converse(url, protocol)
+            with pytest.raises(ProviderRefusal, match=r"Provider 'house': Overloaded\."):
+                await model.converse([UserCanister.of("Hi.")])
+            await transport.close()
+
+
+@both
+async def test_a_whole_answer_where_a_stream_was_asked_for(protocol: Protocol) -> None:
+    async with serving(answering(golden(protocol, "json"))) as (url, _):
+        transport, model = converse(url, protocol)
+        said = await model.converse([UserCanister.of("Hi.")])
+        assert isinstance(said[0], AssistantCanister)
+        assert said[0].text.startswith("The sky is blue.")
+        await transport.close()

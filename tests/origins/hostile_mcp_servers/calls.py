@@ -1,0 +1,284 @@
+"""Behaviours in a call: answers that are late, wrong, doubled, broken, or of the wrong kind."""
+
+import json
+from typing import Any
+
+from tests.origins.hostile_mcp_servers.exchanges import Exchange
+from tests.origins.hostile_mcp_servers.registry import fixed, on
+
+CALL = "tools/call"
+TEXT = [{"type": "text", "text": "it"}]
+MIB = 2**20
+
+
+@on(CALL)
+def mute_in_call(exchange: Exchange) -> None:
+    exchange.hang()
+
+
+@on(CALL)
+def dies_in_call(exchange: Exchange) -> None:
+    exchange.die()
+
+
+@on(CALL)
+def dies_after_call(exchange: Exchange) -> None:
+    exchange.say("it")
+    exchange.die()
+
+
+@on(CALL)
+def dies_in_the_middle_of_an_answer(exchange: Exchange) -> None:
+    exchange.write(exchange.frame(json.dumps(exchange.said("it")).encode())[:40])
+    exchange.die()
+
+
+@on(CALL)
+def slow_and_in_time(exchange: Exchange) -> None:
+    exchange.dribble(json.dumps(exchange.said("it")).encode(), 0.001)
+
+
+@on(CALL)
+def slow_and_late(exchange: Exchange) -> None:
+    exchange.dribble(json.dumps(exchange.said("it")).encode(), 0.05)
+
+
+def _with_id(exchange: Exchange, identifier: Any) -> None:
+    exchange.send({**exchange.said("of another id"), "id": identifier})
+
+
+for _name, _identifier in {
+    "another_id": 999_999,
+    "null_id": None,
+    "list_as_id": [1],
+    "fraction_as_id": 1.5,
+    "boolean_as_id": True,
+    "enormous_id": 10**400,
+}.items():
+
+    @on(CALL, name=f"{_name}_first")
+    def _first(exchange: Exchange, identifier: Any = _identifier) -> None:
+        _with_id(exchange, identifier)
+        exchange.say("it")
+
+
+for _name, _identifier in {"another_id": 999_999, "null_id": None, "enormous_id": 10**400}.items():
+
+    @on(CALL, name=f"{_name}_only")
+    def _only(exchange: Exchange, identifier: Any = _identifier) -> None:
+        _with_id(exchange, identifier)
+        exchange.hang()
+
+
+@on(CALL)
+def string_id(exchange: Exchange) -> None:
+    _with_id(exchange, str(exchange.request["id"]))
+
+
+@on(CALL)
+def no_id(exchange: Exchange) -> None:
+    message = exchange.said("it")
+    del message["id"]
+    exchange.send(message)
+    exchange.say("it")
+
+
+@on(CALL)
+def answers_twice(exchange: Exchange) -> None:
+    exchange.say("it")
+    exchange.say("twice")
+
+
+@on(CALL)
+def answers_and_fails(exchange: Exchange) -> None:
+    exchange.send({**exchange.said("both"), "error": {"code": 1, "message": "both"}})
+    exchange.say("it")
+
+
+@on(CALL)
+def error_without_id(exchange: Exchange) -> None:
+    exchange.send({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "Parse error"}})
+    exchange.say("it")
+
+
+@on(CALL)
+def batch(exchange: Exchange) -> None:
+    exchange.send([exchange.said("in a batch")])
+    exchange.say("it")
+
+
+@on(CALL)
+def no_version(exchange: Exchange) -> None:
+    message = exchange.said("of no version")
+    del message["jsonrpc"]
+    exchange.send(message)
+    exchange.say("it")
+
+
+for _name, _data in {
+    "no_json": b"this is no JSON",
+    "half_json": b'{"jsonrpc": "2.0", "id": 1, "resu',
+    "nul_bytes": b"\0\0\0",
+    "invalid_utf8": b'{"jsonrpc": "2.0", "id": 7, "result": {"a": "\xff\xfe"}}',
+    "deeply_nested": b'{"jsonrpc": "2.0", "id": 7, "result": ' + b"[" * 10_000 + b"]" * 10_000 + b"}",
+    "deeper_nested": b"[" * MIB,
+    "huge_number": b'{"jsonrpc": "2.0", "id": 7, "result": {"a": ' + b"9" * 100_000 + b"}}",
+    "json_null": b"null",
+    "json_number": b"1e999",
+}.items():
+
+    @on(CALL, name=f"{_name}_first")
+    def _before(exchange: Exchange, data: bytes = _data) -> None:
+        exchange.line(data)
+        exchange.say("it")
+
+
+@on(CALL)
+def a_line_of_64_mib(exchange: Exchange) -> None:
+    exchange.line(b'{"jsonrpc": "2.0", "id": 7, "result": {"a": "' + b"x" * (64 * MIB) + b'"}}')
+    exchange.say("it")
+
+
+@on(CALL)
+def a_result_of_64_mib(exchange: Exchange) -> None:
+    exchange.say("x" * (64 * MIB))
+
+
+@on(CALL)
+def an_image_of_20_mib(exchange: Exchange) -> None:
+    exchange.answer({"content": [{"type": "image", "data": "AAAA" * (20 * MIB // 3), "mimeType": "image/png"}]})
+
+
+@on(CALL)
+def a_result_of_10_mib(exchange: Exchange) -> None:
+    exchange.say("x" * (10 * MIB))
+
+
+@on(CALL)
+def many_small_contents(exchange: Exchange) -> None:
+    exchange.answer({"content": TEXT * 100_000})
+
+
+@on(CALL)
+def more_contents_than_anybody_reads(exchange: Exchange) -> None:
+    exchange.answer({"content": TEXT * 10_000})
+
+
+def _altered(exchange: Exchange, old: bytes, new: bytes, text: str = "it") -> bytes:
+    return json.dumps(exchange.said(text)).encode().replace(old, new)
+
+
+@on(CALL)
+def byte_order_mark(exchange: Exchange) -> None:
+    exchange.line(b"\xef\xbb\xbf" + json.dumps(exchange.said("it")).encode())
+    exchange.say("it")
+
+
+@on(CALL)
+def carriage_returns(exchange: Exchange) -> None:
+    exchange.line(json.dumps(exchange.said("it")).encode() + b"\r")
+
+
+@on(CALL)
+def duplicate_keys(exchange: Exchange) -> None:
+    exchange.line(_altered(exchange, b'"result":', b'"result": {"content": "first"}, "result":'))
+
+
+@on(CALL)
+def text_with_nul(exchange: Exchange) -> None:
+    exchange.say("i\0t")
+
+
+@on(CALL)
+def text_with_half_surrogate(exchange: Exchange) -> None:
+    exchange.line(_altered(exchange, b"MARK", b"\\ud800", "MARK"))
+
+
+@on(CALL)
+def structure_deeply_nested(exchange: Exchange) -> None:
+    exchange.line(_altered(exchange, b'"result": {', b'"result": {"structuredContent": ' + _deep(10_000) + b", "))
+
+
+@on(CALL)
+def structure_nested_in_bounds(exchange: Exchange) -> None:
+    exchange.line(_altered(exchange, b'"result": {', b'"result": {"structuredContent": ' + _deep(150) + b", "))
+
+
+def _deep(levels: int) -> bytes:
+    return b'{"a": ' * levels + b"1" + b"}" * levels
+
+
+@on(CALL)
+def structure_of_many_lists(exchange: Exchange) -> None:
+    lists = b"[]," * (5 * MIB)
+    exchange.line(_altered(exchange, b'"result": {', b'"result": {"structuredContent": {"a": [' + lists + b"1]}, "))
+
+
+@on(CALL)
+def structure_with_huge_number(exchange: Exchange) -> None:
+    number = b'"result": {"structuredContent": {"n": ' + b"9" * 10_000 + b"}, "
+    exchange.line(_altered(exchange, b'"result": {', number))
+
+
+@on(CALL)
+def error_without_message(exchange: Exchange) -> None:
+    exchange.send({"jsonrpc": "2.0", "id": exchange.request["id"], "error": {"code": 1}})
+    exchange.say("it")
+
+
+@on(CALL)
+def error_with_long_ansi_message(exchange: Exchange) -> None:
+    exchange.fail(-1, "\x1b[31mno\u202e" + "x" * MIB, data={"deep": [1] * 1000})
+
+
+@on(CALL)
+def error_of_our_own_kind(exchange: Exchange) -> None:
+    exchange.fail(-32000, "no", data={"ripieno": "unsent"})
+
+
+@on(CALL)
+def version_refused_in_call(exchange: Exchange) -> None:
+    exchange.fail(-32022, "Unsupported protocol version", data={"supported": ["1999-01-01"], "requested": "x"})
+
+
+fixed(
+    CALL,
+    {
+        "result_is_string": "it",
+        "result_is_null": None,
+        "result_is_list": [],
+        "result_is_number": 3,
+        "content_missing": {},
+        "content_is_string": {"content": "it"},
+        "content_is_null": {"content": None},
+        "content_of_unknown_type": {"content": [{"type": "hologram"}]},
+        "content_without_type": {"content": [{"text": "it"}]},
+        "content_with_number_as_text": {"content": [{"type": "text", "text": 3}]},
+        "is_error_no_boolean": {"content": TEXT, "isError": "perhaps"},
+        "is_error": {"content": [{"type": "text", "text": "the cat \x1b[31mis here"}], "isError": True},
+        "is_error_of_two_texts": {
+            "content": [
+                {"type": "text", "text": "first\r\n\x9b2J"},
+                {"type": "text", "text": "\u202esecond\U000e0041"},
+            ],
+            "isError": True,
+        },
+        "is_error_without_content": {"content": [], "isError": True},
+        "is_error_that_shows_nothing": {"content": [{"type": "text", "text": " \x1b[2J\u200b"}], "isError": True},
+        "broken_base64": {"content": [{"type": "image", "data": "?!", "mimeType": "image/png"}]},
+        "kind_with_escapes": {"content": [{"type": "image", "data": "?!", "mimeType": "\x1b[31m\u202eimage"}]},
+        "resource_without_text": {"content": [{"type": "resource", "resource": {"uri": "a:b"}}]},
+        "resource_with_no_uri": {"content": [{"type": "resource_link", "uri": 3, "name": "x"}]},
+        "structure_is_list": {"content": [], "structuredContent": [1]},
+        "unknown_result_type": {"content": TEXT, "resultType": "surprise"},
+        "result_type_is_number": {"content": TEXT, "resultType": 3},
+        "input_required": {"resultType": "input_required", "inputRequests": {}, "requestState": "x"},
+        "input_required_without_requests": {"resultType": "input_required"},
+        "input_required_of_everything": {
+            "resultType": "input_required",
+            "inputRequests": {"a": {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}}},
+            "requestState": "x" * 1000,
+        },
+        "task_instead_of_result": {"task": {"taskId": "1", "status": "working"}},
+    },
+)

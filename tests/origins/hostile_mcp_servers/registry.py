@@ -1,0 +1,31 @@
+"""The table of behaviours: what each does instead of what a server should do, by the method that it is asked."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.origins.hostile_mcp_servers.exchanges import Exchange
+
+Behaviour = Callable[[Exchange], None]
+BEHAVIOURS: dict[str, dict[str, Behaviour]] = {}
+
+
+def on(*methods: str, name: str = "") -> Callable[[Behaviour], Behaviour]:
+    """Registers a behaviour under its function's name, or this one, for requests of these methods."""
+
+    def register(behaviour: Behaviour) -> Behaviour:
+        BEHAVIOURS.setdefault(name or behaviour.__name__, {}).update(dict.fromkeys(methods, behaviour))
+        return behaviour
+
+    return register
+
+
+def fixed(method: str, results: dict[str, Any]) -> None:
+    """Behaviours that answer a method with one result each."""
+    for name, result in results.items():
+        on(method, name=name)(lambda exchange, result=result: exchange.answer(result))
+
+
+def known(name: str) -> dict[str, Behaviour]:
+    """The behaviour of that name. Importing registers those that every transport has."""
+
+    return BEHAVIOURS[name]

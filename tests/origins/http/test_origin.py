@@ -1,0 +1,333 @@
+"""Requests as invocables: what is sent, what can never be, what comes back, and what is wrong with a descriptor."""
+
+import json
+import pathlib
+import random
+import textwrap
+import urllib.parse
+from typing import Any
+
+import pytest
+
+from ripieno.canisters import InvocationCanister
+from ripieno.canisters.controls import Rules
+from ripieno.ensembles import Surroundings
+from ripieno.exceptions import (
+    ConnectionFailure,
+    ExecutionFault,
+    NetworkFault,
+    PermissionFault,
+    QuotaFault,
+    ToolFault,
+    ValidationFault,
+)
+from ripieno.execution import Execution
+from ripieno.jsonvalues import freeze
+from tests.counts import count
+from tests.support.raw_http_servers import Web, answer, canaries, redirect, web
+from tests.support.toml_ensembles import call, check, make_ensemble, surround
+
+SECRET = "open-sesame-0123"
+
+
+@pytest.fixture
+def surroundings(tmp_path: pathlib.Path) -> Surroundings:
+    return surround(tmp_path, secrets={"TOKEN": SECRET, "BROKEN": "a\nb: c"})
+
+
+def tool(url: str, more: str = "", arguments: str = "a = { type = 'string' }", required: str = '["a"]') -> str:
+    return f"""
+        [ensemble]
+        name = "it"
+        [[invokers]]
+        name = "ask"
+        description = "Asks"
+        [invokers.arguments]
+        type = "object"
+        required = {required}
+        [invokers.arguments.properties]
+        {arguments}
+        [invokers.invocable]
+        origin = "http"
+        url = "{url}"
+        {more}
+    """
+
+
+async def ask(text: str, surroundings: Surroundings, **arguments: Any) -> str:
+    assert check(text) == []
+    async with make_ensemble(text, surroundings) as ensemble:
+        result = await call(ensemble, "ask", **arguments)
+    assert isinstance(result, str)
+    return result
+
+
+def place(one: Web) -> str:
+    return f"http://127.0.0.1:{one.port}"
+
+
+async def test_what_a_server_is_sent(surroundings: Surroundings) -> None:
+    arguments = """
+        a = { type = 'string' }
+        b = { type = 'integer' }
+        c = { type = 'array' }
+    """
+    more = """
+        method = "POST"
+        query = { units = "{b}", who = "{{{a}}}", key = "{env:TOKEN}" }
+        headers = { Authorization = "Bearer {env:TOKEN}", X-B = "{b}", X-A = "a{b}" }
+        json = { whole = "{b}", list = "{c}", text = "<{a}>", deep = [{ "a b" = "{a}" }, "{c}", 1, true], "{{" = "{{" }
+    """
+    async with web(lambda *_: answer(b'{"done": 1}', "Content-Type: application/json")) as one:
+        text = tool(f"{place(one)}/v1/{{a}}/x-{{a}}.json", more, arguments)
+        assert await ask(text, surroundings, a="ä/b c", b=3, c=[1, {}]) == '{"done": 1}'
+        assert await ask(text, surroundings, a="z") == '{"done": 1}'
+    first, second = one.heads
+    assert one.targets[0] == (
+        "/v1/%C3%A4%2Fb%20c/x-%C3%A4%2Fb%20c.json?units=3&who=%7B%C3%A4%2Fb%20c%7D&key=open-sesame-0123"
+    )
+    assert one.targets[1] == "/v1/z/x-z.json?who=%7Bz%7D&key=open-sesame-0123"
+    assert f"Authorization: Bearer {SECRET}\r\n".encode() in first
+    assert b"X-B: 3\r\n" in first
+    assert b"X-B" not in second
+    assert b"Content-Type: application/json\r\n" in first
+    assert json.loads(one.bodies[0]) == {
+        "whole": 3,
+        "list": [1, {}],
+        "text": "<ä/b c>",
+        "deep": [{"a b": "ä/b c"}, [1, {}], 1, True],
+        "{{": "{",
+    }
+    assert json.loads(one.bodies[1]) == {"text": "<z>", "deep": [{"a b": "z"}, 1, True], "{{": "{"}
+
+
+async def test_a_body_is_text(surroundings: Surroundings) -> None:
+    async with web() as one:
+        assert await ask(tool(place(one), 'method = "PUT"\nbody = "<{a}>"'), surroundings, a="ä\r\n") == "ok"
+    assert (one.targets, one.bodies) == (["/"], ["<ä\r\n>".encode()])
+    assert b"Content-Type: text/plain; charset=utf-8" in one.heads[0]
+
+
+async def test_what_is_no_text_is_described(surroundings: Surroundings) -> None:
+    async with web(lambda *_: answer(b"\x89PNG", "Content-Type: image/png")) as one:
+        assert (await ask(tool(place(one)), surroundings, a="")).startswith("[image/png: 4 bytes, sha256:")
+
+
+async def test_a_status_that_is_no_success_is_a_failure(surroundings: Surroundings) -> None:
+    async with web(lambda *_: answer(b"no such city", status="404 Not Found")) as one:
+        with pytest.raises(ExecutionFault) as raised:
+            await ask(tool(place(one)), surroundings, a="")
+    assert str(raised.value) == "The server answered HTTP 404 Not Found.\nno such city"
+    assert raised.value.details == {"status": 404}
+    async with web(lambda *_: answer(b"", "Retry-After: 7", status="429 Slow")) as one:
+        with pytest.raises(QuotaFault) as quota:
+            await ask(tool(place(one)), surroundings, a="")
+    assert quota.value.suggestion == "Wait 7 s before the next call."
+    assert quota.value.details == {"status": 429, "retry_after": 7}
+    for status, details in (("503 Away", {"status": 503, "retry_after": 0}), ("502 Away", {"status": 502})):
+        header = ("Retry-After: 0",) if "retry_after" in details else ()
+        async with web(lambda *_: answer(b"", *header, status=status)) as one:  # noqa: B023
+            with pytest.raises(NetworkFault) as away:
+                await ask(tool(place(one)), surroundings, a="")
+        assert away.value.details == details
+
+
+@pytest.mark.parametrize(("effect", "attempts"), [("read", 2), ("write", 1)])
+async def test_a_server_that_is_away_is_asked_again(surroundings: Surroundings, effect: str, attempts: int) -> None:
+    """Through the whole pipeline: once, where asking changes something."""
+    answers = [answer(b"", "Retry-After: 0.01", status="503 Away"), answer(b"here")]
+    async with web(lambda *_: answers.pop(0)) as one:
+        text = tool(place(one)).replace('description = "Asks"', f'description = "Asks"\neffect = "{effect}"')
+        async with make_ensemble(text, surroundings) as ensemble:
+            execution = Execution(rules=Rules(approve=("it.ask",)))
+            invocation = InvocationCanister(identifier="1", name="ask", arguments=freeze({"a": "x"}))
+            result = await execution.execute(invocation, ensembles=[ensemble])
+    assert (len(one.heads), result.report.attempts) == (attempts, attempts)
+    if effect == "read":
+        assert (result.text, result.report.retried) == ("here", ("network/http_status",))
+    else:
+        assert result.error is not None
+        assert (result.error.category, result.report.retried) == ("network", ())
+
+
+async def test_a_redirect_stays_with_the_host(surroundings: Surroundings) -> None:
+    async with web() as other:
+        ends = (f"http://127.0.0.1:{other.port}/", f"http://localhost:{other.port}/")
+        for end in ends:
+            async with web(lambda *_: redirect(end)) as one:  # noqa: B023
+                more = 'headers = { Authorization = "{env:TOKEN}" }'
+                with pytest.raises(PermissionFault, match="not among the hosts"):
+                    await ask(tool(place(one), more), surroundings, a="")
+        assert other.connections == 0
+    async with web(lambda head, _: answer(b"there") if b" /on " in head else redirect("/on")) as one:
+        assert await ask(tool(place(one), 'headers = { K = "{env:TOKEN}" }'), surroundings, a="") == "there"
+        assert all(SECRET.encode() in head for head in one.heads)
+
+
+async def test_a_name_that_leads_home_needs_consent(surroundings: Surroundings, tmp_path: pathlib.Path) -> None:
+    async with web() as one:
+        assert await ask(tool(f"http://localhost:{one.port}/"), surroundings, a="") == "ok"
+        text = tool(f"http://localhost.localhost:{one.port}/")
+        # Not every system's resolver knows names beneath localhost.
+        with pytest.raises((PermissionFault, NetworkFault)) as raised:
+            await ask(text, surroundings, a="")
+        assert "local = true" in (raised.value.suggestion or "") or raised.value.code == "unresolved"
+        assert one.connections == 1
+
+
+NASTY = (
+    *("..", ".", "../..", "%2e%2e", "%252e%252e", "..%2f..", "..\\", "/", "//evil.example", "\\\\evil.example", "?a=b"),
+    *("#x", "@evil.example", ":80", "a/../../b", "%00", "\0", "\r\nX: y", "{a}", "{env:TOKEN}", "http://evil.example/"),
+    *(
+        "\uff0e\uff0e",
+        "%",
+        "%2",
+        "%zz",
+        ";",
+        "&",
+        "=",
+        "+",
+        " ",
+        "é",
+        "\u202e",
+        "\ud800",
+        "",
+        "a" * 3000,
+        "..;",
+        ".%2e",
+        "%2e.",
+    ),
+    *("%c0%ae%c0%ae", "..%c0%af", "%5c..", "..%5c", "a%2f..%2f..", "\t", "\n", "*", "~", "$(x)", "'", '"', "<", "|"),
+)
+
+
+async def test_no_value_leaves_its_place(surroundings: Surroundings) -> None:
+    """Neither the beginning of the path, nor the number of its segments, nor the names of the query ever change."""
+    chance = random.Random(7)
+    arguments = "a.type = 'string'\nb.type = 'string'"
+    sent = refused = 0
+    async with web() as one, canaries() as traps:
+        text = tool(
+            f"{place(one)}/v1/{{a}}/x{{b}}/end",
+            'query = { q = "{b}" }\nheaders = { X-C = "c" }',
+            arguments,
+            '["a", "b"]',
+        )
+        assert check(text) == []
+        async with make_ensemble(text, surroundings) as ensemble:
+            for number in range(count(2000)):
+                a, b = (
+                    "".join(chance.choices(NASTY, k=chance.choice((1, 1, 1, 2, 3)))).replace(
+                        "evil.example", "127.0.0.1"
+                    )
+                    for _ in range(2)
+                )
+                if number % 3 == 0:
+                    a = f"{a}:{traps[0].port}/"
+                one.heads.clear()
+                try:
+                    await call(ensemble, "ask", a=a, b=b)
+                except ValidationFault:
+                    refused += 1
+                    assert one.heads == []
+                    continue
+                sent += 1
+                (target,) = one.targets
+                path, _, query = target.partition("?")
+                assert path.startswith("/v1/")
+                assert path.endswith("/end")
+                assert path.split("/")[3].startswith("x")
+                assert path.count("/") == 4
+                decoded = path
+                for _ in range(3):
+                    decoded = urllib.parse.unquote(decoded)
+                    assert not {".", ".."} & set(decoded.replace("\\", "/").split("/"))
+                assert urllib.parse.parse_qsl(query, keep_blank_values=True) == [("q", b)]
+                assert b"\r\nX: y" not in one.heads[0]
+        assert [trap.connections for trap in traps] == [0, 0, 0]
+    assert sent > count(2000) // 10
+    assert refused > count(2000) // 10
+
+
+async def test_no_value_splits_a_header(surroundings: Surroundings) -> None:
+    async with web() as one:
+        text = tool(place(one), 'headers = { X-A = "{a}" }')
+        for value in ("a\r\nX-B: c", "a\nb", "\r", "a\0", "é", "\x7f", " a", "a "):
+            with pytest.raises(ToolFault):
+                await ask(text, surroundings, a=value)
+        assert one.heads == []
+        with pytest.raises(ConnectionFailure, match="BROKEN has characters"):
+            await ask(tool(place(one), 'headers = { X-A = "{env:BROKEN}" }'), surroundings, a="")
+        assert one.heads == []
+
+
+async def test_what_a_server_says_again_is_hidden(surroundings: Surroundings) -> None:
+    async with web(lambda head, _: answer(head + json.dumps(SECRET).encode())) as one:
+        more = 'query = { k = "{env:TOKEN}" }\nheaders = { Authorization = "Bearer {env:TOKEN}" }'
+        said = await ask(tool(place(one), more), surroundings, a="")
+        assert SECRET.encode() in one.heads[0]
+        assert SECRET not in said
+        assert said.count("[hidden]") == 3
+    async with web(lambda head, _: answer(head, status=f"500 {SECRET}")) as one:
+        with pytest.raises(ExecutionFault) as raised:
+            await ask(tool(place(one), more), surroundings, a="")
+    assert SECRET not in repr(raised.value) + str(raised.value.details)
+
+
+async def test_a_missing_variable_is_told_at_the_start(surroundings: Surroundings) -> None:
+    text = tool("https://a.example/", 'headers = { Authorization = "{env:MISSING}" }')
+    with pytest.raises(ConnectionFailure, match="the variable MISSING is needed"):
+        async with make_ensemble(text, surroundings):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("url", "more", "message"),
+    [
+        ("ftp://a.b/", "", "no URL that begins with http"),
+        ("http://{a}.b/", "", "no argument may choose the scheme, the host or the port"),
+        ("http://a.b:{a}/", "", "no argument may choose"),
+        ("{a}", "", "no URL"),
+        ("http://a.b/?q={a}", "", "under query"),
+        ("http://a.b/#x", "", "under query"),
+        ("http://a@b/", "", "user or a password"),
+        ("http://0x7f.1/", "", "looks like an address"),
+        ("http://169.254.169.254/{a}", "", "a cloud gives credentials, and is never reached"),
+        ("http://a.b/../{a}", "", "would climb or stay"),
+        ("http://a.b/%2e%2e/{a}", "", "would climb or stay"),
+        ("http://a.b/%2{a}", "", "must be percent-encoded"),
+        ("http://a.b/a b", "", "must be percent-encoded"),
+        ("http://a.b/{env:TOKEN}", "", "variables cannot be used here"),
+        ("http://a.b/{b}", "", "'b' is none of the arguments"),
+        ("http://a.b/{o}", "", "'o' may be absent"),
+        ("http://a.b/", 'method = "CONNECT"', "must be one of"),
+        ("http://a.b/", 'query = { q = "{b}" }', "'b' is none of the arguments"),
+        ("http://a.b/", 'headers = { Host = "x" }', "set by the connection itself"),
+        ("http://a.b/", 'headers = { Content-Length = "1" }', "set by the connection itself"),
+        ("http://a.b/", 'headers = { "A B" = "1" }', "must be the name of a header"),
+        ("http://a.b/", 'headers = { A = "x\\ny" }', "characters that a header cannot hold"),
+        ("http://a.b/", 'body = "{a}"', "a GET has no body"),
+        ("http://a.b/", 'method = "POST"\nbody = "{a}"\njson = "{a}"', "has body and json"),
+        ("http://a.b/", 'method = "POST"\nbody = "{env:TOKEN}"', "variables cannot be used here"),
+        ("http://a.b/", 'method = "POST"\njson = ["{env:TOKEN}"]', "variables cannot be used here"),
+        ("http://a.b/", 'method = "POST"\njson = { b = ["{b}"] }', "'b' is none of the arguments"),
+        ("http://a.b/", 'urls = "x"', "has no key urls"),
+        ("http://a.b/", "local = 1", "must be true or false"),
+    ],
+)
+def test_what_is_wrong_with_a_descriptor(url: str, more: str, message: str) -> None:
+    problems = check(tool(url, more, "a.type = 'string'\no.type = 'string'"))
+    assert len(problems) == 1
+    assert message in problems[0].message + (problems[0].hint or "")
+    assert (problems[0].key or "").startswith("invokers[0].invocable")
+
+
+def test_nothing_is_connected_to_this_origin() -> None:
+    text = '[ensemble]\nname = "it"\n[connection]\norigin = "http"\n'
+    assert [problem.message for problem in check(text)] == ["nothing can be connected to the origin http"]
+
+
+def test_the_example_of_the_guide_is_right() -> None:
+    page = (pathlib.Path(__file__).parents[3] / "documentation" / "tutorials" / "ask-the-web.rst").read_text()
+    block = page.split(".. code-block:: toml\n\n")[1].split("\n\n``{city}``")[0]
+    assert check(textwrap.dedent(block)) == []

@@ -1,0 +1,127 @@
+"""Servers that ask back in the middle of a call: a person answers, through whoever confirms calls, or nobody does."""
+
+import asyncio
+import pathlib
+from collections.abc import Sequence
+
+import pytest
+
+from ripieno.approvals import Answer, Approve, ConfirmationRequest, Confirmer, Deny, Edit, TerminalConfirmer
+from ripieno.canisters import InvocationCanister
+from ripieno.canisters.controls import Rules
+from ripieno.canisters.events import ConfirmationRequested, Event
+from ripieno.ensembles import Ensemble, Surroundings
+from ripieno.execution import Circumstances, Execution
+from ripieno.jsonvalues import freeze
+from tests.origins.mcp.test_http import ERAS, connected
+from tests.support.toml_ensembles import Alerts, make_ensemble, server, surround
+
+
+@pytest.fixture
+def surroundings(tmp_path: pathlib.Path) -> Surroundings:
+    return surround(tmp_path, Alerts())
+
+
+class Answering:
+    """A confirmer that approves calls, and answers questions as it was told to."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers)
+        self.asked: list[ConfirmationRequest] = []
+
+    async def confirm(self, request: ConfirmationRequest) -> Answer:
+        if request.question is None:
+            return Approve()
+        self.asked.append(request)
+        return self.answers.pop(0)
+
+
+async def ask(
+    ensemble: Ensemble, confirmer: Confirmer, *, times: int = 1, events: list[Event] | None = None
+) -> tuple[str, str | None]:
+    """What the tool says that it was answered; and the code of the fault, if any."""
+    execution = Execution(confirmer=confirmer, rules=Rules(approve=("it.*",)))
+    (invoker,) = [one for one in ensemble.invokers.values() if one.name == "ask"]
+    result = await execution.execute(
+        InvocationCanister(identifier="c", name=invoker.exposed, arguments=freeze({"times": times})),
+        ensembles=[ensemble],
+        circumstances=Circumstances(notify=None if events is None else events.append),
+    )
+    return result.text, None if result.error is None else result.error.code
+
+
+@ERAS
+async def test_what_a_person_says_reaches_the_tool(era: str, surroundings: Surroundings) -> None:
+    events: list[Event] = []
+    async with connected(era, surroundings) as (ensemble, _):
+        confirmer = Answering(Edit({"region": "eu"}))
+        assert await ask(ensemble, confirmer, events=events) == ('accept {"region": "eu", "sure": true}', None)
+    (asked,) = confirmer.asked
+    assert asked.question is not None
+    assert asked.question.text.startswith("Region?")
+    assert "\u202e" not in asked.question.text
+    assert asked.arguments == {"sure": True}
+    assert sum(isinstance(event, ConfirmationRequested) for event in events) == 1
+
+
+@ERAS
+@pytest.mark.parametrize(
+    "answer", [Deny("no"), Approve(), Edit({"region": 1}), Edit({})], ids=["deny", "approve", "wrong", "missing"]
+)
+async def test_what_does_not_fit_is_no_answer(era: str, answer: Answer, surroundings: Surroundings) -> None:
+    async with connected(era, surroundings) as (ensemble, _):
+        assert await ask(ensemble, Answering(answer)) == ("decline null", None)
+
+
+@ERAS
+async def test_servers_are_told_that_only_forms_are_answered(era: str, surroundings: Surroundings) -> None:
+    async with connected(era, surroundings) as (ensemble, _):
+        assert await ask(ensemble, Answering(), times=0) == ('{"elicitation": {"form": {}}}', None)
+
+
+async def test_it_may_ask_again_but_not_for_ever(surroundings: Surroundings) -> None:
+    answers: Sequence[Answer] = [Edit({"region": str(number)}) for number in range(9)]
+    async with make_ensemble(server("growing_tools.py", "stdio"), surroundings) as ensemble:
+        confirmer = Answering(*answers)
+        assert await ask(ensemble, confirmer, times=3) == ('accept {"region": "2", "sure": true}', None)
+        assert [one.question.text for one in confirmer.asked if one.question] == [f"Region? {n}" for n in range(3)]
+        endless = Answering(*answers)
+        said = await ask(ensemble, endless, times=100)
+        assert said == ("Error: The tool asked back more than 6 times.", "input_required")
+        assert len(endless.asked) == 5
+
+
+async def test_a_person_at_the_terminal_is_asked_field_by_field(surroundings: Surroundings) -> None:
+    lines = ["y", "eu", "n"]
+    shown: list[str] = []
+
+    def read(prompt: str) -> str:
+        shown.append(prompt)
+        return lines.pop(0) + "\n"
+
+    async with make_ensemble(server("growing_tools.py", "stdio"), surroundings) as ensemble:
+        said = await ask(ensemble, TerminalConfirmer(read))
+        assert said == ('accept {"region": "eu", "sure": false}', None)
+        assert "it.ask asks, in words of its own:\n  Region? 0" in shown[0]
+        assert shown[1:] == ["  region [string]: ", "  sure [yes or no; default yes]: "]
+        lines[:] = ["n"]
+        assert await ask(ensemble, TerminalConfirmer(read)) == ("decline null", None)
+
+
+async def test_a_cancelled_call_leaves_no_question(surroundings: Surroundings) -> None:
+    waiting = asyncio.Event()
+
+    class Thinking(Answering):
+        async def confirm(self, request: ConfirmationRequest) -> Answer:
+            if request.question is not None:
+                waiting.set()
+                await asyncio.Event().wait()
+            return Approve()
+
+    async with make_ensemble(server("growing_tools.py", "stdio"), surroundings) as ensemble:
+        task = asyncio.create_task(ask(ensemble, Thinking()))
+        await waiting.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await ask(ensemble, Answering(Edit({"region": "eu"}))) == ('accept {"region": "eu", "sure": true}', None)

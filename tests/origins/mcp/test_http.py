@@ -1,0 +1,296 @@
+"""Servers behind URLs, in both eras, as real processes on loopback: called, changed, cut off, and killed."""
+
+import asyncio
+import contextlib
+import dataclasses
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Callable, Generator
+from typing import Any
+
+import pytest
+
+from ripieno.canisters import TextualContent
+from ripieno.ensembles import Ensemble, Surroundings
+from ripieno.exceptions import ConnectionFailure, NetworkFault, OutcomeUnknownFault, ToolFault, ValidationFault
+from tests.support.toml_ensembles import SERVERS, Alerts, call, make_ensemble, surround
+
+ERAS = pytest.mark.parametrize("era", ["2026-07-28", "2025-11-25"])
+
+
+class Web:
+    """A server that can be killed, and started again at the same port."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.arguments = arguments
+        self.port = 0
+        self.process: subprocess.Popen[str] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/mcp"
+
+    def start(self) -> None:
+        command = [sys.executable, str(SERVERS / "growing_tools.py"), *self.arguments]
+        environment = {**os.environ, "PORT": str(self.port)}
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        assert self.process.stdout is not None
+        self.port = int(self.process.stdout.readline())
+
+    def revive(self) -> None:
+        self.kill()
+        self.start()
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.communicate()
+            self.process = None
+
+
+@contextlib.contextmanager
+def web(*arguments: str) -> Generator[Web, None, None]:
+    """A running server."""
+    server = Web(*arguments)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+@pytest.fixture
+def alerts() -> Alerts:
+    return Alerts()
+
+
+@pytest.fixture
+def surroundings(tmp_path: pathlib.Path, alerts: Alerts) -> Surroundings:
+    return surround(tmp_path, alerts, secrets={"TOKEN": "a-secret-token"})
+
+
+def at(url: str, more: str = "") -> str:
+    """An ensemble of the server at a URL."""
+    return f'[ensemble]\nname = "it"\n[connection]\norigin = "mcp"\nurl = "{url}"\n{more}'
+
+
+@contextlib.asynccontextmanager
+async def connected(era: str, surroundings: Surroundings, more: str = "") -> AsyncGenerator[tuple[Ensemble, Web], None]:
+    """An ensemble that is connected to a server of that era."""
+    with web("http", *(["legacy"] if era < "2026" else [])) as server:
+        async with make_ensemble(at(server.url, more), surroundings) as ensemble:
+            assert ensemble.connection.protocol == era
+            yield ensemble, server
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Waits for something that nothing tells."""
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+def said(text: str) -> list[TextualContent]:
+    return [TextualContent(text=text)]
+
+
+@ERAS
+async def test_it_is_called_at_the_same_time_and_tells_its_progress(era: str, surroundings: Surroundings) -> None:
+    async with connected(era, surroundings) as (ensemble, _):
+        answers = await asyncio.gather(*(call(ensemble, "echo", number=number) for number in range(20)))
+        assert answers == [said(f'echo {{"number": {number}}}') for number in range(20)]
+        steps: list[Any] = []
+        assert await call(ensemble, "count", progress=lambda *step: steps.append(step)) == said("count {}")
+        assert steps == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
+
+
+@ERAS
+async def test_what_it_offers_later_is_offered(era: str, surroundings: Surroundings, alerts: Alerts) -> None:
+    async with connected(era, surroundings) as (ensemble, _):
+        revision = ensemble.revision
+        assert await call(ensemble, "grow") == said("grow {}")
+        await alerts.wait_for("Ensemble 'it' offers something else now. New: grown9.")
+        assert ensemble.revision == revision + 1
+        assert list(ensemble.invokers) == sorted(ensemble.invokers)
+        assert await call(ensemble, "grown9") == said("grown9 {}")
+
+
+@ERAS
+@pytest.mark.parametrize("tool", ["cut_json", "cut_events", "fail"])
+async def test_an_answer_that_is_lost_is_one_calls_own_matter(era: str, tool: str, surroundings: Surroundings) -> None:
+    more = f'[overrides.{tool}]\neffect = "read"\n' if tool == "cut_json" else ""
+    async with connected(era, surroundings, more) as (ensemble, _):
+        waiting = asyncio.create_task(call(ensemble, "wait"))
+        kind = NetworkFault if more else OutcomeUnknownFault
+        with pytest.raises(kind, match=f"The answer of '{tool}' was lost") as lost:
+            await call(ensemble, tool)
+        assert tool != "fail" or "answered 500" in str(lost.value)
+        assert ensemble.state == "connected"
+        assert await call(ensemble, "echo") == said("echo {}")
+        assert not waiting.done()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+
+@ERAS
+async def test_a_server_that_dies_is_connected_again_twice_in_a_row(
+    era: str, surroundings: Surroundings, alerts: Alerts
+) -> None:
+    async with connected(era, surroundings) as (ensemble, server):
+        await call(ensemble, "grow")
+        await alerts.wait_for("New: grown9.")
+        for _ in range(2):
+            waiting = asyncio.create_task(call(ensemble, "wait"))
+            while not waiting.done():
+                with contextlib.suppress(ToolFault):
+                    await call(ensemble, "die", waited=True)
+            with pytest.raises(OutcomeUnknownFault, match="The answer of 'wait' was lost"):
+                await waiting
+            # Nothing tells that a server without a connection is gone, but the next calls.
+            while ensemble.state == "connected":
+                with pytest.raises((NetworkFault, OutcomeUnknownFault)):
+                    await call(ensemble, "echo")
+                await asyncio.sleep(0)
+            with pytest.raises(NetworkFault, match="is not connected now; nothing was sent"):
+                await call(ensemble, "echo")
+            server.revive()
+            await until(lambda: ensemble.state == "connected")
+            assert await call(ensemble, "echo") == said("echo {}")
+        assert "grown9" not in ensemble.invokers
+    assert [alert.message.partition(":")[0].partition(",")[0] for alert in alerts] == [
+        "Ensemble 'it' offers something else now. New",
+        "Ensemble 'it' was lost",
+        "Ensemble 'it' is connected again. Gone",
+        "Ensemble 'it' was lost",
+        "Ensemble 'it' is connected again.",
+    ]
+
+
+async def test_a_session_that_the_server_has_forgotten_is_begun_anew(surroundings: Surroundings) -> None:
+    async with connected("2025-11-25", surroundings) as (ensemble, server):
+        server.revive()
+        with pytest.raises(ToolFault):
+            await call(ensemble, "echo")
+        await until(lambda: ensemble.state == "connected")
+        async with asyncio.timeout(10):
+            while True:
+                with contextlib.suppress(ToolFault):
+                    assert await call(ensemble, "echo") == said("echo {}")
+                    break
+                await asyncio.sleep(0.05)
+
+
+@contextlib.asynccontextmanager
+async def answering(answer: bytes, *, close: bool = True) -> AsyncGenerator[tuple[str, list[bytes]], None]:
+    """A server that answers every request with the same bytes; and what it was asked."""
+    asked: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            asked.append(await reader.readuntil(b"\r\n\r\n"))
+            writer.write(answer)
+            await writer.drain()
+            if not close:
+                await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp", asked
+
+
+async def refused(url: str, surroundings: Surroundings, more: str = "") -> str:
+    ensemble = make_ensemble(at(url, more), surroundings)
+    with pytest.raises(ConnectionFailure) as raised:
+        await ensemble.connect()
+    assert ensemble.state == "failed"
+    return str(raised.value)
+
+
+async def test_nobody_answers(surroundings: Surroundings) -> None:
+    message = await refused("http://127.0.0.1:9/mcp", surroundings)
+    assert message.startswith("Ensemble 'it': the MCP server cannot be reached (")
+    assert message.endswith("Its URL: http://127.0.0.1:9/mcp")
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n", "answered 401 Unauthorized"),
+        (b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", "answered 403 Forbidden"),
+        (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "answered 404 Not Found"),
+        (b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n", "answered 500 Oh"),
+        (b"HTTP/1.1 503 Later\r\nContent-Length: 0\r\n\r\n", "answered 503 Later"),
+        (b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 3\r\n\r\n<p>", "Unexpected content type"),
+        (b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n[]", "Failed to parse"),
+        (b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n", "not followed"),
+        (b"SSH-2.0-OpenSSH\r\n", "broke the connection"),
+    ],
+)
+async def test_something_else_answers(answer: bytes, says: str, surroundings: Surroundings) -> None:
+    async with answering(answer) as (url, _):
+        message = await refused(url, surroundings)
+    assert says in message
+    assert f"Its URL: {url}" in message.splitlines()
+
+
+async def test_a_mute_server_is_given_up_at_the_deadline(surroundings: Surroundings) -> None:
+    async with answering(b"", close=False) as (url, _):
+        message = await refused(url, surroundings, "timeout = 0.3")
+    assert "was not ready within 0.3 s" in message
+
+
+async def test_headers_are_sent_and_never_shown(surroundings: Surroundings) -> None:
+    headers = '[connection.headers]\nAuthorization = "Bearer {env:TOKEN}"\n'
+    async with answering(b"HTTP/1.1 401 a-secret-token\r\nContent-Length: 0\r\n\r\n") as (url, asked):
+        message = await refused(url, surroundings, headers)
+    assert b"authorization: bearer a-secret-token" in asked[0].lower()
+    assert "a-secret-token" not in message
+    assert "answered 401" in message
+
+
+@pytest.mark.parametrize("challenge", ["", "WWW-Authenticate: Bearer\r\n"], ids=["plain", "bearer"])
+async def test_who_is_not_let_in_is_told_once_and_what_to_do(challenge: str, surroundings: Surroundings) -> None:
+    answer = f"HTTP/1.1 401 Unauthorized\r\n{challenge}Content-Length: 0\r\n\r\n".encode()
+    key = 'headers = { Authorization = "Bearer {env:NAME}" }'
+    async with answering(answer) as (url, _):
+        said, place, first, *others = (await refused(url, surroundings)).splitlines()
+        assert said == "Ensemble 'it': the MCP server answered 401 Unauthorized."
+        assert place == f"Its URL: {url}"
+        assert first == f"If it wants a key: set {key} under [connection], and the variable."
+        assert [line.partition(":")[0] for line in others] == (["If it wants you to sign in"] if challenge else [])
+        advice = (await refused(url, surroundings, key.replace("NAME", "TOKEN"))).splitlines()[2:]
+        assert advice == [
+            "It does not take the Authorization that is set under headers: see whether it is still right."
+        ]
+
+
+async def test_a_missing_variable_is_named_before_anything_is_sent(surroundings: Surroundings) -> None:
+    async with answering(b"") as (url, asked):
+        message = await refused(url, surroundings, '[connection.headers]\nA = "{env:ABSENT}"\n')
+    assert message.endswith("the variable ABSENT is needed, and not set. Set it in the environment.")
+    async with answering(b"") as (url, asked):
+        chosen = dataclasses.replace(surroundings, allow=("TOKEN", "SET_*"))
+        message = await refused(url, chosen, '[connection.headers]\nA = "{env:ABSENT}{env:SET_LATER}"\n')
+    assert message.endswith(
+        "the variables ABSENT, SET_LATER are needed, and not set. Set them in the environment. "
+        "Only what allow under [environment] names is seen: add ABSENT to it."
+    )
+    assert asked == []
+
+
+async def test_a_tool_that_is_gone_is_refused_in_words(surroundings: Surroundings) -> None:
+    async with connected("2026-07-28", surroundings) as (ensemble, server):
+        await call(ensemble, "grow")
+        await until(lambda: "grown9" in ensemble.invokers)
+        grown = ensemble.access_invoker("grown9")
+        server.revive()
+        with contextlib.suppress(ToolFault):
+            await call(ensemble, "echo")
+        await until(lambda: ensemble.state == "connected")
+        ensemble.invokers = {**ensemble.invokers, "grown9": grown}
+        with pytest.raises((ValidationFault, NetworkFault)):
+            await call(ensemble, "grown9")

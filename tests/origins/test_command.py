@@ -1,0 +1,282 @@
+"""Programs as invocables: real processes, real files, real signals."""
+
+import asyncio
+import dataclasses
+import json
+import os
+import pathlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ripieno.ensembles import Outcome, Surroundings
+from ripieno.exceptions import (
+    ConnectionFailure,
+    ExecutionFault,
+    PermissionFault,
+    ResourceFault,
+    ValidationFault,
+)
+from ripieno.sandbox import ProcessLimits
+from ripieno.sandbox.processes import LocalProcess, LocalSpawner
+from tests.counts import count
+from tests.support.live_processes import Living, living
+from tests.support.toml_ensembles import call, check, held, make_ensemble, surround
+
+SHOW = "import json, os, sys; print(json.dumps([sys.argv[1:], dict(os.environ), os.getcwd(), sys.stdin.read()]))"
+
+
+@pytest.fixture
+def alive(tmp_path: pathlib.Path) -> Iterator[Living]:
+    with living(tmp_path / "alive") as one:
+        yield one
+
+
+@pytest.fixture
+def surroundings(tmp_path: pathlib.Path) -> Surroundings:
+    return surround(tmp_path, secrets={"TOKEN": "s3cret"})
+
+
+def tool(argv: list[Any], more: str = "", arguments: str = "a = { type = 'string' }", header: str = "") -> str:
+    """An ensemble of one program; ``argv`` as JSON is TOML as well, but for its tables."""
+    written = (
+        json.dumps(argv)
+        .replace('{"when": ', "{ when = ")
+        .replace('{"each": ', "{ each = ")
+        .replace('"argv": ', "argv = ")
+    )
+    return f"""
+        [ensemble]
+        name = "it"
+        [[invokers]]
+        name = "run"
+        description = "Runs a program"
+        {header}
+        [invokers.arguments]
+        type = "object"
+        [invokers.arguments.properties]
+        {arguments}
+        [invokers.invocable]
+        origin = "command"
+        argv = {written}
+        {more}
+    """
+
+
+def script(text: str) -> list[Any]:
+    return ["sh", "-c", text]
+
+
+async def run(text: str, surroundings: Surroundings, folder: pathlib.Path | None = None, **arguments: Any) -> Outcome:
+    assert check(text, folder) == []
+    async with make_ensemble(text, surroundings, folder) as ensemble:
+        outcome = await call(ensemble, "run", **arguments)
+    assert isinstance(outcome, Outcome)
+    return outcome
+
+
+async def test_what_a_program_is_given(
+    surroundings: Surroundings, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CANARY", "canary")
+    (tmp_path / "sub").mkdir()
+    argv = [sys.executable, "-c", SHOW, "--a={a}", {"when": "b", "argv": ["-b", "{b}"]}, "--", {"each": "c"}]
+    more = 'directory = "sub"\nstdin = "<{a}>"\nenvironment = { KEY = "{env:TOKEN} {a}" }'
+    arguments = (
+        "a.type = 'string'\na.default = 'x y'\nb.type = 'integer'\nc = { type = 'array', items.type = 'string' }"
+    )
+    text = tool(argv, more, arguments)
+    outcome = await run(text, surroundings, c=["-1", "", "$(x)"])
+    assert isinstance(outcome.content, str)
+    given_argv, environment, directory, stdin = json.loads(outcome.content)
+    assert given_argv == ["--a=x y", "--", "-1", "", "$(x)"]
+    assert environment.pop("KEY") == "s3cret x y"
+    assert environment.keys() <= {"PATH", "LANG", "TZ", "TMPDIR", "HOME", "LC_CTYPE"}
+    assert (directory, stdin) == (str(tmp_path / "sub"), "<x y>")
+    outcome = await run(text, surroundings, a="1", b=0)
+    assert json.loads(str(outcome.content))[0] == ["--a=1", "-b", "0", "--"]
+
+
+async def test_a_result_tells_how_the_program_ended(surroundings: Surroundings) -> None:
+    outcome = await run(tool(script("echo out; echo err >&2")), surroundings)
+    assert (outcome.content, outcome.exit_code, outcome.total_bytes) == ("out\n", 0, 8)
+    outcome = await run(tool(script("echo out; exit 3"), "success = [0, 3]"), surroundings)
+    assert (outcome.content, outcome.exit_code) == ("out\n", 3)
+    # Some programs say what they did where others complain.
+    outcome = await run(tool(script("echo pushed >&2")), surroundings)
+    assert outcome.content == "pushed\n"
+
+
+async def test_a_failure_shows_both_streams(surroundings: Surroundings) -> None:
+    with pytest.raises(ExecutionFault) as raised:
+        await run(tool(script("echo half; echo because >&2; exit 3")), surroundings)
+    assert str(raised.value) == "'sh' ended with exit code 3.\nhalf\n--- standard error ---\nbecause"
+    assert raised.value.details == {"exit_code": 3, "stdout": "half\n", "stderr": "because\n"}
+    assert raised.value.code == "exit_code"
+    with pytest.raises(ExecutionFault, match=r"^'sh' was ended by the signal SIGKILL\.$"):
+        await run(tool(script("kill -9 $$")), surroundings)
+    with pytest.raises(ExecutionFault, match="exit code 0"):
+        await run(tool(["true"], "success = [1]"), surroundings)
+
+
+async def test_output_is_bounded_where_it_is_read(surroundings: Surroundings) -> None:
+    header = 'output = "1 KiB"'
+    flood = "i=0; while [ $i -lt 5000 ]; do echo line $i; echo line $i >&2; i=$((i+1)); done"
+    outcome = await run(tool(script(flood), header=header), surroundings)
+    assert isinstance(outcome.content, str)
+    assert len(outcome.content.encode()) <= 1024
+    assert outcome.content.startswith("line 0\n")
+    assert outcome.content.endswith("line 4999\n")
+    assert "bytes left out" in outcome.content
+    assert (outcome.stdout_truncated, outcome.stderr_truncated) == (True, True)
+    with pytest.raises(ExecutionFault) as raised:
+        await run(tool(script(f"{flood}; exit 1"), header=header), surroundings)
+    assert len(str(raised.value).encode()) < 1024 + 256
+    assert str(raised.value).endswith("line 4999")
+
+
+async def test_a_flood_is_ended(tmp_path: pathlib.Path) -> None:
+    surroundings = dataclasses.replace(surround(tmp_path), spawner=Impatient())
+    with pytest.raises(ExecutionFault, match=r"^'yes' wrote 1 MiB and did not stop, so it was ended\.\n") as raised:
+        await run(tool(["yes"]), surroundings)
+    assert raised.value.code == "output_flood"
+    assert len(str(raised.value)) < 64 * 1024
+
+
+class Impatient(LocalSpawner):
+    """Ends a flood sooner, so that a test need not write hundreds of megabytes."""
+
+    async def start(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        directory: str | os.PathLike[str],
+        limits: ProcessLimits,
+        *,
+        pipe_stdin: bool = False,
+    ) -> LocalProcess:
+        sooner = dataclasses.replace(limits, kill_after=2**20)
+        return await super().start(argv, environment, directory, sooner, pipe_stdin=pipe_stdin)
+
+
+async def test_a_program_need_not_read_what_it_is_given(surroundings: Surroundings) -> None:
+    outcome = await run(
+        tool(["echo", "done"], 'stdin = "{a}"', "a.type = 'string'\na.default = ''"), surroundings, a="x" * 10**6
+    )
+    assert outcome.content == "done\n"
+
+
+async def test_cancelling_ends_the_whole_group(surroundings: Surroundings, alive: Living) -> None:
+    text = tool(script(f"exec 9>{alive.path}; sleep 600 & sleep 600"))
+    async with make_ensemble(text, surroundings) as ensemble:
+        task = asyncio.create_task(call(ensemble, "run"))
+        await held(alive)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert alive.all_gone(5)
+
+
+async def test_what_a_program_leaves_running_is_ended(surroundings: Surroundings, alive: Living) -> None:
+    outcome = await run(tool(script(f"exec 9>{alive.path}; sleep 600 & echo started")), surroundings)
+    assert outcome.content == "started\n"
+    assert alive.all_gone(5)
+
+
+async def test_a_program_that_is_not_there(surroundings: Surroundings) -> None:
+    with pytest.raises(ResourceFault, match="There is no program 'no-such-program' in any folder of PATH"):
+        await run(tool(["no-such-program"]), surroundings)
+
+
+async def test_files_of_the_workspace_never_pass_for_programs(tmp_path: pathlib.Path) -> None:
+    workspace, folder = tmp_path / "workspace", tmp_path / "folder"
+    for place in (workspace, folder):
+        place.mkdir()
+        (place / "helper").write_text(f"#!/bin/sh\necho {place.name}\n")
+        (place / "helper").chmod(0o755)
+    assert (await run(tool(["./helper"]), surround(workspace), folder)).content == "folder\n"
+    with pytest.raises(ResourceFault):
+        await run(tool(["helper"]), surround(workspace), folder)
+
+
+async def test_a_directory_that_is_a_link_out_of_the_workspace(tmp_path: pathlib.Path) -> None:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "out").symlink_to(tmp_path)
+    with pytest.raises(PermissionFault, match="leads out of the workspace"):
+        await run(tool(["pwd"], 'directory = "out"'), surround(workspace))
+    with pytest.raises(ResourceFault, match="cannot be entered"):
+        await run(tool(["pwd"], 'directory = "absent"'), surround(workspace))
+
+
+async def test_presets_fill_places_too(surroundings: Surroundings) -> None:
+    text = tool(
+        ["echo", "{a}", "{b}"], "presets = { b = 'fixed' }", "a = { type = 'string', default = 'x' }\nb.type = 'string'"
+    )
+    assert (await run(text, surroundings)).content == "x fixed\n"
+
+
+async def test_a_variable_that_is_not_set_is_named_at_the_start(surroundings: Surroundings) -> None:
+    text = tool(["true"], 'environment = { A = "{env:ABSENT}" }')
+    with pytest.raises(ConnectionFailure, match="the variable ABSENT is needed, and not set"):
+        await make_ensemble(text, surroundings).connect()
+
+
+HARM = ["touch marker", "$(touch marker)", "`touch marker`", "; touch marker #", "\n touch marker\n", "| touch marker"]
+HARM += ["&& touch marker", "'", '"', "\\", "*", "~", "%s", "-", "$HOME", "{a}"]
+
+
+def test_law_no_argument_reaches_a_shell(tmp_path: pathlib.Path) -> None:
+    arguments = "a = { type = 'string', default = '' }\nb = { type = 'string', default = '' }"
+    text = tool(["printf", "--", "%s|%s", "{a}", "{b}"], arguments=arguments)
+    harm = st.lists(st.sampled_from(HARM), max_size=4).map("".join)
+
+    @settings(max_examples=count(2000), deadline=None)
+    @given(a=harm, b=harm)
+    def law(a: str, b: str) -> None:
+        outcome = asyncio.run(run(text, surround(tmp_path), a=a, b=b))
+        assert outcome.content == f"{a}|{b}"
+
+    law()
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_value_that_looks_like_an_option(surroundings: Surroundings) -> None:
+    with pytest.raises(ValidationFault, match="would be taken for an option"):
+        await run(tool(["echo", "{a}"], arguments="a = { type = 'string', default = 'x' }"), surroundings, a="-n")
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "message"),
+    [
+        (tool(["echo", "{b}"]), "invokers[0].invocable.argv[1]", "'b' is none of the arguments"),
+        (tool(["echo", "{a}"]), "invokers[0].invocable.argv[1]", "'a' may be absent"),
+        (tool(["echo", {"when": "x", "argv": ["-x"]}]), "invokers[0].invocable.argv[1].when", "'x' is none of"),
+        (tool(["{a}"]), "invokers[0].invocable.argv[0]", "the program must be a literal name"),
+        (tool(["../x"]), "invokers[0].invocable.argv[0]", "leads out of this file's folder"),
+        (tool(["./x"]), "invokers[0].invocable.argv[0]", "needs a folder"),
+        (tool(["x"], "args = []"), "invokers[0].invocable.args", "[invocable] has no key args"),
+        (tool(["x"], 'directory = "/"'), "invokers[0].invocable.directory", "without .."),
+        (tool(["x"], 'directory = "a/../.."'), "invokers[0].invocable.directory", "without .."),
+        (tool(["x"], 'stdin = "{env:TOKEN}"'), "invokers[0].invocable.stdin", "variables cannot be used here"),
+        (tool(["x"], 'stdin = "{b}"'), "invokers[0].invocable.stdin", "'b' is none of the arguments"),
+        (tool(["x"], "stdin = 1"), "invokers[0].invocable.stdin", "stdin must be a string"),
+        (tool(["x"], 'environment = { A = "{b}" }'), "invokers[0].invocable.environment.A", "'b' is none of"),
+        (tool(["x"], "project = true"), "invokers[0].invocable.project", "would run with all rights of this one"),
+        (tool(["x"], "success = [256]"), "invokers[0].invocable.success[0]", "from 0 to 255"),
+    ],
+)
+def test_settings_that_are_wrong(text: str, key: str, message: str) -> None:
+    (problem,) = check(text)
+    assert problem.key == key
+    assert message in problem.message
+
+
+def test_a_connection_makes_no_sense() -> None:
+    connection = '[connection]\norigin = "command"\n'
+    (problem,) = check(tool(["true"]).replace("[[invokers]]", f"{connection}[[invokers]]"))
+    assert (problem.key, problem.message) == ("connection.origin", "nothing can be connected to the origin command")

@@ -1,0 +1,90 @@
+"""Programs as invocables where a sandbox holds: what they may write and reach, and what an operator may allow."""
+
+import contextlib
+import dataclasses
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from ripieno.ensembles import Surroundings
+from ripieno.exceptions import ExecutionFault
+from ripieno.sandbox import Sandbox
+from tests.skips import lacking
+from tests.support.toml_ensembles import call, make_ensemble, surround
+
+
+@pytest.fixture
+def surroundings(tmp_path: pathlib.Path) -> Iterator[Surroundings]:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (tmp_path / "outside").write_text("canary")
+    sandbox = Sandbox(workspace)
+    if sandbox.tier == 0:
+        lacking(f"no sandbox holds here: {sandbox.reason}")
+    yield dataclasses.replace(surround(workspace), sandbox=sandbox)
+    sandbox.close()
+
+
+async def run(surroundings: Surroundings, script: str, more: str = "confined = true", effect: str = "write") -> str:
+    text = f"""
+        [ensemble]
+        name = "it"
+        [[invokers]]
+        name = "run"
+        description = "Runs a program"
+        effect = "{effect}"
+        [invokers.arguments]
+        type = "object"
+        [invokers.invocable]
+        origin = "command"
+        argv = ["sh", "-c", '''{script}''']
+        {more}
+    """
+    async with make_ensemble(text, surroundings) as ensemble:
+        outcome = await call(ensemble, "run")
+    return str(outcome.content)
+
+
+async def test_it_writes_in_the_workspace_only(surroundings: Surroundings) -> None:
+    assert await run(surroundings, "echo x > made; cat made") == "x\n"
+    with pytest.raises(ExecutionFault):
+        await run(surroundings, "cat ../outside")
+    with contextlib.suppress(ExecutionFault):
+        # Beneath /tmp, of which tier 2 has one of its own, this may be a file that nobody else sees.
+        await run(surroundings, "echo x > ../outside")
+    assert (surroundings.workspace.parent / "outside").read_text() == "canary"
+
+
+async def test_who_only_reads_cannot_write(surroundings: Surroundings) -> None:
+    (surroundings.workspace / "file").write_text("text")
+    assert await run(surroundings, "cat file", effect="read") == "text"
+    with pytest.raises(ExecutionFault):
+        await run(surroundings, "echo x > file", effect="read")
+
+
+async def test_an_operators_own_program_has_their_rights_unless_they_say_otherwise(surroundings: Surroundings) -> None:
+    assert await run(surroundings, "cat ../outside", "") == "canary"
+
+
+async def test_its_home_is_its_own(surroundings: Surroundings) -> None:
+    assert surroundings.sandbox is not None
+    assert (await run(surroundings, "echo $HOME")).strip() == surroundings.sandbox.home
+
+
+async def test_the_projects_own_program_is_confined_and_no_other_passes_for_ours(surroundings: Surroundings) -> None:
+    folder = surroundings.workspace / "part" / "node_modules" / ".bin"
+    folder.mkdir(parents=True)
+    for name, script in {"sh": "echo own; cat ../../outside", "helper": "echo helped"}.items():
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+    more = 'confined = true\ndirectory = "part"'
+    assert await run(surroundings, "echo system", more) == "system\n"
+    assert await run(surroundings, "echo system", "") == "system\n"
+    with pytest.raises(ExecutionFault) as caught:
+        await run(surroundings, "echo system", f"{more}\nproject = true")
+    assert "own" in caught.value.message
+    assert "canary" not in caught.value.message
+    (folder / "sh").unlink()
+    # What the project brings is found by its programs, too.
+    assert await run(surroundings, "helper", f"{more}\nproject = true") == "helped\n"

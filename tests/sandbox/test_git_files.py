@@ -1,0 +1,395 @@
+"""Repositories of a workspace: which are found, and that programs change nothing in them that git obeys."""
+
+import dataclasses
+import os
+import pathlib
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ripieno.ensembles import Context
+from ripieno.execution.call import settle
+from ripieno.origins.command.outcomes import failure
+from ripieno.origins.command.programs import run
+from ripieno.sandbox.git_files import controls_beneath, withdraw
+from ripieno.sandbox.processes import LocalSpawner
+from ripieno.sandbox.refusals import explain
+from tests.support.sandbox_tiers import SHELTERS, shelter, start
+from tests.support.scripted_models import Listening
+from tests.support.single_calls import begin
+
+ALL = pytest.mark.parametrize("name", SHELTERS)
+WITH_MOUNTS = pytest.mark.parametrize("name", ["tier 1", "tier 2"])
+ALONE = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "PATH": os.environ["PATH"],
+    "HOME": "/nowhere",
+}
+
+
+def git(folder: pathlib.Path, *arguments: str) -> str:
+    """Git as a person runs it, with no settings but the repository's."""
+    settings = ("-c", "user.name=A", "-c", "user.email=a@b.org", "-c", "protocol.file.allow=always")
+    argv = ["git", "-C", str(folder), *settings, *arguments]
+    return subprocess.run(argv, check=True, capture_output=True, text=True, env=ALONE).stdout
+
+
+def repository(folder: pathlib.Path) -> pathlib.Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    git(folder, "init", "--initial-branch=main")
+    git(folder, "commit", "--allow-empty", "--message=first")
+    return folder
+
+
+def plain(folder: pathlib.Path) -> pathlib.Path:
+    return repository(folder / "w")
+
+
+def beneath(folder: pathlib.Path) -> pathlib.Path:
+    repository(folder / "w" / "group" / "project")
+    return folder / "w"
+
+
+def with_submodule(folder: pathlib.Path) -> pathlib.Path:
+    source, workspace = repository(folder / "source"), repository(folder / "w")
+    git(workspace, "submodule", "add", str(source), "deep/in/third/part")
+    return workspace
+
+
+def with_working_tree(folder: pathlib.Path) -> pathlib.Path:
+    git(repository(folder / "w" / "main"), "worktree", "add", "../other")
+    return folder / "w"
+
+
+def is_working_tree(folder: pathlib.Path) -> pathlib.Path:
+    git(repository(folder / "main"), "worktree", "add", "../w")
+    return folder / "w"
+
+
+def is_submodule(folder: pathlib.Path) -> pathlib.Path:
+    return with_submodule(folder) / "deep" / "in" / "third" / "part"
+
+
+def linked(folder: pathlib.Path) -> pathlib.Path:
+    repository(folder / "w")
+    (folder / "w" / ".git").rename(folder / "w" / "real")
+    (folder / "w" / ".git").symlink_to("real")
+    return folder / "w"
+
+
+def linked_outside(folder: pathlib.Path) -> pathlib.Path:
+    repository(folder / "w")
+    (folder / "w" / ".git").rename(folder / "real")
+    (folder / "w" / ".git").symlink_to("../real")
+    return folder / "w"
+
+
+LAYOUTS: dict[str, Callable[[pathlib.Path], pathlib.Path]] = {
+    one.__name__: one
+    for one in (
+        *(plain, beneath, with_submodule, with_working_tree, is_working_tree, is_submodule),
+        *(linked, linked_outside),
+    )
+}
+#: Writes to everything in the workspace that git could obey, in each way; then puts other folders in the place of it.
+EVIL = r"""
+find . -name config -o -name hooks -o -name info -o -name commondir -o -name config.worktree -o -name .git > list
+while read -r path; do
+  if [ -d "$path" ]; then
+    echo evil > "$path/pre-commit"; echo evil > "$path/attributes"
+  else
+    echo evil > "$path"; echo evil >> "$path"; echo evil > new; mv -f new "$path"
+    rm -f "$path"; ln -sf /dev/null "$path"
+  fi
+  mv "$path" "$path.gone"; rm -rf "$path"
+done < list 2>/dev/null
+rm -f list new
+true
+"""
+
+
+def obeyed(folder: pathlib.Path) -> dict[str, str]:
+    """Everything beneath a folder that git may obey, and what is in it."""
+    names = ("config", "config.worktree", "commondir", ".git", "pre-commit", "attributes")
+    found = {str(one.relative_to(folder)): one for one in folder.rglob("*") if one.name in names}
+    texts = {name: path.read_text() for name, path in found.items() if path.is_file()}
+    return texts | {name: "folder" for name, path in found.items() if path.is_dir()}
+
+
+@WITH_MOUNTS
+@pytest.mark.parametrize("layout", [name for name in LAYOUTS if not name.startswith("linked")])
+async def test_what_git_obeys_stays_as_it_is(name: str, layout: str, tmp_path: pathlib.Path) -> None:
+    workspace = LAYOUTS[layout](tmp_path)
+    sandbox = shelter(name, workspace)
+    before = obeyed(tmp_path)
+    assert before
+    for _ in range(2):
+        completed = await start(["sh", "-c", EVIL], sandbox.confinement(writable=[workspace]), workspace)
+        assert completed.exit_code == 0, completed.stderr.text
+    sandbox.close()
+    assert obeyed(tmp_path) == before
+    assert "evil" not in str(before)
+
+
+@WITH_MOUNTS
+@pytest.mark.parametrize("layout", ["linked", "linked_outside"])
+async def test_a_repository_behind_a_link_stays_and_programs_start(
+    name: str, layout: str, tmp_path: pathlib.Path
+) -> None:
+    """The link itself can be replaced (said in the guide)."""
+    workspace = LAYOUTS[layout](tmp_path)
+    sandbox = shelter(name, workspace)
+    script = "echo evil > .git/config; echo evil > .git/hooks/pre-commit; echo evil > .git/info/exclude; echo done"
+    completed = await start(["sh", "-c", script], sandbox.confinement(writable=[workspace]), workspace)
+    assert completed.stdout.text == "done\n", completed.stderr.text
+    sandbox.close()
+    assert "evil" not in str(obeyed(tmp_path))
+
+
+@ALL
+async def test_programs_start_whatever_one_has_put_in_the_place_of_a_repository(
+    name: str, tmp_path: pathlib.Path
+) -> None:
+    sandbox = shelter(name, tmp_path)
+    scripts = ("ln -s /nowhere .git", "rm -f .git; mkdir x; touch x/config; ln -s x .git", "rm -f .git; echo x > .git")
+    for script in scripts:
+        await start(["sh", "-c", script], sandbox.confinement(writable=[tmp_path]), tmp_path)
+        completed = await start(["echo", "works"], sandbox.confinement(writable=[tmp_path]), tmp_path)
+        assert completed.stdout.text == "works\n", completed.stderr.text
+    sandbox.close()
+
+
+@WITH_MOUNTS
+async def test_what_is_protected_around_a_repository_stays_so(name: str, tmp_path: pathlib.Path) -> None:
+    repository(tmp_path / "ensembles" / "mine")
+    sandbox = shelter(name, tmp_path)
+    script = "echo evil > ensembles/mine/a.toml; echo evil > ensembles/mine/.git/config; echo done"
+    completed = await start(["sh", "-c", script], sandbox.confinement(writable=[tmp_path]), tmp_path)
+    assert completed.stdout.text == "done\n", completed.stderr.text
+    sandbox.close()
+    assert os.listdir(tmp_path / "ensembles" / "mine") == [".git"]
+    assert "evil" not in str(obeyed(tmp_path))
+
+
+@WITH_MOUNTS
+async def test_a_repository_that_a_program_made_is_its_own(name: str, tmp_path: pathlib.Path) -> None:
+    """It can be changed and removed: nothing in it was a person's."""
+    sandbox = shelter(name, tmp_path)
+    for script in ("git init part", "git -C part config user.name X", "rm -rf part"):
+        completed = await start(["sh", "-c", script], sandbox.confinement(writable=[tmp_path]), tmp_path, ALONE)
+        assert completed.exit_code == 0, completed.stderr.text
+    sandbox.close()
+    assert os.listdir(tmp_path) == []
+
+
+@WITH_MOUNTS
+async def test_the_repository_of_a_working_tree_can_be_granted(name: str, tmp_path: pathlib.Path) -> None:
+    workspace = is_working_tree(tmp_path)
+    sandbox = shelter(name, workspace, writable=(str(tmp_path / "main" / ".git"),))
+    before = obeyed(tmp_path)
+    environment = {**ALONE, "HOME": sandbox.home}
+    commit = "git -c user.name=A -c user.email=a@b.org commit --allow-empty --message=second && git log --oneline"
+    evil = f"for one in config hooks/pre-commit worktrees/w/commondir; do echo evil > {tmp_path}/main/.git/$one; done"
+    for script in (commit, f"({evil}) 2>/dev/null; echo second"):
+        completed = await start(["sh", "-c", script], sandbox.confinement(writable=[workspace]), workspace, environment)
+        assert "second" in completed.stdout.text, completed.stderr.text
+    sandbox.close()
+    assert obeyed(tmp_path) == before
+
+
+def test_the_look_is_bounded(tmp_path: pathlib.Path) -> None:
+    for place in ("a/b/c/d", "node_modules/x", ".hidden/x", "a/near"):
+        (tmp_path / place / ".git").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("a")
+    found = {os.path.relpath(one, tmp_path).partition("/.git/")[0] for one in controls_beneath(str(tmp_path))}
+    assert found == {"a/near"}
+    for number in range(200):
+        (tmp_path / f"r{number:03}" / ".git").mkdir(parents=True)
+    found = {one.partition("/.git/")[0] for one in controls_beneath(str(tmp_path))}
+    assert len(found) == 64
+
+
+def test_a_repository_that_is_broken_is_no_error(tmp_path: pathlib.Path) -> None:
+    (tmp_path / ".git").write_bytes(b"gitdir: \xff\xfe\n" * 9)
+    (tmp_path / "loop").mkdir()
+    (tmp_path / "loop" / ".git").symlink_to(".git")
+    os.mkdir(tmp_path / "pipe")
+    os.mkfifo(tmp_path / "pipe" / ".git")
+    odd = tmp_path / "odd" / ".git"
+    odd.mkdir(parents=True)
+    os.mkfifo(odd / "commondir")
+    (odd / "modules").symlink_to(".")
+    assert str(tmp_path / ".git") in controls_beneath(str(tmp_path))
+    assert f"{odd}/config" in controls_beneath(str(tmp_path))
+
+
+@pytest.fixture
+def tool(tmp_path: pathlib.Path) -> Callable[..., Any]:
+    """Runs a script for a call, in a shelter; the exit code, and what a model reads."""
+
+    async def call(name: str, script: str, seconds: float = 30) -> tuple[int, str]:
+        listening = Listening(tmp_path)
+        sandbox = shelter(name, tmp_path)
+        listening.surroundings = dataclasses.replace(listening.surroundings, spawner=LocalSpawner(), sandbox=sandbox)
+        said: list[tuple[int, str]] = []
+
+        async def invoke(context: Context, _: dict[str, Any]) -> object:
+            completed = await run(context, ["sh", "-c", script], environment=ALONE | {"HOME": sandbox.home})
+            said.append((completed.exit_code, str(failure("sh", completed, 4096))))
+            return "done"
+
+        await settle((one := begin(invoke, listening=listening, timeout=seconds),))
+        found = said[0] if said else (-1, str(one.result.result().error))
+        assert not (tmp_path / ".git" / "commondir").exists()
+        sandbox.close()
+        return found
+
+    return call
+
+
+@ALL
+async def test_what_would_lead_git_elsewhere_is_removed(
+    name: str, tool: Callable[..., Any], tmp_path: pathlib.Path
+) -> None:
+    repository(tmp_path)
+    code, said = await tool(name, "mkdir -p x; echo ../x > .git/commondir; exit 0")
+    assert code == 0
+    assert f"'{tmp_path}/.git/commondir' was removed" in said
+    assert "first" in git(tmp_path, "log")
+    # Also when its time is up.
+    _, said = await tool(name, "echo ../x > .git/commondir; sleep 600", seconds=1)
+    assert "was not done after" in said
+    _, said = await tool(name, "true")
+    assert "removed" not in said
+
+
+async def test_why_git_cannot_begin_a_repository(tool: Callable[..., Any], tmp_path: pathlib.Path) -> None:
+    code, said = await tool("tier 2", "git init")
+    assert code == 128
+    assert (
+        "[The sandbox keeps the settings and hooks in .git as they are, since they are obeyed outside of it. " in said
+    )
+    code, said = await tool("tier 2", "git init part && exit 7")
+    assert code == 7
+    assert "sandbox" not in said
+    assert os.listdir(tmp_path) == ["part"]
+
+
+@WITH_MOUNTS
+async def test_why_git_cannot_change_its_settings(name: str, tool: Callable[..., Any], tmp_path: pathlib.Path) -> None:
+    repository(tmp_path)
+    code, said = await tool(name, "git config alias.x '!evil'")
+    assert code != 0
+    assert "[The sandbox keeps the settings and hooks in .git as they are" in said
+    assert "removed" not in said
+
+
+@WITH_MOUNTS
+@pytest.mark.parametrize("end", ["", "; true"])
+async def test_what_was_kept_of_a_repository_is_said_and_what_was_not(
+    name: str, tool: Callable[..., Any], tmp_path: pathlib.Path, end: str
+) -> None:
+    repository(tmp_path)
+    repository(tmp_path / "part")
+    code, said = await tool(name, f"rm -rf .git part{end}")
+    assert sorted(os.listdir(tmp_path / ".git")) == ["config", "hooks", "info"]
+    assert (code == 0) == bool(end)
+    for place in (".git", "part/.git"):
+        assert (
+            f"[While this program ran, parts of the repository {place!r} were removed: HEAD, objects, refs. "
+            "Tell the user.]" in said
+        )
+    if not end:
+        assert "All else in .git is not kept, the history neither." in said
+    _, said = await tool(name, "rm -rf .git; true")
+    assert "removed:" not in said
+
+
+@WITH_MOUNTS
+async def test_a_loss_is_said_when_time_is_up(name: str, tool: Callable[..., Any], tmp_path: pathlib.Path) -> None:
+    repository(tmp_path)
+    _, said = await tool(name, "rm -rf .git/refs; echo done; sleep 600", seconds=2)
+    assert "was not done after" in said
+    assert said.index("done") < said.index("parts of the repository '.git' were removed: refs.")
+
+
+@ALL
+async def test_what_git_does_with_a_repository_is_no_loss(
+    name: str, tool: Callable[..., Any], tmp_path: pathlib.Path
+) -> None:
+    repository(tmp_path)
+    author = "git -c user.name=A -c user.email=a@b.org"
+    code, said = await tool(
+        name,
+        f"git checkout -q -b x && {author} commit -q --allow-empty -m second && git checkout -q main && "
+        "git merge -q x && git branch -D x && git pack-refs --all && git gc -q --prune=now && git checkout -q --detach",
+    )
+    assert (code, "removed:" in said) == (0, False), said
+
+
+def test_what_is_not_about_the_sandbox_is_not_explained() -> None:
+    for text in ("", "/etc/x: Read-only file system", "cannot read .git/config", ".gitx: Device or resource busy"):
+        assert explain(1, text) == ""
+    assert "keeps ripieno.toml, the settings and hooks in .git as they are" in explain(
+        1, "a/.git/x: Read-only file system\n'ripieno.toml': Device or resource busy"
+    )
+    assert "history" not in explain(1, "'ripieno.toml': Device or resource busy")
+    assert explain(126, "sh: cargo: not found") == explain(1, "sh: cargo: Permission denied") == ""
+    assert "`[sandbox] readable`" in explain(126, "sh: cargo: Permission denied")
+
+
+def test_a_link_is_not_followed_to_what_is_removed(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "commondir").write_text("ours")
+    (tmp_path / "link").symlink_to("real")
+    assert not withdraw(str(tmp_path / "link" / "commondir"))
+    assert not withdraw(str(tmp_path / "missing"))
+    assert (tmp_path / "real" / "commondir").exists()
+    assert withdraw(str(tmp_path / "real" / "commondir"))
+    assert os.listdir(tmp_path / "real") == []
+
+
+def in_odd_folder(folder: pathlib.Path) -> pathlib.Path:
+    return repository(folder / 'a "b\\c [d]* é')
+
+
+LAYOUTS["in an odd folder"] = in_odd_folder
+
+
+@ALL
+async def test_a_repository_beneath_has_files_of_any_name(name: str, tmp_path: pathlib.Path) -> None:
+    workspace = plain(tmp_path)
+    repository(workspace / "part")
+    for one in ("ripieno.toml", "ensembles/mine.toml"):
+        (workspace / "part" / one).parent.mkdir(exist_ok=True)
+        (workspace / "part" / one).write_text("new")
+    sandbox = shelter(name, workspace)
+    variables = {**sandbox.environment(), "GIT_CONFIG_NOSYSTEM": "1"}
+    script = ["sh", "-c", "cd part && git add --all && git status --porcelain"]
+    added = await start(script, sandbox.confinement(writable=[workspace]), workspace, variables)
+    sandbox.close()
+    assert added.stdout.text == "A  ensembles/mine.toml\nA  ripieno.toml\n", added.stderr.text
+
+
+@ALL
+@pytest.mark.parametrize("layout", ["plain", "with_submodule", "in an odd folder"])
+async def test_everything_can_be_added_and_nothing_of_ours(name: str, layout: str, tmp_path: pathlib.Path) -> None:
+    """What is laid over protected places that are missing is no file of the repository, also for who only reads."""
+    workspace = LAYOUTS[layout](tmp_path)
+    before = git(workspace, "status", "--porcelain")
+    sandbox = shelter(name, workspace)
+    (workspace / "new.txt").write_text("new")
+    variables = {**sandbox.environment(), "GIT_CONFIG_NOSYSTEM": "1"}
+    script = ["sh", "-c", "git add --all && git status --porcelain"]
+    added = await start(script, sandbox.confinement(writable=[workspace]), workspace, variables)
+    seen = await start(
+        ["git", "status", "--porcelain"], sandbox.confinement(readable=[workspace]), workspace, variables
+    )
+    sandbox.close()
+    assert added.exit_code == 0, added.stderr.text
+    assert sorted(added.stdout.text.splitlines()) == sorted([*before.splitlines(), "A  new.txt"])
+    assert seen.stdout.text == added.stdout.text
+    assert git(workspace, "status", "--porcelain") == added.stdout.text

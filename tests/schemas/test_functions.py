@@ -1,0 +1,384 @@
+"""Python functions as tools: schemas from annotations and docstrings, and calls with what the annotations promise."""
+
+import asyncio
+import dataclasses
+import enum
+import inspect
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, NewType, Optional, Union
+
+import pytest
+
+from ripieno.exceptions import SchemaInvalidity, ValidationFault
+from ripieno.jsonvalues import thaw
+from ripieno.schemas.functions import define_function, function_schema
+from tests.schemas.annotation_examples import Colour, Level, Line, Options, Point
+
+
+@dataclasses.dataclass
+class Positive:
+    value: int
+
+    def __post_init__(self) -> None:
+        if self.value <= 0:
+            raise ValueError("value must be positive")
+
+
+@dataclasses.dataclass
+class Node:
+    name: str
+    next: "Node | None" = None
+
+
+@dataclasses.dataclass
+class Lost:
+    place: "Nowhere"  # type: ignore[name-defined]  # noqa: F821
+
+
+Name = NewType("Name", str)
+
+
+def of(annotation: Any, default: Any = inspect.Parameter.empty) -> dict[str, Any]:
+    """The schema of one parameter with this annotation."""
+
+    def function(x: Any) -> None:
+        """Nothing."""
+
+    parameter = inspect.Parameter("x", inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+    function.__signature__ = inspect.Signature([parameter])  # type: ignore[attr-defined]
+    result: dict[str, Any] = thaw(function_schema(function).mapping["properties"])["x"]
+    return result
+
+
+@pytest.mark.parametrize(
+    ("annotation", "schema"),
+    [
+        (str, {"type": "string"}),
+        (int, {"type": "integer"}),
+        (float, {"type": "number"}),
+        (bool, {"type": "boolean"}),
+        (None, {"type": "null"}),
+        (Any, {}),
+        (object, {}),
+        (Name, {"type": "string"}),
+        (list, {"type": "array"}),
+        (dict, {"type": "object"}),
+        (typing.List, {"type": "array"}),  # noqa: UP006
+        (list[int], {"type": "array", "items": {"type": "integer"}}),
+        (typing.List[int], {"type": "array", "items": {"type": "integer"}}),  # noqa: UP006
+        (Sequence[str], {"type": "array", "items": {"type": "string"}}),
+        (tuple[int, ...], {"type": "array", "items": {"type": "integer"}}),
+        (list[Any], {"type": "array"}),
+        (dict[str, float], {"type": "object", "additionalProperties": {"type": "number"}}),
+        (
+            Mapping[str, list[int]],
+            {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "integer"}}},
+        ),
+        (dict[str, Any], {"type": "object"}),
+        (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
+        (Literal[1, "a", None, True], {"enum": [1, "a", None, True]}),
+        (Colour, {"type": "string", "enum": ["red", "blue"]}),
+        (Level, {"type": "integer", "enum": [1, 2]}),
+        (Optional[int], {"anyOf": [{"type": "integer"}, {"type": "null"}]}),  # noqa: UP045
+        (int | str | None, {"anyOf": [{"type": "integer"}, {"type": "string"}, {"type": "null"}]}),
+        (Union[int, list[str]], {"anyOf": [{"type": "integer"}, {"type": "array", "items": {"type": "string"}}]}),  # noqa: UP007
+        (Annotated[int, 5, "how many", "more"], {"type": "integer", "description": "how many"}),
+        (Annotated[str, "outer"] | None, {"anyOf": [{"type": "string", "description": "outer"}, {"type": "null"}]}),
+        (
+            Point,
+            {
+                "type": "object",
+                "properties": {
+                    "x": {"type": "integer", "description": "to the east"},
+                    "y": {"type": "integer", "default": 0},
+                    "tags": {"type": "array", "items": {"type": "string"}, "default": []},
+                },
+                "required": ["x"],
+                "additionalProperties": False,
+            },
+        ),
+        (
+            Options,
+            {
+                "type": "object",
+                "properties": {
+                    "case": {"type": "boolean", "description": "whether case counts"},
+                    "depth": {"type": "integer", "description": "how deep"},
+                },
+                "required": ["case"],
+                "additionalProperties": False,
+            },
+        ),
+    ],
+)
+def test_annotations_become_schemas(annotation: Any, schema: dict[str, Any]) -> None:
+    assert of(annotation) == schema
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        bytes,
+        set[int],
+        complex,
+        tuple[int, str],
+        dict[int, str],
+        Literal[b"x"],
+        enum.Enum,
+        type,
+        Node,
+        list[bytes],
+        5,
+        Lost,
+    ],
+)
+def test_what_cannot_be_expressed_is_refused_by_name(annotation: Any) -> None:
+    with pytest.raises(SchemaInvalidity, match=r"function, parameter 'x': "):
+        of(annotation)
+
+
+def test_a_signature_that_cannot_be_used_is_refused_by_name() -> None:
+    def unannotated(a: int, b) -> None:  # type: ignore[no-untyped-def]
+        """Nothing."""
+
+    def unnamed(*paths: str) -> None:
+        """Nothing."""
+
+    def positional(a: int, /) -> None:
+        """Nothing."""
+
+    def unresolved(a: "Nowhere") -> None:  # type: ignore[name-defined]  # noqa: F821
+        """Nothing."""
+
+    def misfitting(a: int = "ten") -> None:  # type: ignore[assignment]
+        """Nothing."""
+
+    for function, says in (
+        (unannotated, "unannotated, parameter 'b': it has no annotation"),
+        (unnamed, "unnamed, parameter 'paths': arguments have names"),
+        (positional, "positional, parameter 'a': arguments have names"),
+        (unresolved, "unresolved: its signature cannot be read: name 'Nowhere'"),
+        (misfitting, "misfitting: a default does not fit its annotation: `a` must be integer"),
+        (int, "int: its signature cannot be read"),
+    ):
+        with pytest.raises(SchemaInvalidity) as caught:
+            function_schema(function)
+        assert says in str(caught.value)
+
+
+# --- Functions ---------------------------------------------------------------------------------------
+
+
+async def search(
+    context: Any,
+    pattern: str,
+    paths: list[str],
+    limit: Annotated[int, "Most matches"] = 10,
+    *,
+    colour: Colour = Colour.RED,
+    mode: str | None = None,
+    marker: int = None,  # type: ignore[assignment]  # noqa: RUF013
+) -> list[Any]:
+    """Searches files.
+
+    It reads them all.
+
+    Args:
+        pattern: A regular expression,
+            in the dialect of RE2.
+        paths (list[str]): Where to look
+        limit: is not used
+
+    Returns:
+        matches: what was found
+    """
+    return [context, pattern, paths, limit, colour, mode, marker]
+
+
+def test_a_function_has_its_schema_description_and_defaults() -> None:
+    signature = define_function(search)
+    assert signature.description == "Searches files.\n\nIt reads them all."
+    assert thaw(signature.schema.mapping) == {
+        "type": "object",
+        "properties": {
+            "pattern": {"type": "string", "description": "A regular expression, in the dialect of RE2."},
+            "paths": {"type": "array", "items": {"type": "string"}, "description": "Where to look"},
+            "limit": {"type": "integer", "description": "Most matches", "default": 10},
+            "colour": {"type": "string", "enum": ["red", "blue"], "default": "red"},
+            "mode": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+            "marker": {"type": "integer"},
+        },
+        "required": ["pattern", "paths"],
+        "additionalProperties": False,
+    }
+    assert function_schema(search) == signature.schema
+
+
+async def test_an_invocable_is_called_with_what_the_annotations_promise() -> None:
+    signature = define_function(search)
+    assert inspect.iscoroutinefunction(signature.invocable)
+    arguments = signature.schema.complete({"pattern": "a", "paths": ["b"]})
+    assert signature.schema.validate(arguments) == ()
+    assert await signature.invocable("around", arguments) == ["around", "a", ["b"], 10, Colour.RED, None, None]
+
+
+def test_plain_functions_stay_plain_and_the_context_comes_only_where_it_is_asked_for() -> None:
+    def add(a: int, b: int = 1) -> int:
+        return a + b
+
+    def later(value: int, context: str) -> Any:
+        return value, context
+
+    def keyword(*, context: Any, value: int) -> Any:
+        return value, context
+
+    signature = define_function(add)
+    assert signature.description == ""
+    assert not inspect.iscoroutinefunction(signature.invocable)
+    assert signature.invocable(None, {"a": 2}) == 3
+    assert define_function(later).schema.properties == ("value", "context")
+    assert define_function(keyword).schema.properties == ("value",)
+    assert define_function(keyword).invocable("around", {"value": 1}) == (1, "around")
+
+
+def test_values_become_enumerations_dataclasses_and_tuples_all_the_way_down() -> None:
+    def draw(
+        *,
+        lines: list[Line],
+        at: Point | Colour | None,
+        levels: tuple[Level, ...],
+        named: dict[str, Colour],
+        options: Options,
+        either: Positive | Point | int = 1,
+        **others: Colour,
+    ) -> Any:
+        return lines, at, levels, named, options, either, others
+
+    signature = define_function(draw)
+    arguments: dict[str, Any] = {
+        "lines": [{"ends": [{"x": 1}, {"x": 2, "y": 3}]}],
+        "at": {"x": 4},
+        "levels": [1, 2],
+        "named": {"a": "blue"},
+        "options": {"case": True},
+        "either": {"value": 5},
+        "more": "red",
+    }
+    assert signature.schema.validate(arguments) == ()
+    assert signature.invocable(None, arguments) == (
+        [Line([Point(1), Point(2, 3)])],
+        Point(4),
+        (Level.LOW, Level.HIGH),
+        {"a": Colour.BLUE},
+        {"case": True},
+        Positive(5),
+        {"more": Colour.RED},
+    )
+    for value, expected in (("red", Colour.RED), (None, None)):
+        assert signature.invocable(None, {**arguments, "at": value})[1] == expected
+    assert signature.invocable(None, {**arguments, "either": {"x": 1}})[5] == Point(1)
+    assert signature.invocable(None, {**arguments, "either": 7})[5] == 7
+    assert signature.schema.validate({**arguments, "more": "green"})
+    with pytest.raises(ValidationFault, match="value must be positive"):
+        signature.invocable(None, {**arguments, "either": {"value": -1}})
+
+
+def test_arguments_are_not_changed_by_the_call() -> None:
+    def paint(colour: Colour) -> Colour:
+        return colour
+
+    arguments = {"colour": "red"}
+    assert define_function(paint).invocable(None, arguments) is Colour.RED
+    assert arguments == {"colour": "red"}
+
+
+def test_defaults_that_json_cannot_say_only_make_a_parameter_optional() -> None:
+    def function(
+        a: int = object(),  # type: ignore[assignment]
+        b: Point = Point(1),  # noqa: B008
+        c: Any = Colour,
+        d: str | None = None,
+        e: tuple[Colour, ...] = (Colour.BLUE,),
+    ) -> None:
+        """Nothing."""
+
+    schema = function_schema(function)
+    assert schema.required == ()
+    assert schema.complete({}) == {"b": {"x": 1, "y": 0, "tags": []}, "d": None, "e": ["blue"]}
+
+
+def test_annotations_may_be_text() -> None:
+    def quoted(a: "int", b: "list['Colour']", c: list["Point"], d: "Annotated[str, 'said']" = "") -> Any:
+        return a, b, c, d
+
+    signature = define_function(quoted)
+    properties = thaw(signature.schema.mapping["properties"])
+    assert properties["b"]["items"] == of(Colour)
+    assert properties["c"]["items"] == of(Point)
+    assert properties["d"] == {"type": "string", "default": "", "description": "said"}
+    called = signature.invocable(None, {"a": 1, "b": ["red"], "c": [{"x": 1}], "d": "d"})
+    assert called == (1, [Colour.RED], [Point(1)], "d")
+
+
+def test_methods_and_callable_objects_are_functions_too() -> None:
+    class Counter:
+        """Counts."""
+
+        def __init__(self) -> None:
+            self.total = 0
+
+        def add(self, amount: int) -> int:
+            """Adds.
+
+            :param amount: how much
+            """
+            self.total += amount
+            return self.total
+
+        async def __call__(self, amount: int) -> int:
+            return self.add(amount)
+
+    counter = Counter()
+    method, called = define_function(counter.add), define_function(counter)
+    assert thaw(method.schema.mapping["properties"]) == {"amount": {"type": "integer", "description": "how much"}}
+    assert method.invocable(None, {"amount": 2}) == 2
+    assert asyncio.run(called.invocable(None, {"amount": 3})) == 5
+
+
+@pytest.mark.parametrize(
+    ("docstring", "summary", "description"),
+    [
+        (None, "", None),
+        ("One line.", "One line.", None),
+        ("One.\n\n:param x: the value\n:returns: nothing", "One.", "the value"),
+        ("One.\n\n    :param int x: the value\n        goes on\n    :raises x: never", "One.", "the value goes on"),
+        (":param x: the value", "", "the value"),
+        ("One.\n\nParameters:\n  x (int): the value: 5\n  y: other\n", "One.", "the value: 5"),
+        (
+            "One.\n\nArgs:\n    x:\n        the value\n\n        in parts\n\nRaises:\n    y: x",
+            "One.",
+            "the value in parts",
+        ),
+        ("One.\n\nArgs:\n    y: about x: much", "One.", None),
+        ("Note that this: is text.\nx: is no section", "Note that this: is text.\nx: is no section", None),
+        ("One.\n\n:returns: something\n\nReturns:\n    x: a value", "One.", None),
+    ],
+)
+def test_docstrings_describe_the_whole_and_the_parameters(
+    docstring: str | None, summary: str, description: str | None
+) -> None:
+    def function(x: int) -> None:
+        pass
+
+    function.__doc__ = docstring
+    signature = define_function(function)
+    properties: Any = signature.schema.mapping["properties"]
+    assert (signature.description, properties["x"].get("description")) == (summary, description)
+
+
+def test_types_of_later_pythons_are_read_by_name() -> None:
+    alias = type("TypeAliasType", (), {"__value__": list[int]})()
+    assert of(alias) == {"type": "array", "items": {"type": "integer"}}
+    assert of(types.GenericAlias(list, (int,))) == {"type": "array", "items": {"type": "integer"}}

@@ -1,0 +1,202 @@
+"""Lowering of schemas as tools really have them, and of each shape that a dialect cannot say."""
+
+import json
+import pathlib
+import random
+from typing import Any
+
+import pytest
+
+from ripieno.jsonvalues import encode
+from ripieno.models.protocols.common.dialects import ANTHROPIC_STRICT, DIALECTS, GEMINI, OPENAI_STRICT
+from ripieno.schemas import Schema
+from ripieno.schemas.lowering import PLAIN, Dialect, Loss, lower
+from tests.counts import count
+from tests.schemas.lowering_strategies import instance, is_accounted, is_explained, keywords, nearest, violations
+
+TOOLS: dict[str, dict[str, Any]] = json.loads(
+    (pathlib.Path(__file__).parents[1] / "data" / "schemas" / "tools.json").read_text()
+)
+dialects = pytest.mark.parametrize("dialect", DIALECTS.values(), ids=list(DIALECTS))
+
+
+def said(schema: dict[str, Any], dialect: Dialect) -> tuple[dict[str, Any], tuple[Loss, ...]]:
+    lowered = lower(Schema.of(schema), dialect)
+    assert not lowered.reason
+    return json.loads(encode(lowered.schema)), lowered.losses
+
+
+def said_of(schema: Any, dialect: Dialect, **definitions: Any) -> Any:
+    """How a required property of this schema is said."""
+    whole = {"type": "object", "properties": {"p": schema}, "required": ["p"]}
+    lowered, _ = said({**whole, "$defs": definitions} if definitions else whole, dialect)
+    return lowered["properties"]["p"]
+
+
+def test_there_are_many_and_they_differ() -> None:
+    assert len(TOOLS) >= 200
+    assert len({json.dumps(one, sort_keys=True) for one in TOOLS.values()}) == len(TOOLS)
+
+
+@dialects
+@pytest.mark.parametrize("name", TOOLS)
+def test_every_keyword_of_a_real_tool_is_said_or_reported(dialect: Dialect, name: str) -> None:
+    schema = TOOLS[name]
+    lowered = lower(Schema.of(schema), dialect)
+    mapping = json.loads(encode(lowered.schema))
+    assert [at for at in keywords(schema) if not is_accounted(*at, mapping, lowered.losses)] == []
+    assert mapping["type"] == "object"
+    again = lower(Schema.of(mapping), dialect)
+    assert lowered.reason or json.loads(encode(again.schema)) == mapping
+    used = {keyword for _, keyword in keywords(mapping)}
+    structure = {"type", "properties", "required", "items", "anyOf", "$ref", "$defs", "additionalProperties"}
+    assert dialect is PLAIN or lowered.reason or used <= dialect.keywords | structure
+
+
+@dialects
+def test_what_fits_a_lowered_tool_fits_the_tool_or_is_reported(dialect: Dialect) -> None:
+    chance = random.Random(4)
+    tried = 0
+    for name, schema in TOOLS.items():
+        original = Schema.of(schema)
+        if name == "anchored" or "draft-0" in schema.get("$schema", "") or "2019" in schema.get("$schema", ""):
+            continue  # The other validator is asked in the latest dialect, and finds pointers only.
+        lowered = lower(original, dialect)
+        mapping = json.loads(encode(lowered.schema))
+        for _ in range(count(200)):
+            value = instance(mapping, mapping, chance)
+            if list(violations(mapping, value)):
+                continue
+            tried += 1
+            coerced = json.loads(encode(nearest(original, value)))
+            wrong = [one for one in violations(schema, coerced) if not is_explained(one, schema, lowered.losses)]
+            assert wrong == [], (name, value, coerced)
+    assert tried > count(200) * 50
+
+
+def test_plain_is_untouched_but_for_a_choice_at_the_root() -> None:
+    for name, schema in TOOLS.items():
+        lowered, losses = said(schema, PLAIN)
+        assert name.startswith(("root_", "only_")) or losses or lowered == schema
+        assert not {"anyOf", "oneOf", "allOf", "not", "enum"} & lowered.keys()
+    lowered, losses = said(TOOLS["root_any"], PLAIN)
+    assert set(lowered["properties"]) == {"query", "limit", "id"}
+    assert [(one.keyword, one.pointer, one.outcome) for one in losses] == [("anyOf", "", "kept")]
+
+
+def test_openai_wants_all_properties_and_closed_objects() -> None:
+    lowered, losses = said(TOOLS["fetch"], OPENAI_STRICT)
+    assert lowered["required"] == ["url", "max_length", "start_index", "raw"]
+    assert lowered["additionalProperties"] is False
+    assert lowered["properties"]["max_length"] == {
+        "type": ["integer", "null"],
+        "description": "Maximum number of characters to return. (default: 5000)",
+        "title": "Max Length",
+        "exclusiveMinimum": 0,
+        "exclusiveMaximum": 1000000,
+    }
+    assert ("format", "/properties/url", "moved") in [(one.keyword, one.pointer, one.outcome) for one in losses]
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        ({"type": "string", "minLength": 3}, {"type": "string", "description": "(minLength: 3)"}),
+        ({"const": 5}, {"type": "integer", "const": 5}),
+        ({"enum": ["a", 1, None]}, {"type": ["string", "integer", "null"], "enum": ["a", 1, None]}),
+        ({"type": "string", "pattern": "^(?!x)"}, {"type": "string", "description": '(pattern: "^(?!x)")'}),
+        (
+            {"type": "object", "description": "Free"},
+            {"type": "string", "description": "Free (an object, as JSON text)"},
+        ),
+        ({"oneOf": [{"type": "string"}, {"type": "integer"}]}, {"anyOf": [{"type": "string"}, {"type": "integer"}]}),
+        ({"allOf": [{"type": "integer", "minimum": 1}, {"minimum": 3}]}, {"type": "integer", "minimum": 3}),
+        ({}, {"type": ["string", "number", "boolean", "null"]}),
+        ({"$ref": "#/$defs/E", "description": "Which"}, {"type": "string", "enum": ["a"], "description": "Which"}),
+    ],
+)
+def test_how_openai_strict_says_it(schema: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert said_of(schema, OPENAI_STRICT, E={"enum": ["a"]}) == expected
+
+
+def test_a_map_is_a_list_of_pairs() -> None:
+    pair = {"key": {"type": "string"}, "value": {"type": "integer"}}
+    assert said_of({"type": "object", "additionalProperties": {"type": "integer"}}, OPENAI_STRICT) == {
+        "type": "array",
+        "items": {"type": "object", "properties": pair, "required": ["key", "value"], "additionalProperties": False},
+        "description": "(a map, as pairs whose keys differ)",
+    }
+
+
+def test_a_reference_stays_a_reference_and_can_still_be_described() -> None:
+    tree = {"type": "object", "properties": {"below": {"type": "array", "items": {"$ref": "#/$defs/T"}}}}
+    assert said_of({"$ref": "#/$defs/T"}, GEMINI, T=tree) == {"$ref": "#/$defs/T"}
+    described = said_of({"$ref": "#/$defs/T", "description": "Root"}, OPENAI_STRICT, T=tree)
+    assert described == {"anyOf": [{"$ref": "#/$defs/T"}], "description": "Root"}
+
+
+def test_what_cannot_be_strict_says_so_and_is_sent_plain() -> None:
+    for name, dialect, reason in (
+        ("linked_list", ANTHROPIC_STRICT, "refers to itself"),
+        ("anything_goes", OPENAI_STRICT, "any name"),
+        ("headers_only", ANTHROPIC_STRICT, "any name"),
+        ("deep", OPENAI_STRICT, "levels of objects"),
+    ):
+        lowered = lower(Schema.of(TOOLS[name]), dialect)
+        assert (lowered.strict, reason in lowered.reason) == (False, True), name
+        assert json.loads(encode(lowered.schema)) == TOOLS[name]
+        assert "sent plain" in lowered.losses[-1].note
+
+
+def test_too_many_properties_literals_and_characters_are_refused() -> None:
+    wide = {"type": "object", "properties": {f"p{place}": {"enum": [place]} for place in range(1100)}}
+    assert "literals" in lower(Schema.of(wide), OPENAI_STRICT).reason
+    long = {"type": "object", "properties": {"p": {"enum": [f"{place:060}" for place in range(300)]}}}
+    assert "enumeration" in lower(Schema.of(long), OPENAI_STRICT).reason
+
+
+def test_what_unfolds_without_end_ends() -> None:
+    one = {"type": "object", "properties": {"x": {"$ref": "#/$defs/one"}, "y": {"$ref": "#/$defs/two"}}}
+    two = {"type": "object", "properties": {"x": {"$ref": "#/$defs/two"}, "y": {"$ref": "#/$defs/one"}}}
+    both = {"allOf": [{"$ref": "#/$defs/one"}, {"$ref": "#/$defs/two"}]}
+    chain = {f"c{place}": {"$ref": f"#/$defs/c{place + 1}"} for place in range(900)} | {"c900": {"type": "string"}}
+    many = {"anyOf": [{"properties": {"a": {"const": place}}} for place in range(20)]}
+    for definitions, schema in (
+        ({"one": one, "two": two}, both),
+        (chain, {"type": "object", "properties": {"c": {"$ref": "#/$defs/c0"}}}),
+        ({}, {"type": "object", "allOf": [many, many, many, many]}),
+    ):
+        whole = {"type": "object", "properties": {"p": schema}, "$defs": definitions}
+        for dialect in DIALECTS.values():
+            lowered = lower(Schema.of(whole), dialect)
+            assert len(encode(lowered.schema)) < 1_000_000
+            assert lowered.schema["type"] == "object"
+
+
+def test_a_required_recursion_may_be_absent_for_gemini() -> None:
+    lowered, losses = said(TOOLS["mutual"], GEMINI)
+    assert "required" not in lowered["$defs"]["Pong"] or lowered["$defs"]["Pong"]["required"] == []
+    assert ("required", "/$defs/Pong", "dropped") in [(one.keyword, one.pointer, one.outcome) for one in losses]
+
+
+def test_names_that_gemini_documents_to_refuse_are_sent_and_reported() -> None:
+    good = {"a": {}, "_b9": {"properties": {"x-y": {}}}, "n" * 64: {}}
+    odd = ["", "9a", "x-y", "a.b", "$filter", "größe", "a b", "a\n", "n" * 65]
+    whole = {"type": "object", "properties": {**good, **{name: {} for name in odd}}, "required": ["x-y"]}
+    lowered, losses = said(whole, GEMINI)
+    assert list(lowered["properties"]) == [*good, *odd]
+    assert lowered["required"] == ["x-y"]
+    assert [(one.keyword, one.pointer, one.outcome, one.matters) for one in losses] == [
+        ("properties", "", "doubtful", True) for _ in odd
+    ]
+    assert all(repr(name) in one.note for name, one in zip(odd, losses, strict=True))
+    for dialect in DIALECTS.values():
+        if dialect is not GEMINI:
+            assert not any(one.outcome == "doubtful" for one in lower(Schema.of(whole), dialect).losses)
+
+
+def test_names_in_every_form_of_a_root_are_reported_where_they_stand() -> None:
+    forms = [{"properties": {"x-y": {"type": "string"}}}, {"properties": {"a b": {"type": "string"}}}]
+    for keyword, pointers in (("allOf", ["/allOf/0", "/allOf/1"]), ("anyOf", ["/anyOf", "/anyOf"])):
+        _, losses = said({"type": "object", keyword: forms}, GEMINI)
+        assert [one.pointer for one in losses if one.outcome == "doubtful"] == pointers

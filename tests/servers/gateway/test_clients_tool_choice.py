@@ -1,0 +1,196 @@
+"""What clients say of the choice among their tools, through the gateway: passed on, and held against any backend."""
+
+import json
+import pathlib
+from collections.abc import Iterable
+from typing import Any
+
+import openai
+import pytest
+
+from ripieno.canisters import AssistantCanister, InvocationCanister
+from ripieno.canisters.events import Event
+from ripieno.jsonvalues import freeze
+from ripieno.models.protocol import Asked
+from tests.support.gateways import KINDS, Kind, before, kinds, says
+from tests.support.openresponses_checker import check_stream
+
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {"path": {"type": "string"}}}
+NAMES = ("read", "write", "erase")
+TOOLS: list[Any] = [{"type": "function", "name": name, "parameters": SCHEMA} for name in NAMES]
+CHAT_TOOLS: list[Any] = [{"type": "function", "function": {"name": name, "parameters": SCHEMA}} for name in NAMES]
+MESSAGES_TOOLS: list[Any] = [{"name": name, "input_schema": SCHEMA} for name in NAMES]
+
+
+def calls_all(kind: Kind, text: str = "All of it.") -> Any:
+    """A backend that calls every tool, and listens to nobody."""
+
+    def speaker(_: Asked) -> Iterable[Event]:
+        calls = [
+            InvocationCanister(identifier=f"call_{number}", name=name, arguments=freeze({"path": name}))
+            for number, name in enumerate(NAMES)
+        ]
+        return says(kind, [AssistantCanister.of(text) if text else AssistantCanister(), *calls])
+
+    return speaker
+
+
+def allowing(*names: str, mode: str = "auto") -> dict[str, Any]:
+    return {"type": "allowed_tools", "mode": mode, "tools": [{"type": "function", "name": name} for name in names]}
+
+
+# What is said reaches the backend.
+
+SAID: dict[str, tuple[Any, Any, Any]] = {
+    "auto": ("auto", "auto", {"type": "auto"}),
+    "none": ("none", "none", {"type": "none"}),
+    "required": ("required", "required", {"type": "any"}),
+    "write": (
+        {"type": "function", "name": "write"},
+        {"type": "function", "function": {"name": "write"}},
+        {"type": "tool", "name": "write"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ["openai-chat", "openai-responses", "anthropic", "gemini"])
+@pytest.mark.parametrize("choice", SAID)
+async def test_a_choice_reaches_the_backend(name: str, choice: str, tmp_path: pathlib.Path) -> None:
+    kind = KINDS[name]
+    responses, chat, messages = SAID[choice]
+    async with (
+        before(tmp_path, kind, calls_all(kind)) as (front, backend),
+        front.openai() as client,
+        front.anthropic() as other,
+    ):
+        await client.responses.create(model="m", input="Go.", tools=TOOLS, tool_choice=responses)
+        said: list[Any] = [{"role": "user", "content": "Go."}]
+        await client.chat.completions.create(model="m", messages=said, tools=CHAT_TOOLS, tool_choice=chat)
+        await other.messages.create(model="m", max_tokens=99, messages=said, tools=MESSAGES_TOOLS, tool_choice=messages)
+    assert len(backend.asked) == 3
+    for asked in backend.asked:
+        assert (asked.controls.tool_choice or "auto") == choice
+        assert sorted(str(tool.exposed) for tool in asked.tools) == sorted(NAMES)
+
+
+# Whatever the backend does, a client gets nothing that it has forbidden.
+
+
+@kinds
+async def test_allowed_tools_are_enforced(kind: Kind, tmp_path: pathlib.Path) -> None:
+    async with before(tmp_path, kind, calls_all(kind)) as (front, _), front.openai() as client:
+        for stream in (False, True):
+            response = await _responses(client, stream, tools=TOOLS, tool_choice=allowing("write", "read"))
+            assert [one.name for one in response.output if one.type == "function_call"] == ["read", "write"]
+            chat_choice: dict[str, Any] = {
+                "type": "allowed_tools",
+                "allowed_tools": {
+                    "mode": "auto",
+                    "tools": [{"type": "function", "function": {"name": name}} for name in ("write", "read")],
+                },
+            }
+            assert await _chat(client, stream, tools=CHAT_TOOLS, tool_choice=chat_choice) == ["read", "write"]
+            chat_choice["allowed_tools"]["tools"].pop()
+            assert await _chat(client, stream, tools=CHAT_TOOLS, tool_choice=chat_choice) == ["write"]
+
+
+@kinds
+async def test_no_call_may_be_made(kind: Kind, tmp_path: pathlib.Path) -> None:
+    async with (
+        before(tmp_path, kind, calls_all(kind)) as (front, _),
+        front.openai() as client,
+        front.anthropic() as other,
+    ):
+        for stream in (False, True):
+            response = await _responses(client, stream, tools=TOOLS, tool_choice="none")
+            assert [one.type for one in response.output] == ["message"]
+            assert response.output_text.startswith("All of it.")
+            assert await _chat(client, stream, tools=CHAT_TOOLS, tool_choice="none") == []
+            assert await _messages(other, stream, tools=MESSAGES_TOOLS, tool_choice={"type": "none"}) == []
+
+
+@kinds
+async def test_one_call_at_a_time(kind: Kind, tmp_path: pathlib.Path) -> None:
+    async with (
+        before(tmp_path, kind, calls_all(kind)) as (front, _),
+        front.openai() as client,
+        front.anthropic() as other,
+    ):
+        for stream in (False, True):
+            response = await _responses(client, stream, tools=TOOLS, parallel_tool_calls=False)
+            assert [one.name for one in response.output if one.type == "function_call"] == ["read"]
+            assert await _chat(client, stream, tools=CHAT_TOOLS, parallel_tool_calls=False) == ["read"]
+            choice = {"type": "auto", "disable_parallel_tool_use": True}
+            assert await _messages(other, stream, tools=MESSAGES_TOOLS, tool_choice=choice) == ["read"]
+
+
+# What a prompted model writes is text where it may not call.
+@pytest.mark.parametrize("kind", [one for one in KINDS.values() if one.name != "prompted"], ids=lambda one: one.name)
+async def test_where_nothing_is_left_there_is_an_error(kind: Kind, tmp_path: pathlib.Path) -> None:
+    async with before(tmp_path, kind, calls_all(kind, "")) as (front, _), front.openai() as client:
+        with pytest.raises(openai.APIError, match="does not allow"):
+            await _responses(client, False, tools=TOOLS, tool_choice="none")
+        with pytest.raises(openai.APIError, match="does not allow"):
+            await _responses(client, True, tools=TOOLS, tool_choice="none")
+
+
+async def test_a_choice_of_what_is_not_declared_is_refused(tmp_path: pathlib.Path) -> None:
+    kind = KINDS["openai-chat"]
+    async with before(tmp_path, kind, calls_all(kind)) as (front, backend), front.openai() as client:
+        for choice in ({"type": "function", "name": "nothing"}, allowing("read", "nothing")):
+            with pytest.raises(openai.BadRequestError, match="nothing") as caught:
+                await _responses(client, True, tools=TOOLS, tool_choice=choice)
+            assert caught.value.param
+    assert backend.asked == []
+
+
+async def test_a_free_form_tool_can_be_chosen(tmp_path: pathlib.Path) -> None:
+    kind = KINDS["openai-chat"]
+    tools: list[Any] = [{"type": "custom", "name": "erase"}, *TOOLS[:2]]
+    async with before(tmp_path, kind, calls_all(kind)) as (front, backend), front.openai() as client:
+        await _responses(client, True, tools=tools, tool_choice={"type": "custom", "name": "erase"})
+    assert backend.asked[0].controls.tool_choice == "erase"
+
+
+async def test_a_filtered_stream_has_no_gaps(tmp_path: pathlib.Path) -> None:
+    """Indices and numbers go on where calls are left out."""
+    kind = KINDS["openai-chat"]
+    body = {"model": "m", "input": "Go.", "tools": TOOLS, "tool_choice": allowing("erase"), "stream": True}
+    async with before(tmp_path, kind, calls_all(kind)) as (front, _), front.plain() as client:
+        data = (await client.post("/v1/responses", json=body)).content
+    checker = check_stream([data])
+    assert [item.get("name") for item in checker.response["output"]] == [None, "erase"]
+    assert json.loads(checker.response["output"][1]["arguments"]) == {"path": "erase"}
+
+
+async def _responses(client: openai.AsyncOpenAI, stream: bool, **ask: Any) -> Any:
+    if not stream:
+        return await client.responses.create(model="m", input="Go.", **ask)
+    async with client.responses.stream(model="m", input="Go.", **ask) as events:
+        return await events.get_final_response()
+
+
+async def _chat(client: openai.AsyncOpenAI, stream: bool, **ask: Any) -> list[str]:
+    """The names of the calls in a completion."""
+    said: Any = {"model": "m", "messages": [{"role": "user", "content": "Go."}], **ask}
+    if not stream:
+        completion = await client.chat.completions.create(**said)
+    else:
+        async with client.chat.completions.stream(**said) as events:
+            completion = await events.get_final_completion()
+    calls = completion.choices[0].message.tool_calls or ()
+    assert completion.choices[0].finish_reason == ("tool_calls" if calls else "stop")
+    return [one.function.name for one in calls]
+
+
+async def _messages(client: Any, stream: bool, **ask: Any) -> list[str]:
+    """The names of the calls in a message."""
+    said: Any = {"model": "m", "max_tokens": 99, "messages": [{"role": "user", "content": "Go."}], **ask}
+    if not stream:
+        message = await client.messages.create(**said)
+    else:
+        async with client.messages.stream(**said) as events:
+            message = await events.get_final_message()
+    calls = [block.name for block in message.content if block.type == "tool_use"]
+    assert message.stop_reason == ("tool_use" if calls else "end_turn")
+    return calls

@@ -1,0 +1,576 @@
+"""Calls that wait for a person behind the gateway: asked again, answered by the operator, and gone on with once."""
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import pathlib
+import random
+from collections.abc import AsyncGenerator, Iterable
+from typing import Any
+
+import openai
+import pytest
+from frozendict import frozendict
+
+from ripieno.approvals import Answer, Approve, DeferredConfirmer, Deny
+from ripieno.assembly import assemble
+from ripieno.assembly.configuration import Places
+from ripieno.canisters import ResultCanister
+from ripieno.canisters.events import Event, InvocationSealed
+from ripieno.conducting.paused import Paused, PausedStore
+from ripieno.descriptors import GatewayDescriptor
+from ripieno.exceptions import Conflict, InputError, ProviderRefusal, RipienoError
+from ripieno.models import Model
+from ripieno.models.protocol import Asked
+from ripieno.models.protocols.openai_responses import PROTOCOL
+from ripieno.servers.gateway.application import create_application
+from ripieno.servers.http.keys import digest_of
+from ripieno.servers.http.server import serve
+from ripieno.testing import call, turn
+from tests.counts import count
+from tests.support.gateways import KINDS, Backend, Front, rehearsing
+from tests.support.hosted_runs import (
+    CALLER,
+    Counted,
+    Played,
+    asks,
+    calls_in,
+    end_of,
+    items_of,
+    output,
+    results_in,
+    sends,
+    staged,
+)
+from tests.support.openresponses_checker import StreamChecker, check_body
+from tests.support.scripted_models import Blocking, ensemble, invoke, invokes, says, scripted, tool
+
+KEY, OTHER = "key-of-ada-1234567890", "key-of-eve-1234567890"
+SECRET = "a secret of sixteen bytes or more"
+SHELL: Any = {"type": "function", "name": "shell", "parameters": {"type": "object"}}
+WRITES = [
+    turn("I write.", calls=[call("write_file", "w", path="a.txt", content="one")]),
+    turn("It says: {w}", expect=["w"]),
+]
+GO: list[Any] = [{"role": "user", "content": "Go."}]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Deferring:
+    """A gateway whose calls wait, what is behind it, and what its operator has."""
+
+    front: Front
+    backend: Backend
+    store: PausedStore
+    workspace: pathlib.Path
+
+    def answer(self, answer: Answer) -> str:
+        """The operator answers all that wait; the identifier of the only conversation."""
+        (paused,) = self.store.all()
+        self.store.answer(paused.identifier, {one.invocation: answer for one in paused.unanswered})
+        return paused.identifier
+
+    async def ask(self, said: list[Any], key: str = KEY, **more: Any) -> Any:
+        """A whole response, which satisfies the public schema."""
+        async with self.front.openai(api_key=key) as client:
+            raw = await client.responses.with_raw_response.create(model="any", input=said, **more)
+            check_body(raw.content)
+            return raw.parse()
+
+    async def stream(self, said: list[Any], **more: Any) -> dict[str, Any]:
+        """A streamed response, whose events are checked."""
+        body = {"model": "any", "input": said, "stream": True, **more}
+        headers = {"authorization": f"Bearer {KEY}"}
+        checker = StreamChecker()
+        async with (
+            self.front.plain(headers=headers) as plain,
+            plain.stream("POST", "/v1/responses", json=body) as streamed,
+        ):
+            assert streamed.status_code == 200, await streamed.aread()
+            async for piece in streamed.aiter_raw():
+                checker.write(piece)
+        return checker.end().response
+
+
+@contextlib.asynccontextmanager
+async def deferring(
+    folder: pathlib.Path, what: Iterable[Any], *, secret: str = SECRET, **settings: Any
+) -> AsyncGenerator[Deferring, None]:
+    """A gateway in front of a backend that plays turns."""
+    kind = KINDS["openai-chat"]
+    workspace = folder / "workspace"
+    workspace.mkdir(exist_ok=True)
+    async with rehearsing(kind, what) as backend:
+        table = {**kind.provider, "base_url": backend.url, "api_key": "none", "retries": 0}
+        assembly = assemble(
+            {"providers": {"back": table}},
+            workspace=workspace,
+            places=Places(configuration=folder / "configuration", state=folder / "state"),
+            confirmer=DeferredConfirmer(),
+        )
+        chosen = GatewayDescriptor(
+            map=frozendict({"*": "back/small"}),
+            ensembles=("io",),
+            absent="defer",
+            secret=secret,
+            keys=frozendict({"ada": digest_of(KEY), "eve": digest_of(OTHER)}),
+            **settings,
+        )
+        async with assembly, serve(create_application(assembly, settings=chosen)) as url:
+            yield Deferring(Front(url, assembly), backend, PausedStore(folder / "state"), workspace)
+
+
+def more(response: Any) -> list[Any]:
+    """The items of a response, as a client sends them back."""
+    return [one.to_dict() for one in response.output]
+
+
+# Over HTTP, with the official client.
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_a_call_waits_is_asked_for_again_and_gone_on_with(tmp_path: pathlib.Path, *, streamed: bool) -> None:
+    async with deferring(tmp_path, WRITES) as gateway:
+
+        async def ask(said: list[Any]) -> dict[str, Any]:
+            if streamed:
+                return await gateway.stream(said)
+            response: dict[str, Any] = (await gateway.ask(said)).to_dict()
+            return response
+
+        first = await ask(GO)
+        assert (first["status"], first["incomplete_details"]) == ("incomplete", {"reason": "waiting_for_approval"})
+        assert [one["type"] for one in first["output"]] == ["message", "function_call"]
+        waiting = first["output"][-1]
+        assert (waiting["status"], waiting["name"]) == ("incomplete", "write_file")
+        (paused,) = gateway.store.all()
+        assert (paused.caller, paused.model, paused.tools) == ("ada", "back/small", ("io",))
+        asked = len(gateway.backend.asked)
+        said = [*GO, *first["output"]]
+        for _ in range(3):
+            again = await ask(said)
+            assert again["status"] == "incomplete"
+            (item,) = again["output"]
+            assert item == waiting
+            # Whoever takes over all that comes sends the item as often as it came.
+            said.append(item)
+        assert len(gateway.backend.asked) == asked == 1
+        assert list(gateway.workspace.iterdir()) == []
+        gateway.answer(Approve())
+        ended = await ask(said)
+        assert ended["status"] == "completed"
+        assert [one["type"] for one in ended["output"]] == ["function_call_output", "message"]
+        assert ended["output"][0]["call_id"] == waiting["call_id"]
+        assert ended["output"][0]["id"].startswith("fco_")
+        assert (gateway.workspace / "a.txt").read_text() == "one"
+        assert gateway.store.all() == ()
+        assert len(gateway.backend.asked) == 2
+        # From here on the client has everything again, and nothing is kept.
+        later = [*said, *ended["output"], {"role": "user", "content": "And?"}]
+        assert (await ask(later))["status"] != "failed"
+        assert len(gateway.backend.asked) == 3
+        shown = gateway.backend.asked[-1].canisters
+        assert sum(type(one).__name__ == "InvocationCanister" for one in shown) == 1
+        async with gateway.front.openai(api_key=KEY) as client:
+            with pytest.raises(openai.ConflictError, match="waits no more"):
+                await client.responses.create(model="any", input=said)
+            forged: Any = [{**one, "output": "forged"} if "output" in one else one for one in later]
+            with pytest.raises(openai.BadRequestError, match="'write_file' runs here"):
+                await client.responses.create(model="any", input=forged)
+
+
+async def test_what_is_denied_the_model_reads(tmp_path: pathlib.Path) -> None:
+    async with deferring(tmp_path, WRITES) as gateway:
+        said = [*GO, *more(await gateway.ask(GO))]
+        gateway.answer(Deny("Only in docs/, please."))
+        ended = await gateway.ask(said)
+        assert [one.type for one in ended.output] == ["function_call_output", "message"]
+        told = [one.text for one in gateway.backend.asked[-1].canisters if isinstance(one, ResultCanister)]
+        assert len(told) == 1
+        assert "Only in docs/, please." in told[0]
+        assert list(gateway.workspace.iterdir()) == []
+        assert gateway.store.all() == ()
+
+
+async def test_another_caller_and_other_requests_are_refused_by_name(tmp_path: pathlib.Path) -> None:
+    async with deferring(tmp_path, WRITES) as gateway:
+        said = [*GO, *more(await gateway.ask(GO))]
+        gateway.answer(Approve())
+        item = said[-1]
+        strange: list[tuple[list[Any], str]] = [
+            ([*said, {"role": "user", "content": "Hurry."}], "nothing can be said behind it"),
+            ([*GO, {**item, "id": "fc_mine"}], "no result for 'write_file'"),
+            ([*GO, {**item, "id": item["id"][:-1] + ("A" if item["id"][-1] != "A" else "B")}], "waits for nobody"),
+            ([*GO, {**item, "arguments": '{"path":"b.txt","content":"two"}'}], "waits for nobody"),
+            ([*said, output(item["call_id"], "done")], "'write_file' runs here"),
+        ]
+        async with gateway.front.openai(api_key=KEY) as client:
+            for items, words in strange:
+                with pytest.raises(openai.BadRequestError, match=words):
+                    await client.responses.create(model="any", input=items)
+        async with gateway.front.openai(api_key=OTHER) as client:
+            with pytest.raises(openai.BadRequestError, match="under the key that it was given to"):
+                await client.responses.create(model="any", input=said)
+        assert len(gateway.backend.asked) == 1
+        assert list(gateway.workspace.iterdir()) == []
+        assert (await gateway.ask(said)).status == "completed"
+
+
+async def test_of_many_that_go_on_at_once_one_does(tmp_path: pathlib.Path) -> None:
+    async with deferring(tmp_path, WRITES) as gateway:
+        said = [*GO, *more(await gateway.ask(GO))]
+        gateway.answer(Approve())
+        outcomes = await asyncio.gather(*(gateway.ask(said) for _ in range(8)), return_exceptions=True)
+        (ended,) = [one for one in outcomes if not isinstance(one, BaseException)]
+        assert ended.status == "completed"
+        refused = [one for one in outcomes if isinstance(one, BaseException)]
+        assert all(isinstance(one, openai.ConflictError) for one in refused), refused
+        assert len(refused) == 7
+        assert len(gateway.backend.asked) == 2
+
+
+async def test_a_mixed_turn_wants_the_results_of_the_client_as_well(tmp_path: pathlib.Path) -> None:
+    score = [
+        turn(
+            calls=[
+                call("write_file", "w", path="a.txt", content="one"),
+                call("shell", "ran", command="ls"),
+                call("read_file", "r", path="b.txt"),
+            ]
+        ),
+        turn("{w}; {ran}; {r.line:1}", expect=["w", "ran", "r"]),
+    ]
+    async with deferring(tmp_path, score) as gateway:
+        (gateway.workspace / "b.txt").write_text("b says so\n")
+        first = await gateway.stream(GO, tools=[SHELL])
+        # All calls of the turn stand in the model's order, and what has a result has it.
+        told = [(one["type"], one.get("name"), one["status"]) for one in first["output"]]
+        assert told == [
+            ("function_call", "write_file", "incomplete"),
+            ("function_call", "shell", "completed"),
+            ("function_call", "read_file", "completed"),
+            ("function_call_output", None, "completed"),
+        ]
+        said = [*GO, *first["output"]]
+        ran = output(first["output"][1]["call_id"], "ran well")
+        async with gateway.front.openai(api_key=KEY) as client:
+            with pytest.raises(openai.BadRequestError, match="no result for 'shell'"):
+                await client.responses.create(model="any", input=said, tools=[SHELL])
+            gateway.answer(Approve())
+            with pytest.raises(openai.BadRequestError, match="no tool of that name"):
+                await client.responses.create(model="any", input=[*said, ran])
+        ended = await gateway.ask([*said, ran], tools=[SHELL])
+        assert [one.type for one in ended.output] == ["function_call_output", "message"]
+        assert "ran well; b says so" in ended.output_text
+        assert (gateway.workspace / "a.txt").read_text() == "one"
+        assert len(gateway.backend.asked) == 2
+
+
+@pytest.mark.parametrize("wire", ["chat", "messages"])
+async def test_other_wires_are_told_in_words(tmp_path: pathlib.Path, wire: str) -> None:
+    async with deferring(tmp_path, WRITES) as gateway:
+        if wire == "chat":
+            async with gateway.front.openai(api_key=KEY) as client:
+                answer = await client.chat.completions.create(
+                    model="any", messages=[{"role": "user", "content": "Go."}]
+                )
+            text, finish = str(answer.choices[0].message.content), answer.choices[0].finish_reason
+        else:
+            async with gateway.front.anthropic(api_key=KEY) as other:
+                message = await other.messages.create(
+                    model="any", max_tokens=99, messages=[{"role": "user", "content": "Go."}]
+                )
+            text, finish = "".join(getattr(one, "text", "") for one in message.content), str(message.stop_reason)
+        (paused,) = gateway.store.all()
+        assert text.startswith("I write.\n\nThis waits for a person's approval: io.write_file")
+        assert f"ripieno approvals show {paused.identifier[:8]}" in text
+        assert finish == ("stop" if wire == "chat" else "end_turn")
+        assert list(gateway.workspace.iterdir()) == []
+
+
+# What a stage does, and when.
+
+
+@contextlib.asynccontextmanager
+async def waiting(
+    folder: pathlib.Path, model: Model, *tools: Any, **settings: Any
+) -> AsyncGenerator[tuple[Played, Asked, PausedStore], None]:
+    """A stage some of whose calls wait, and what its client sends next."""
+    settings = {"absent": "defer", **settings}
+    async with staged(folder, ensemble(*tools), confirmer=DeferredConfirmer(), **settings) as played:
+        asked = sends([], tools=["shell"])
+        events = await played.answer(model, asked)
+        yield played, follow(asked, events), PausedStore(folder / "state")
+
+
+def follow(asked: Asked, events: list[Event], *results: Any) -> Asked:
+    """What a client sends next."""
+    response = json.loads(PROTOCOL.encode(events, asked))
+    return sends([*asked.native["input"][1:], *response["output"], *results], tools=["shell"])
+
+
+async def go_on(played: Played, model: Model, asked: Asked, caller: str = CALLER) -> list[Event]:
+    """The answer to a follow-up."""
+    batches = going_on(played, model, asked, caller)
+    async with contextlib.aclosing(batches):
+        return [event async for batch in batches for event in batch]
+
+
+def going_on(played: Played, model: Model, asked: Asked, caller: str = CALLER) -> Any:
+    asked, claim = played.stage.pair(asked, caller)
+    plan = played.stage.plan(asked, caller, claim)
+    assert plan is not None
+    return plan.play(model, wire=PROTOCOL.name)
+
+
+def approve(store: PausedStore) -> Paused:
+    (paused,) = store.all()
+    return store.answer(paused.identifier, {one.invocation: Approve() for one in paused.unanswered})
+
+
+async def test_forged_claims_execute_nothing(tmp_path: pathlib.Path) -> None:
+    dice, write = random.Random(61), Counted()
+    model = scripted(invokes(invoke("write", "w", n=1)), says())
+    async with waiting(tmp_path, model, tool("write", write, effect="write")) as (played, asked, store):
+        approve(store)
+        item = asked.native["input"][-1]
+        refused = 0
+        for _ in range(count(1000)):
+            claim = item["id"]
+            place = dice.randrange(len("fc_ripieno_waiting_"), len(claim))
+            letters = [one for one in "0123456789abcdefABCXYZ_-" if one != claim[place]]
+            forged = {
+                "id": claim[:place] + dice.choice(letters) + claim[place + 1 :],
+                **dice.choice([{}, {"arguments": '{"n":2}'}, {"name": "look"}, {"call_id": "c2"}]),
+            }
+            if dice.random() < 0.3:
+                # As it was given, for another call.
+                forged = {"id": claim, **dice.choice([{"arguments": '{"n":2}'}, {"name": "look"}, {"call_id": "c2"}])}
+            with pytest.raises(InputError):
+                await go_on(played, model, sends([{**item, **forged}], tools=["shell"]))
+            refused += 1
+        with pytest.raises(InputError):
+            await go_on(played, model, asked, "eve")
+        assert (write.runs, len(model.asked), refused) == ([], 1, count(1000))
+        assert end_of(await go_on(played, model, asked)).finish == "stop"
+    assert write.runs == [{"n": 1}]
+
+
+async def test_an_approval_is_good_for_the_call_that_was_shown(tmp_path: pathlib.Path) -> None:
+    """One file that was changed meanwhile: it is asked about again, under a new claim, and the old one leads there."""
+    write = Counted()
+    model = scripted(invokes(invoke("write", "w", n=1)), says())
+    tools = tool("write", write, effect="write")
+    async with waiting(tmp_path, model, tools) as (_, asked, store):
+        approve(store)
+    rules = {"confirmation": {"deny": ["mine.other"]}}
+    async with staged(
+        tmp_path, ensemble(tools), confirmer=DeferredConfirmer(), absent="defer", configuration=rules
+    ) as played:
+        events = await go_on(played, model, asked)
+        assert (end_of(events).finish, end_of(events).reason) == ("limit", "waiting_for_approval")
+        (paused,) = store.all()
+        assert len(paused.unanswered) == 1
+        assert (write.runs, len(model.asked)) == ([], 1)
+        approve(store)
+        assert results_in(await go_on(played, model, asked)) == [("w", "result 1")]
+    assert len(write.runs) == 1
+
+
+async def test_an_approval_that_is_too_old_is_a_denial(tmp_path: pathlib.Path) -> None:
+    write = Counted()
+    model = scripted(invokes(invoke("write", "w")), says())
+    async with waiting(tmp_path, model, tool("write", write, effect="write")) as (played, asked, store):
+        paused = approve(store)
+        (given,) = paused.answers.values()
+        assert given.binding is not None
+        token = store.grants.issue(given.binding, seconds=1e-9).token
+        store.save(dataclasses.replace(paused, answers={"w": dataclasses.replace(given, token=token)}))
+        ((_, text),) = results_in(await go_on(played, model, asked))
+        assert "it has expired" in text
+        assert store.all() == ()
+    assert write.runs == []
+
+
+async def test_later_calls_wait_as_well_and_a_lost_answer_is_told_again(tmp_path: pathlib.Path) -> None:
+    write = Counted()
+    steps = [invokes(invoke("write", f"w{number}", n=number)) for number in range(3)]
+    model = scripted(*steps, says("All."))
+    async with waiting(tmp_path, model, tool("write", write, effect="write")) as (played, begun, store):
+        asked = begun
+        for number in range(3):
+            approve(store)
+            events = await go_on(played, model, asked)
+            told = [(f"w{number}", f"result {number + 1}")]
+            assert results_in(events) == told
+            assert len(write.runs) == number + 1
+            if number < 2:
+                assert [one.identifier for one in calls_in(events)] == [f"w{number + 1}"]
+                # It was lost: whoever asks again, with what it had before, is told it once more.
+                lost = await go_on(played, model, asked)
+                assert (results_in(lost), calls_in(lost)) == (told, calls_in(events))
+                assert end_of(lost).reason == "waiting_for_approval"
+                asked = follow(asked, events)
+        assert end_of(events).finish == "stop"
+        assert store.all() == ()
+    assert len(model.asked) == 4
+
+
+async def test_a_client_that_leaves_finds_the_result_when_it_comes_back(tmp_path: pathlib.Path) -> None:
+    """It leaves at every event; the approved call has run once, whenever it does."""
+    for left in range(5):
+        write = Counted()
+        folder = tmp_path / str(left)
+        folder.mkdir()
+        model = scripted(invokes(invoke("write", "w")), says("All."))
+        async with waiting(folder, model, tool("write", write, effect="write")) as (played, asked, store):
+            approve(store)
+            batches = going_on(played, model, asked)
+            async with contextlib.aclosing(batches):
+                for _ in range(left):
+                    await anext(batches, None)
+            if left == 0:
+                # Nothing had begun.
+                assert write.runs == []
+            if not store.all():
+                with pytest.raises(Conflict):
+                    await go_on(played, model, asked)
+            else:
+                again = scripted(says("All."))
+                events = await go_on(played, again, asked)
+                assert [one for one, _ in results_in(events)] == ["w"]
+                assert items_of(events)[-1]["content"] == "All."
+                assert store.all() == ()
+        assert len(write.runs) <= 1
+
+
+async def test_a_model_that_fails_behind_it_is_asked_again_without_the_call(tmp_path: pathlib.Path) -> None:
+    write = Counted()
+    model = scripted(invokes(invoke("write", "w")), [ProviderRefusal("score", "No.")], says("All."))
+    async with waiting(tmp_path, model, tool("write", write, effect="write")) as (played, asked, store):
+        approve(store)
+        with pytest.raises(ProviderRefusal):
+            await go_on(played, model, asked)
+        events = await go_on(played, model, asked)
+        assert results_in(events) == [("w", "result 1")]
+        assert end_of(events).finish == "stop"
+    assert len(write.runs) == 1
+
+
+async def test_nobody_else_has_it_while_it_runs(tmp_path: pathlib.Path) -> None:
+    slow = Blocking(value="slow")
+    model = scripted(invokes(invoke("write", "w")), says())
+    async with waiting(tmp_path, model, tool("write", slow, effect="write")) as (played, asked, store):
+        approve(store)
+        going = asyncio.create_task(go_on(played, model, asked))
+        await slow.began.wait()
+        with pytest.raises(Conflict, match="Ask again later"):
+            await go_on(played, model, asked)
+        (paused,) = store.all()
+        with pytest.raises(InputError, match="by another process"), store.claimed(paused.identifier):
+            pytest.fail("It is taken.")
+        # Were the process killed now, nobody would know, and nobody would run it again.
+        (feared,) = [one for one in paused.conversation.canisters if isinstance(one, ResultCanister)]
+        assert feared.error is not None
+        assert feared.error.category == "outcome_unknown"
+        assert (paused.conversation.open, paused.unanswered) == ((), ())
+        slow.go.set()
+        assert results_in(await going) == [("w", "slow")]
+
+
+async def test_a_grant_that_somebody_used_and_told_no_end_of_runs_nothing(tmp_path: pathlib.Path) -> None:
+    write = Counted()
+    model = scripted(invokes(invoke("write", "w")), says())
+    async with waiting(tmp_path, model, tool("write", write, effect="write")) as (played, asked, store):
+        (given,) = approve(store).answers.values()
+        assert given.binding is not None
+        store.grants.redeem(given.token, given.binding)
+        ((_, text),) = results_in(await go_on(played, model, asked))
+        assert "nobody knows what it did" in text
+    assert write.runs == []
+
+
+async def test_without_words_for_it_a_mixed_turn_is_denied(tmp_path: pathlib.Path) -> None:
+    model = scripted(invokes(invoke("write", "w"), invoke("shell", "s")), says())
+    tools = ensemble(tool("write", effect="write"))
+    async with staged(tmp_path, tools, confirmer=DeferredConfirmer(), absent="defer") as played:
+        events = await played.answer(model, asks(tools=["shell"]), shows=False)
+        assert [one.name for one in calls_in(events)] == ["shell"]
+        assert end_of(events).finish == "open"
+        assert PausedStore(tmp_path / "state").all() == ()
+
+
+async def test_calls_of_a_turn_are_told_in_order_with_what_waits_behind_them(tmp_path: pathlib.Path) -> None:
+    steps = [invoke("look", "a"), invoke("write", "b"), invoke("write", "c", n=2), invoke("shell", "d")]
+    model = scripted(invokes(*steps), says())
+    write = Counted()
+    async with waiting(tmp_path, model, tool("look"), tool("write", write, effect="write")) as (played, asked, store):
+        items = asked.native["input"][1:]
+        calls = [(one["call_id"], one["status"]) for one in items if one["type"] == "function_call"]
+        assert calls == [("a", "completed"), ("b", "incomplete"), ("c", "incomplete"), ("d", "completed")]
+        approve(store)
+        done = sends([*items, output("d", "ok")], tools=["shell"])
+        events = await go_on(played, model, done)
+        waits = [one.invocation.identifier for one in events if isinstance(one, InvocationSealed)]
+        while waits:
+            approve(store)
+            done = follow(done, events)
+            events = await go_on(played, model, done)
+            waits = [one.invocation.identifier for one in events if isinstance(one, InvocationSealed)]
+        assert end_of(events).finish == "stop"
+    assert len(write.runs) == 2
+
+
+async def test_a_folder_that_cannot_be_written_runs_nothing_and_tells_no_path(tmp_path: pathlib.Path) -> None:
+    write = Counted()
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "paused").write_text("no folder")
+    model = scripted(invokes(invoke("write", "w")), says())
+    tools = ensemble(tool("write", write, effect="write"))
+    async with staged(tmp_path, tools, confirmer=DeferredConfirmer(), absent="defer") as played:
+        with pytest.raises(RipienoError, match="cannot be kept here now") as caught:
+            await played.answer(model, asks())
+    assert str(tmp_path) not in str(caught.value)
+    assert write.runs == []
+
+
+async def test_without_a_folder_it_is_refused_at_the_start(tmp_path: pathlib.Path) -> None:
+    table = {**KINDS["openai-chat"].provider, "base_url": "http://127.0.0.1:9/v1", "api_key": "none"}
+    assembly = assemble({"providers": {"back": table}}, workspace=tmp_path, confirmer=DeferredConfirmer())
+    assembly.gathered = dataclasses.replace(assembly.gathered, state=None)
+    async with assembly:
+        with pytest.raises(InputError, match="without a folder for state"):
+            create_application(assembly, settings=GatewayDescriptor(absent="defer", models=("back/small",)))
+
+
+# The command, and its workers.
+
+_CONFIGURATION = """
+[model]
+default = "house/small-1"
+[providers.house]
+protocol = "openai-chat"
+api_key = "none"
+base_url = "{url}"
+[gateway]
+ensembles = ["{ensemble}"]
+absent = "defer"
+secret = "a secret of sixteen bytes or more"
+"""
+_SLOW = """
+[ensemble]
+name = "slow"
+description = "Slow tools."
+"""
+
+
+def play(port: int, said: list[Any]) -> tuple[int, dict[str, Any]]:
+    import http.client
+
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    with contextlib.closing(connection):
+        body = json.dumps({"model": "small-1", "input": said})
+        connection.request("POST", "/v1/responses", body, {"content-type": "application/json"})
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())

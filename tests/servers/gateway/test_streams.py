@@ -1,0 +1,378 @@
+"""Streams through the gateway that are cut anywhere, silent, slow, many, or too long."""
+
+import asyncio
+import contextlib
+import json
+import pathlib
+import socket
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from ripieno.canisters import AssistantCanister
+from ripieno.servers.http.connections import Bounds
+from ripieno.testing import turn
+from ripieno.testing.rehearsal.server import base_url
+from tests.counts import ATTACK, count
+from tests.support.gateways import KINDS, Front, Kind, before, fronting, kinds, read, says
+from tests.support.loopback_servers import serving
+from tests.support.openresponses_checker import StreamChecker, check_stream
+
+CHAT, RESPONSES = KINDS["openai-chat"], KINDS["openai-responses"]
+TOOLS: list[Any] = [{"type": "function", "name": "read", "parameters": {"type": "object"}}]
+
+
+async def raw(front: Front, **ask: Any) -> StreamChecker:
+    async with front.plain(timeout=60) as client:
+        body = {"model": "m", "input": "Go.", "stream": True, **ask}
+        answer = await client.post("/v1/responses", json=body)
+    assert answer.status_code == 200, answer.text
+    return check_stream([answer.content])
+
+
+# Arguments before the name (seed 001), cut anywhere.
+
+
+def _events(*events: dict[str, Any]) -> bytes:
+    return b"".join(b"data: %s\n\n" % json.dumps(event).encode() for event in events)
+
+
+def _chunks(*deltas: dict[str, Any]) -> bytes:
+    chunks = [{"id": "c", "model": "small", "choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    end = {"id": "c", "model": "small", "choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
+    return _events(*chunks, end) + b"data: [DONE]\n\n"
+
+
+def _argue(index: int, text: str) -> dict[str, Any]:
+    kind = "response.function_call_arguments.delta"
+    return {"type": kind, "output_index": index, "item_id": f"fc_{index + 1}", "delta": text}
+
+
+def _piece(index: int, arguments: str | None = None, **members: Any) -> dict[str, Any]:
+    function = {key: value for key, value in (("arguments", arguments), ("name", members.pop("name", None))) if value}
+    return {"tool_calls": [{"index": index, **members, "function": function}]}
+
+
+_ITEM = {"type": "function_call", "id": "fc_1", "call_id": "call_a", "name": "read"}
+_OTHER = {"type": "function_call", "id": "fc_2", "call_id": "call_b", "name": "read"}
+_DONE = _ITEM | {"arguments": '{"path": "ä.txt"}'}
+EARLY: dict[str, tuple[Kind, bytes]] = {
+    "chat": (
+        CHAT,
+        _chunks(
+            _piece(0, '{"pa'),
+            _piece(0, 'th": "ä'),
+            _piece(0, id="call_a", type="function", name="read"),
+            _piece(0, '.txt"}'),
+            _piece(1, '{"path": "b"'),
+            _piece(1, "}", id="call_b", type="function", name="read"),
+        ),
+    ),
+    "responses": (
+        RESPONSES,
+        _events(
+            {"type": "response.created", "response": {"id": "r", "model": "small", "output": []}},
+            _argue(0, '{"pa'),
+            _argue(0, 'th": "ä'),
+            {"type": "response.output_item.added", "output_index": 0, "item": {**_ITEM, "arguments": ""}},
+            _argue(0, '.txt"}'),
+            _argue(1, '{"path": "b"'),
+            {"type": "response.output_item.done", "output_index": 0, "item": _DONE},
+            {"type": "response.output_item.added", "output_index": 1, "item": _OTHER | {"arguments": ""}},
+            _argue(1, "}"),
+            {"type": "response.output_item.done", "output_index": 1, "item": {**_OTHER, "arguments": '{"path": "b"}'}},
+            {"type": "response.completed", "response": {"id": "r", "model": "small", "status": "completed"}},
+        ),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EARLY)
+async def test_arguments_before_the_name_are_the_same_call_however_they_are_cut(
+    name: str, tmp_path: pathlib.Path
+) -> None:
+    kind, data = EARLY[name]
+
+    async def answer(request: Request) -> Response:
+        cut = int(json.dumps(await request.json()).partition("cut-")[2].partition("-")[0])
+
+        async def pieces() -> AsyncGenerator[bytes, None]:
+            yield data[:cut]
+            await asyncio.sleep(0)
+            yield data[cut:]
+
+        return StreamingResponse(pieces(), media_type="text/event-stream")
+
+    expected = [("call_a", "read", '{"path": "ä.txt"}'), ("call_b", "read", '{"path": "b"}')]
+    async with (
+        serving(answer) as (url, _),
+        fronting(tmp_path, kind, base_url(url, kind.protocol)) as front,
+        front.openai() as client,
+    ):
+        for cut in range(1, len(data), 1 if ATTACK else 23):
+            checker = await raw(front, input=f"cut-{cut}-", tools=TOOLS)
+            items = checker.response["output"]
+            assert [(item["call_id"], item["name"], item["arguments"]) for item in items] == expected, cut
+        async with client.responses.stream(model="m", input="cut-9-", tools=TOOLS) as stream:
+            response: Any = await stream.get_final_response()
+    assert [(one.call_id, one.name, one.arguments) for one in response.output] == expected
+
+
+# Silence.
+
+
+class Gated:
+    """A backend that says a word, and goes on when it is let."""
+
+    def __init__(self, kind: Kind, *, begins: bool = True) -> None:
+        self.kind = kind
+        self.go = asyncio.Event()
+        self._begins = begins
+
+    async def __call__(self, request: Request) -> Response:
+        asked = read(self.kind, request.url.path, await request.body())
+        encoder = self.kind.protocol.encoder(asked)
+        begun, said, ended = (encoder.feed(one) for one in says(self.kind, [AssistantCanister.of("One, two.")]))
+
+        async def pieces() -> AsyncGenerator[bytes, None]:
+            if self._begins:
+                yield begun + said
+            async with asyncio.timeout(60):
+                await self.go.wait()
+            yield ended if self._begins else begun + said + ended
+
+        return StreamingResponse(pieces(), media_type="text/event-stream")
+
+
+@contextlib.asynccontextmanager
+async def gated(
+    folder: pathlib.Path, kind: Kind, *, begins: bool = True, **settings: Any
+) -> AsyncGenerator[tuple[Front, Gated], None]:
+    backend = Gated(kind, begins=begins)
+    async with (
+        serving(backend) as (url, _),
+        fronting(folder, kind, base_url(url, kind.protocol), **settings) as front,
+    ):
+        try:
+            yield front, backend
+        finally:
+            backend.go.set()
+
+
+@pytest.mark.parametrize("begins", [True, False], ids=["begun", "silent"])
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/chat/completions", "/v1/messages"])
+async def test_a_silent_stream_says_that_it_is_there(path: str, begins: bool, tmp_path: pathlib.Path) -> None:
+    body = {"model": "m", "stream": True, "max_tokens": 9, "messages": [{"role": "user", "content": "Go."}]}
+    if path == "/v1/responses":
+        body = {"model": "m", "stream": True, "input": "Go."}
+    async with gated(tmp_path, CHAT, begins=begins, keep_alive=0.02) as (front, backend), front.plain() as client:
+        written = b""
+        beats = 0
+        async with asyncio.timeout(30), client.stream("POST", path, json=body) as answer:
+            assert answer.status_code == 200
+            async for piece in answer.aiter_raw():
+                written += piece
+                beats += 1
+                if beats == 5:
+                    backend.go.set()
+    assert backend.go.is_set()
+    if path == "/v1/responses":
+        checker = check_stream([written])
+        assert checker.response["output"][0]["content"][0]["text"] == "One, two."
+
+
+@kinds
+async def test_official_clients_read_streams_that_were_silent(kind: Kind, tmp_path: pathlib.Path) -> None:
+    for begins in (True, False):
+        async with (
+            gated(tmp_path, kind, begins=begins, keep_alive=0.02) as (front, backend),
+            front.openai() as client,
+            front.anthropic() as other,
+            asyncio.timeout(30),
+        ):
+            # Each is silent for as long as several signs of life take.
+            asyncio.get_running_loop().call_later(0.2, backend.go.set)
+            said: Any = [{"role": "user", "content": "Go."}]
+
+            async def respond(client: openai.AsyncOpenAI = client) -> str:
+                async with client.responses.stream(model="m", input="Go.") as stream:
+                    return (await stream.get_final_response()).output_text
+
+            async def complete(client: openai.AsyncOpenAI = client, said: Any = said) -> str | None:
+                async with client.chat.completions.stream(model="m", messages=said) as stream:
+                    return (await stream.get_final_completion()).choices[0].message.content
+
+            async def send(client: anthropic.AsyncAnthropic = other, said: Any = said) -> str:
+                async with client.messages.stream(model="m", max_tokens=9, messages=said) as stream:
+                    return await stream.get_final_text()
+
+            texts = await asyncio.gather(respond(), complete(), send())
+        assert set(texts) == {"One, two."}
+
+
+# Too long.
+
+
+@kinds
+async def test_an_answer_that_takes_too_long_ends_as_clients_can_read_it(kind: Kind, tmp_path: pathlib.Path) -> None:
+    for keep_alive in (0.05, 60.0):
+        async with (
+            gated(tmp_path, kind, begins=False, seconds=0.3, keep_alive=keep_alive) as (front, _),
+            front.openai() as client,
+            front.anthropic() as other,
+            asyncio.timeout(60),
+        ):
+            said: Any = [{"role": "user", "content": "Go."}]
+            with pytest.raises(openai.APIError, match="not complete in the time"):
+                async with client.responses.stream(model="m", input="Go.") as stream:
+                    await stream.get_final_response()
+            with pytest.raises(openai.APIError, match="not complete in the time"):
+                async with client.chat.completions.stream(model="m", messages=said) as events:
+                    await events.get_final_completion()
+            with pytest.raises(anthropic.APIStatusError, match="not complete in the time"):
+                async with other.messages.stream(model="m", max_tokens=9, messages=said) as messages:
+                    await messages.get_final_message()
+            with pytest.raises(openai.InternalServerError, match="not complete in the time") as caught:
+                await client.responses.create(model="m", input="Go.")
+            assert caught.value.status_code == 504
+
+
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/chat/completions", "/v1/messages"])
+async def test_an_answer_that_the_end_of_the_server_cuts_ends_as_clients_can_read_it(
+    path: str, tmp_path: pathlib.Path
+) -> None:
+    body = {"model": "m", "stream": True, "max_tokens": 9, "messages": [{"role": "user", "content": "Go."}]}
+    if path == "/v1/responses":
+        body = {"model": "m", "stream": True, "input": "Go."}
+    backend = Gated(CHAT)
+    async with serving(backend) as (url, _), contextlib.AsyncExitStack() as stack:
+        bounds = Bounds(grace=0.0, farewell=30.0)
+        front = await stack.enter_async_context(fronting(tmp_path, CHAT, f"{url}/v1", bounds=bounds))
+        async with asyncio.timeout(60), front.plain() as client, client.stream("POST", path, json=body) as answer:
+            pieces = answer.aiter_raw()
+            written = b""
+            while b"One" not in written:
+                written += await anext(pieces)
+            await stack.aclose()
+            written += b"".join([piece async for piece in pieces])
+    assert b"The server ends" in written
+    if path == "/v1/responses":
+        assert check_stream([written]).response["status"] == "failed"
+
+
+# Slow readers.
+
+
+async def test_who_takes_nothing_is_cut_and_holds_up_nobody(tmp_path: pathlib.Path) -> None:
+    left = asyncio.Event()
+
+    async def answer(request: Request) -> Response:
+        if b"a little" in await request.body():
+            encoder = CHAT.protocol.encoder(read(CHAT, request.url.path, await request.body()))
+            data = b"".join(map(encoder.feed, says(CHAT, [AssistantCanister.of("A little.")])))
+            return Response(data, media_type="text/event-stream")
+
+        async def pieces() -> AsyncGenerator[bytes, None]:
+            piece = _events({"id": "c", "model": "m", "choices": [{"index": 0, "delta": {"content": "x" * 32_768}}]})
+            try:
+                while True:
+                    yield piece
+                    await asyncio.sleep(0)
+            finally:
+                left.set()
+
+        return StreamingResponse(pieces(), media_type="text/event-stream")
+
+    async with (
+        serving(answer) as (url, _),
+        fronting(tmp_path, CHAT, f"{url}/v1", bounds=Bounds(stalled_seconds=0.5)) as front,
+    ):
+        stalled = socket.socket()
+        with stalled:
+            stalled.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            stalled.setblocking(False)
+            address = ("127.0.0.1", int(front.url.rpartition(":")[2]))
+            await asyncio.get_running_loop().sock_connect(stalled, address)
+            body = json.dumps({"model": "m", "input": "Go.", "stream": True}).encode()
+            fields = f"host: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
+            head = f"POST /v1/responses HTTP/1.1\r\n{fields}\r\n\r\n".encode()
+            await asyncio.get_running_loop().sock_sendall(stalled, head + body)
+            async with asyncio.timeout(30):
+                while not left.is_set():
+                    checker = await raw(front, input="a little")
+                    assert checker.response["output"][0]["content"][0]["text"] == "A little."
+
+
+# Many.
+
+
+async def test_many_streams_at_once_lose_nothing(tmp_path: pathlib.Path) -> None:
+    """The backend answers none before it has all of them."""
+    many = max(100, count(800))
+    together = asyncio.Barrier(many)
+
+    async def answer(request: Request) -> Response:
+        asked = read(CHAT, request.url.path, await request.body())
+        encoder = CHAT.protocol.encoder(asked)
+        said = str(asked.native["messages"][-1]["content"])
+        data = [encoder.feed(event) for event in _paced(said)]
+
+        async def pieces() -> AsyncGenerator[bytes, None]:
+            await together.wait()
+            for piece in data:
+                yield piece
+                await asyncio.sleep(0)
+
+        return StreamingResponse(pieces(), media_type="text/event-stream")
+
+    async with (
+        serving(answer) as (url, _),
+        fronting(tmp_path, CHAT, f"{url}/v1", concurrency=many) as front,
+        asyncio.timeout(300),
+    ):
+        checkers = await asyncio.gather(*(raw(front, input=f"{number}, {number}!") for number in range(many)))
+    for number, checker in enumerate(checkers):
+        assert checker.response["output"][0]["content"][0]["text"] == f"{number}, {number}!" * 3
+
+
+def _paced(said: str) -> Sequence[Any]:
+    from ripieno.canisters.events import ContentSealed, TextDelta
+
+    first, *_, last = says(CHAT, [AssistantCanister.of(said * 3)])
+    sealed = ContentSealed(AssistantCanister.of(said * 3).content[0])
+    return [first, *(TextDelta(said) for _ in range(3)), sealed, last]
+
+
+async def test_no_more_than_are_let_in_are_answered_at_once(tmp_path: pathlib.Path) -> None:
+    async with (
+        gated(tmp_path, CHAT, concurrency=1) as (front, backend),
+        front.openai() as client,
+        client.responses.stream(model="m", input="Go.") as stream,
+    ):
+        async for event in stream:
+            if event.type == "response.created":
+                break
+        with pytest.raises(openai.InternalServerError) as caught:
+            await client.responses.create(model="m", input="Go.")
+        assert caught.value.status_code == 503
+        assert caught.value.response.headers["retry-after"] == "1"
+        backend.go.set()
+        assert (await stream.get_final_response()).output_text == "One, two."
+
+
+async def test_what_a_score_says_slowly_comes_as_it_is_said(tmp_path: pathlib.Path) -> None:
+    """Text is passed on piece by piece: the first is here before the last is said."""
+    score = [turn("One word after another, each of them a piece of its own.", pace=0.02)]
+    async with before(tmp_path, CHAT, score) as (front, _), front.openai() as client:
+        deltas = [
+            event.delta
+            async for event in await client.responses.create(model="m", input="Go.", stream=True)
+            if event.type == "response.output_text.delta"
+        ]
+    assert len(deltas) > 1
+    assert "".join(deltas) == "One word after another, each of them a piece of its own."

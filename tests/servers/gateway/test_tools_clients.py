@@ -1,0 +1,138 @@
+"""Tools that run in the gateway, through the clients of every wire, in front of backends of every protocol."""
+
+import json
+import pathlib
+from typing import Any
+
+import openai
+import pytest
+
+from ripieno.testing import call, turn
+from tests.support.gateways import KINDS, Front, Kind, before, kinds
+from tests.support.openresponses_checker import StreamChecker, check_body
+
+SHELL: Any = {"type": "function", "name": "shell", "parameters": {"type": "object"}}
+#: Files are read here, and a command is the client's; then both are told.
+SCORE = [
+    turn("I look.", calls=[call("read_file", "a", path="a.txt"), call("shell", "ran", command="ls")]),
+    turn(calls=[call("read_file", "b", path="b.txt")]),
+    turn("{a.line:1}, {b.line:1}, {ran}", expect=["a", "b", "ran"]),
+]
+
+
+def files(folder: pathlib.Path) -> None:
+    (folder / "workspace").mkdir()
+    for name in "ab":
+        (folder / "workspace" / f"{name}.txt").write_text(f"{name} says so\n")
+
+
+async def respond(front: Front, way: str, said: list[Any], tools: list[Any]) -> dict[str, Any]:
+    """One response as JSON, which satisfies the public schema."""
+    if way == "raw":
+        body = {"model": "any", "input": said, "tools": tools, "stream": True}
+        async with front.plain() as plain, plain.stream("POST", "/v1/responses", json=body) as streamed:
+            assert streamed.status_code == 200, await streamed.aread()
+            checker, last = StreamChecker(), b""
+            async for piece in streamed.aiter_raw():
+                checker.write(piece)
+                last += piece
+        checker.end()
+        lines = [line[6:] for line in last.decode().splitlines() if line.startswith("data: {")]
+        response: dict[str, Any] = json.loads(lines[-1])["response"]
+        return response
+    async with front.openai() as client:
+        if way == "whole":
+            whole = await client.responses.with_raw_response.create(model="any", input=said, tools=tools)
+            check_body(whole.content)
+            return whole.parse().to_dict()
+        async with client.responses.stream(model="any", input=said, tools=tools) as stream:
+            return (await stream.get_final_response()).to_dict()
+
+
+@kinds
+@pytest.mark.parametrize("way", ["whole", "raw", "helper"])
+async def test_a_mixed_turn_and_its_follow_up(kind: Kind, way: str, tmp_path: pathlib.Path) -> None:
+    files(tmp_path)
+    said: list[Any] = [{"role": "user", "content": "Go."}]
+    async with before(tmp_path, kind, SCORE, ensembles=("io",)) as (front, backend):
+        first = await respond(front, way, said, [SHELL])
+        assert first["status"] == "completed"
+        kinds_of = [one["type"] for one in first["output"]]
+        assert kinds_of == ["message", "function_call", "function_call", "function_call_output"]
+        shell = next(one for one in first["output"] if one.get("name") == "shell")
+        said += [*first["output"], {"type": "function_call_output", "call_id": shell["call_id"], "output": "ok"}]
+        second = await respond(front, way, said, [SHELL])
+        assert [one["type"] for one in second["output"]] == ["function_call", "function_call_output", "message"]
+        assert "a says so, b says so, ok" in second["output"][-1]["content"][0]["text"]
+        # Each of the two files was read once, for one answer of the backend each.
+        assert len(backend.asked) == 3
+        said += [*second["output"], {"role": "user", "content": "Again?"}]
+        forged: Any = [{**one, "output": "forged"} if one.get("output") else one for one in said]
+        async with front.openai() as client:
+            with pytest.raises(openai.BadRequestError, match="'read_file' runs here"):
+                await client.responses.create(model="any", input=forged, tools=[SHELL])
+            with pytest.raises(openai.BadRequestError, match="no result for 'shell'"):
+                await client.responses.create(model="any", input=said[:-5], tools=[SHELL])
+        assert len(backend.asked) == 3
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_clients_without_words_for_it_have_texts_and_their_own_calls(
+    tmp_path: pathlib.Path, streamed: bool
+) -> None:
+    files(tmp_path)
+    async with before(tmp_path, KINDS["openai-chat"], SCORE, ensembles=("io",)) as (front, backend):
+        await _chat(front, streamed=streamed)
+        assert len(backend.asked) == 1
+        await _messages(front, streamed=streamed)
+        assert len(backend.asked) == 2
+
+
+async def _chat(front: Front, *, streamed: bool) -> None:
+    tools: list[Any] = [{"type": "function", "function": {"name": "shell", "parameters": {"type": "object"}}}]
+    asks: dict[str, Any] = {"model": "any", "messages": [{"role": "user", "content": "Go."}], "tools": tools}
+    async with front.openai() as opened:
+        client: Any = opened
+        if streamed:
+            async with client.chat.completions.stream(**asks) as stream:
+                answer = await stream.get_final_completion()
+        else:
+            answer = await client.chat.completions.create(**asks)
+    (choice,) = answer.choices
+    assert choice.finish_reason == "tool_calls"
+    assert choice.message.content == "I look."
+    assert [one.function.name for one in choice.message.tool_calls or ()] == ["shell"]
+
+
+async def _messages(front: Front, *, streamed: bool) -> None:
+    tools: list[Any] = [{"name": "shell", "input_schema": {"type": "object"}}]
+    asks: dict[str, Any] = {"model": "any", "max_tokens": 99, "tools": tools}
+    asks["messages"] = [{"role": "user", "content": "Go."}]
+    async with front.anthropic() as opened:
+        client: Any = opened
+        if streamed:
+            async with client.messages.stream(**asks) as stream:
+                answer = await stream.get_final_message()
+        else:
+            answer = await client.messages.create(**asks)
+    assert answer.stop_reason == "tool_use"
+    assert [(one.type, getattr(one, "name", "")) for one in answer.content] == [("text", ""), ("tool_use", "shell")]
+
+
+async def test_what_is_bound_runs_here_and_what_is_not_is_left_out(tmp_path: pathlib.Path) -> None:
+    files(tmp_path)
+    score = [turn(calls=[call("read_file", "a", path="a.txt")]), turn("{a.line:1}")]
+    wanted: list[Any] = [{"type": "code_interpreter", "container": {"type": "auto"}}, {"type": "web_search"}]
+    settings: dict[str, Any] = {"hosted": {"code_interpreter": "io.read_file"}, "show_calls": False}
+    async with before(tmp_path, KINDS["openai-chat"], score, **settings) as (front, backend):
+        response = await respond(front, "whole", [{"role": "user", "content": "Go."}], wanted)
+        assert [one["type"] for one in response["output"]] == ["message"]
+        assert "a says so" in response["output"][0]["content"][0]["text"]
+        assert [[tool.exposed for tool in asked.tools] for asked in backend.asked] == 2 * [["read_file"]]
+    labelled: list[Any] = [
+        {"type": "mcp", "server_label": "io", "server_url": "http://192.0.2.1/", "allowed_tools": ["read_file"]}
+    ]
+    async with before(tmp_path, KINDS["openai-chat"], score, mcp=("io",)) as (front, backend):
+        response = await respond(front, "raw", [{"role": "user", "content": "Go."}], labelled)
+        assert [one["type"] for one in response["output"]] == ["function_call", "function_call_output", "message"]
+        assert [[tool.exposed for tool in asked.tools] for asked in backend.asked] == 2 * [["read_file"]]

@@ -1,0 +1,278 @@
+"""Pins: formatting never alarms and any other change does; the file keeps them, and nobody else's."""
+
+import json
+import pathlib
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from frozendict import frozendict
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ripieno.exceptions import InputError, JsonInvalidity
+from ripieno.jsonvalues import canonical, freeze
+from ripieno.storage.pins import (
+    Comparison,
+    Pin,
+    PinRecord,
+    PinStore,
+    compare,
+    pin_command,
+    pin_tools,
+    read_pins,
+    show_difference,
+    write_pins,
+)
+from tests.ensembles.test_opener import describe
+from tests.support.command_line import SOURCES
+from tests.support.json_strategies import objects, same, scalars, texts, values
+
+names = st.text("abcXYZ09_.-", min_size=1, max_size=12)
+
+
+def shuffled(value: Any, chance: random.Random) -> Any:
+    """The same value with its keys in another order."""
+    if isinstance(value, dict):
+        keys = list(value)
+        chance.shuffle(keys)
+        return {key: shuffled(value[key], chance) for key in keys}
+    return [shuffled(one, chance) for one in value] if isinstance(value, list) else value
+
+
+def mutations(value: Any) -> list[Callable[[Any], Any]]:
+    """Ways to make something else of a value, each at one place of it; the argument is what is put there."""
+    found: list[Callable[[Any], Any]] = [lambda other: other]
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in parts:
+        for deeper in mutations(part):
+
+            def replace(other: Any, key: Any = key, part: Any = part, deeper: Any = deeper) -> Any:
+                copy = dict(value) if isinstance(value, dict) else list(value)
+                copy[key] = deeper(other)
+                return copy
+
+            found.append(replace)
+
+        def drop(other: Any, key: Any = key) -> Any:
+            if isinstance(value, dict):
+                return {name: one for name, one in value.items() if name != key}
+            return value[:key] + value[key + 1 :]
+
+        found.append(drop)
+    if isinstance(value, dict):
+        found.append(lambda other: {**value, "added": other})
+    if isinstance(value, list):
+        found.append(lambda other: [*value, other])
+        found.append(lambda other: value[::-1])
+    return found
+
+
+@given(objects, st.randoms(), st.sampled_from([None, 1, 4]))
+def test_key_order_and_whitespace_never_alarm(definition: dict[str, Any], chance: random.Random, indent: int) -> None:
+    text = json.dumps(shuffled(definition, chance), indent=indent, ensure_ascii=bool(indent))
+    again = json.loads(text)
+    pin, other = Pin.of(definition), Pin.of(freeze(again))
+    assert pin == other
+    assert pin.text == other.text
+    assert show_difference("it.tool", pin, other) == []
+
+
+@given(objects, scalars | values, st.data())
+def test_any_other_change_does(definition: dict[str, Any], other: Any, data: st.DataObject) -> None:
+    mutate = data.draw(st.sampled_from(mutations({"definition": definition})[1:]))
+    changed = mutate(other).get("definition", {"gone": True})
+    before, after = Pin.of({"definition": definition}), Pin.of({"definition": changed})
+    assert (before == after) == same(definition, changed)
+    record = PinRecord(tools=frozendict(tool=before))
+    comparison = compare(record, PinRecord(tools=frozendict(tool=after)))
+    assert comparison == Comparison(changed=() if before == after else ("tool",))
+    assert bool(show_difference("it.tool", before, after)) == (before != after)
+
+
+def test_the_hash_is_that_of_canonical_json() -> None:
+    # Written down: whoever changes it makes every pin of every user alarm.
+    descriptor = describe('[ensemble]\nname = "it"\n[connection]\norigin = "mcp"\n')
+    offered = descriptor.discovered("tell", description="Tells", arguments={"type": "object"}, details={"title": "T"})
+    pin = pin_tools(descriptor, [offered])["tell"]
+    bare = '{"arguments":{"type":"object"},"description":"Tells","ensemble":"it","name":"tell","title":"T"}'
+    assert canonical(json.loads(pin.text)).decode() == bare
+    assert pin.sha256 == "4893dd592215e2316227bf4f5b61b2d596c76767aa6fb964bc9e35c03ea0d546"
+
+
+def test_what_the_operator_knows_better_changes_nothing() -> None:
+    plain = describe('[ensemble]\nname = "it"\n[connection]\norigin = "mcp"\n')
+    text = '[overrides.tell]\ndescription = "Better"\nenabled = false\neffect = "read"\npresets = { a = 1 }\n'
+    over = describe(f'[ensemble]\nname = "it"\n[connection]\norigin = "mcp"\n[defaults]\ntimeout = 3\n{text}')
+    pins = [pin_tools(one, [one.discovered("tell", description="Tells")]) for one in (plain, over)]
+    assert pins[0] == pins[1]
+    assert "Better" not in pins[1]["tell"].text
+
+
+def test_half_a_character_cannot_be_pinned() -> None:
+    with pytest.raises(JsonInvalidity, match="surrogate"):
+        Pin.of({"description": "\ud800"})
+
+
+def command(text: str, name: str = "it") -> Pin | None:
+    return pin_command(describe(f'[ensemble]\nname = "{name}"\n[connection]\norigin = "mcp"\n{text}'))
+
+
+def test_a_command_is_its_arguments_and_the_names_of_its_variables() -> None:
+    first = command('command = ["a", "b c"]\nenvironment = { ONE = "1", TWO = "2" }')
+    assert first == command('environment = { TWO = "another", ONE = "{env:ONE}" }\ncommand = ["a", "b c"]')
+    others = [
+        command('command = ["a", "b", "c"]\nenvironment = { ONE = "1", TWO = "2" }'),
+        command('command = ["b c", "a"]\nenvironment = { ONE = "1", TWO = "2" }'),
+        command('command = ["a", "b c"]\nenvironment = { ONE = "1" }'),
+        command('command = ["a", "b c"]\nenvironment = { ONE = "1", LD_PRELOAD = "2" }'),
+        command('command = ["a", "b c"]\nenvironment = { ONE = "1", TWO = "2" }', "other"),
+    ]
+    assert first is not None
+    assert first not in others
+    assert "another" not in first.text
+    assert command('url = "http://127.0.0.1/"') is None
+
+
+def test_a_command_where_there_was_none_is_a_change() -> None:
+    pin = command('command = ["a"]')
+    assert compare(None, PinRecord(command=pin)).command == "new"
+    assert compare(PinRecord(), PinRecord(command=pin)).command == "changed"
+    assert compare(PinRecord(command=pin), PinRecord()).command == "gone"
+    assert compare(PinRecord(command=pin), PinRecord(command=pin)).same
+
+
+# --- The file -----------------------------------------------------------------------------------------
+
+
+def record(ensemble: str, tools: dict[str, dict[str, Any]], argv: list[str] | None = None) -> PinRecord:
+    """A record as it would be made."""
+    return PinRecord(
+        tools=frozendict({name: Pin.of({**one, "ensemble": ensemble, "name": name}) for name, one in tools.items()}),
+        command=None if argv is None else Pin.of({"ensemble": ensemble, "command": argv, "environment": []}),
+    )
+
+
+@given(
+    st.dictionaries(
+        names,
+        st.tuples(st.dictionaries(names, objects, max_size=2), st.none() | st.lists(texts, max_size=3)),
+        max_size=2,
+    )
+)
+def test_what_is_written_is_read(drawn: dict[str, tuple[dict[str, dict[str, Any]], list[str] | None]]) -> None:
+    records = {name: record(name, tools, argv) for name, (tools, argv) in drawn.items()}
+    read = read_pins(write_pins(records).encode(), "the file", "")
+    assert read == records
+    for name, one in records.items():
+        assert {tool: pin.text for tool, pin in read[name].tools.items()} == {
+            tool: pin.text for tool, pin in one.tools.items()
+        }
+    assert write_pins(read) == write_pins(records)
+    assert read_pins(write_pins(records, shared=True).encode(), "the file", "") == records
+
+
+def test_what_is_shared_withholds_arguments_of_commands() -> None:
+    records = {"it": record("it", {"tell": {"description": "Tells"}}, ["server", "--token=hunter2"])}
+    assert "hunter2" in write_pins(records)
+    shared = write_pins(records, shared=True)
+    assert "hunter2" not in shared
+    assert "Tells" in shared
+
+
+GOOD = write_pins({"it": record("it", {"tell": {"description": "Tells"}}, ["server"])})
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("no toml", "Expected"),
+        ("", "it lacks 'version'"),
+        ("version = 1", "it lacks 'ensembles'"),
+        (GOOD.replace("version = 1", "version = 2"), "version 2"),
+        (GOOD.replace("Tells", "Tells all"), "it.tell has a definition that does not have its hash"),
+        (GOOD.replace("server", "evil"), "the command of 'it' has a definition that does not have its hash"),
+        (GOOD.replace("ensembles.it.", "ensembles.other."), "of something else"),
+        (GOOD.replace("tools.tell", "tools.other"), "it.other has the definition of something else"),
+        (GOOD.replace("definition", "text"), "it.tell has no definition"),
+        (GOOD.replace("sha256", "sha1"), "it lacks 'sha256'"),
+        ("version = 1\nensembles = []", "'list'"),
+        ("version = 1\n[ensembles.it]\ntools = 1", "'int'"),
+        ("version = 1\n[ensembles.it]\n", "it lacks 'tools'"),
+        ("version = 1\n[ensembles.it.tools.a]\nsha256 = 1\n", "the hash of it.a is no text"),
+        ('version = 1\n[ensembles.it.tools.a]\nsha256 = ""\ndefinition = "{"\n', "Not JSON"),
+        ("a = " + 100_000 * "[", "."),
+    ],
+)
+def test_what_cannot_be_read_is_said(tmp_path: pathlib.Path, text: str, reason: str) -> None:
+    store = PinStore(tmp_path)
+    store.file.write_text(text)
+    with pytest.raises(InputError) as caught:
+        store.read()
+    assert reason in str(caught.value)
+    assert str(store.file) in str(caught.value)
+    assert "ripieno lock" in str(caught.value)
+    # Nothing is written over it either.
+    with pytest.raises(InputError):
+        store.replace({}, {"new": record("new", {})})
+    assert store.file.read_text() == text
+
+
+def test_the_file_is_the_users_alone_and_replaced_as_a_whole(tmp_path: pathlib.Path) -> None:
+    store = PinStore(tmp_path / "state")
+    first, second = record("one", {"a": {}}), record("two", {"b": {}})
+    assert store.read() == {}
+    store.replace({}, {"one": first})
+    store.replace({}, {"two": second})
+    assert store.read() == {"one": first, "two": second}
+    assert store.file.stat().st_mode & 0o777 == 0o600
+    assert store.file.parent.stat().st_mode & 0o777 == 0o700
+    assert {path.name for path in store.file.parent.iterdir()} == {"pins.toml", "pins.lock"}
+    # Only what is known is replaced.
+    with pytest.raises(InputError, match="'one' were changed by another program"):
+        store.replace({}, {"one": None, "two": None})
+    store.replace({"one": first}, {"one": None})
+    assert PinStore(tmp_path / "state").read() == {"two": second}
+
+
+def test_a_file_that_is_still_the_same_is_not_read_again(tmp_path: pathlib.Path) -> None:
+    store, other = PinStore(tmp_path), PinStore(tmp_path)
+    store.replace({}, {"one": PinRecord()})
+    first = store.read()
+    assert store.read() is first
+    assert store.read(fresh=True) is not first
+    other.replace({}, {"two": record("two", {"a": {}})})
+    assert set(store.read()) == {"one", "two"}
+    store.file.write_text("nonsense")
+    for _ in range(2):
+        with pytest.raises(InputError):
+            store.read()
+    store.file.unlink()
+    assert store.read() == {}
+
+
+def test_programs_that_write_at_once_lose_nothing(tmp_path: pathlib.Path) -> None:
+    program = (
+        "import pathlib, sys\n"
+        "from ripieno.storage.pins import PinRecord, PinStore\n"
+        "store = PinStore(pathlib.Path(sys.argv[1]))\n"
+        "sys.stdin.read()\n"
+        "for number in range(20):\n"
+        "    store.replace({}, {f'e{sys.argv[2]}-{number}': PinRecord()})\n"
+    )
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(tmp_path), str(number)],
+            stdin=subprocess.PIPE,
+            env={"PYTHONPATH": str(SOURCES)},
+        )
+        for number in range(4)
+    ]
+    for process in running:
+        assert process.stdin is not None
+        process.stdin.close()
+    assert [process.wait(60) for process in running] == [0, 0, 0, 0]
+    assert len(PinStore(tmp_path).read()) == 80

@@ -1,0 +1,238 @@
+"""A gateway on the loopback interface in front of a backend of any protocol, and the official clients of it.
+
+A backend is a rehearsal of a score, or events that a function makes of a request, or a server that says exact bytes.
+"""
+
+import contextlib
+import dataclasses
+import json
+import pathlib
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from typing import Any
+
+import anthropic
+import httpx2
+import openai
+import pytest
+from frozendict import frozendict
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ripieno.assembly import Assembly, assemble
+from ripieno.assembly.configuration import Places
+from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, OpaqueContent
+from ripieno.canisters.events import Event, play
+from ripieno.descriptors import GatewayDescriptor
+from ripieno.jsonvalues import freeze
+from ripieno.models import Protocol
+from ripieno.models.protocol import Asked
+from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
+from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
+from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
+from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
+from ripieno.models.protocols.prompted.reader import in_words, recover
+from ripieno.servers.gateway.application import create_application
+from ripieno.servers.http.connections import Bounds
+from ripieno.servers.http.server import serve
+from ripieno.testing.rehearsal.server import base_url
+from ripieno.testing.rehearsal.server import create_application as rehearse
+from ripieno.testing.scores import Score
+from ripieno.testing.scores.turns import Turn
+from tests.support.loopback_servers import serving
+
+Speaker = Callable[[Asked], Iterable[Event]]
+
+#: What backends of these tests can do; each wire says what it can of it.
+_ABLE = {
+    "json_mode": True,
+    "strict": True,
+    "allowed_tools": True,
+    "images_in_results": True,
+    "reasoning_replay": "always",
+}
+MODEL = "small"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kind of backend: how it is asked, and the wire that it speaks."""
+
+    name: str
+    protocol: Protocol
+    provider: Mapping[str, Any]
+
+
+KINDS = {
+    protocol.name: Kind(
+        name=protocol.name, protocol=protocol, provider={"protocol": protocol.name, "capabilities": _ABLE}
+    )
+    for protocol in (CHAT, RESPONSES, ANTHROPIC, GEMINI)
+}
+KINDS["prompted"] = Kind(
+    name="prompted",
+    protocol=CHAT,
+    provider={"protocol": "prompted", "carrier": CHAT.name, "capabilities": _ABLE},
+)
+kinds = pytest.mark.parametrize("kind", list(KINDS.values()), ids=lambda kind: kind.name)
+
+
+@dataclasses.dataclass(slots=True)
+class Backend:
+    """A server that a gateway asks. ``asked`` are the requests as its own wire reads them."""
+
+    url: str
+    kind: Kind
+    asked: list[Asked] = dataclasses.field(default_factory=list[Asked])
+
+
+class _Noting:
+    """Reads the requests of an application as they pass."""
+
+    def __init__(self, application: ASGIApp, backend: Backend) -> None:
+        self._application = application
+        self._backend = backend
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = b""
+
+        async def noted() -> Message:
+            nonlocal body
+            message = await receive()
+            if message["type"] == "http.request":
+                body += message.get("body", b"")
+                if not message.get("more_body"):
+                    self._backend.asked.append(read(self._backend.kind, scope["path"], body))
+            return message
+
+        await self._application(scope, noted, send)
+
+
+def read(kind: Kind, path: str, body: bytes) -> Asked:
+    """A request, as a server of that kind understands it."""
+    native = json.loads(body)
+    if "{model" in kind.protocol.routes[0]:
+        model, _, method = path.partition("/models/")[2].rpartition(":")
+        native = {**native, "model": model, "method": method}
+    asked = kind.protocol.parse(native)
+    return recover(asked) or asked
+
+
+@contextlib.asynccontextmanager
+async def rehearsing(kind: Kind, score: Score | Iterable[Turn]) -> AsyncGenerator[Backend, None]:
+    """A backend that plays a score."""
+    whole = score if isinstance(score, Score) else Score.of_turns(tuple(score))
+    backend = Backend("", kind)
+    async with serve(_Noting(rehearse(whole, [kind.protocol]), backend)) as url:
+        backend.url = base_url(url, kind.protocol)
+        yield backend
+
+
+@contextlib.asynccontextmanager
+async def speaking(kind: Kind, speaker: Speaker) -> AsyncGenerator[Backend, None]:
+    """A backend that says the events that a function makes of each request, whatever was allowed."""
+    backend = Backend("", kind)
+
+    async def answer(request: Request) -> Response:
+        asked = read(kind, request.url.path, await request.body())
+        backend.asked.append(asked)
+        events = list(speaker(asked))
+        if not asked.controls.stream:
+            return Response(kind.protocol.encode(events, asked), media_type="application/json")
+        encoder = kind.protocol.encoder(asked)
+        return Response(b"".join(map(encoder.feed, events)), media_type="text/event-stream")
+
+    async with serving(answer) as (url, _):
+        backend.url = base_url(url, kind.protocol)
+        yield backend
+
+
+def says(kind: Kind, canisters: Iterable[Canister]) -> list[Event]:
+    """The events of an answer of that kind of backend. A prompted one writes its calls in words."""
+    said = tuple(canisters)
+    calls = any(isinstance(one, InvocationCanister) for one in said)
+    if kind.name != "prompted":
+        return list(play(said, finish="invocations" if calls else "stop", model=MODEL))
+    beside = [
+        AssistantCanister(content=opaque)
+        for one in said
+        if isinstance(one, AssistantCanister)
+        and (opaque := tuple(content for content in one.content if isinstance(content, OpaqueContent)))
+    ]
+    return list(play((*beside, in_words(said)), finish="stop", model=MODEL))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Front:
+    """A gateway that is served, and clients of it."""
+
+    url: str
+    assembly: Assembly
+
+    def openai(self, **settings: Any) -> openai.AsyncOpenAI:
+        fields: dict[str, Any] = {"api_key": "none", "max_retries": 0, **settings}
+        return openai.AsyncOpenAI(base_url=f"{self.url}/v1", **fields)
+
+    def anthropic(self, **settings: Any) -> anthropic.AsyncAnthropic:
+        fields: dict[str, Any] = {"api_key": "none", "max_retries": 0, **settings}
+        return anthropic.AsyncAnthropic(base_url=self.url, **fields)
+
+    def plain(self, **settings: Any) -> httpx2.AsyncClient:
+        # Loading certificates takes longer than the request.
+        return httpx2.AsyncClient(base_url=self.url, verify=False, **settings)
+
+
+@contextlib.asynccontextmanager
+async def fronting(
+    folder: pathlib.Path,
+    kind: Kind,
+    url: str,
+    *,
+    provider: Mapping[str, Any] | None = None,
+    providers: Mapping[str, Any] | None = None,
+    bounds: Bounds | None = None,
+    **settings: Any,
+) -> AsyncGenerator[Front, None]:
+    """A gateway in front of the backend at a base URL, whose model is ``back/small`` under any name.
+
+    ``provider`` has keys of its table, ``providers`` are other tables; ``settings`` are those of the gateway. Nothing
+    is tried again unless it says so.
+    """
+    fields: dict[str, Any] = {"map": frozendict({"*": f"back/{MODEL}"}), **settings}
+    table = {**kind.provider, "base_url": url, "api_key": "key-of-the-backend", "retries": 0, **(provider or {})}
+    workspace = folder / "workspace"
+    workspace.mkdir(exist_ok=True)
+    assembly = assemble(
+        {"providers": {"back": table, **(providers or {})}},
+        workspace=workspace,
+        places=Places(configuration=folder / "configuration", state=folder / "state"),
+    )
+    async with assembly:
+        application = create_application(assembly, settings=GatewayDescriptor(**fields))
+        async with serve(application, bounds=bounds) as served:
+            yield Front(served, assembly)
+
+
+@contextlib.asynccontextmanager
+async def before(
+    folder: pathlib.Path, kind: Kind, what: Score | Iterable[Turn] | Speaker, **settings: Any
+) -> AsyncGenerator[tuple[Front, Backend], None]:
+    """A gateway in front of a backend that plays a score, or says what a function gives."""
+    making = speaking(kind, what) if callable(what) else rehearsing(kind, what)
+    async with making as backend, fronting(folder, kind, backend.url, **settings) as front:
+        yield front, backend
+
+
+def thought(kind: Kind, text: str) -> OpaqueContent:
+    """What a backend of that kind has thought, in the form of its wire."""
+    forms: dict[str, tuple[str, dict[str, Any]]] = {
+        CHAT.name: ("reasoning", {"reasoning_content": text}),
+        ANTHROPIC.name: ("thinking", {"type": "thinking", "thinking": text, "signature": "of-the-backend"}),
+        GEMINI.name: ("thought", {"text": text, "thought": True}),
+        RESPONSES.name: (
+            "reasoning",
+            {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": text}]},
+        ),
+    }
+    name, data = forms[kind.protocol.name]
+    return OpaqueContent(protocol=kind.protocol.name, kind=name, data=freeze(data))

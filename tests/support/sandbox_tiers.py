@@ -1,0 +1,59 @@
+"""Starts programs confined: the tiers that hold here, and those that a weaker kernel would have."""
+
+import dataclasses
+import os
+import pathlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from ripieno.descriptors.sandbox import SandboxDescriptor
+from ripieno.sandbox import Confinement, Found, ProcessLimits, Sandbox
+from ripieno.sandbox.detection import try_tier
+from ripieno.sandbox.processes import Completed, LocalSpawner, clean_environment, collect
+from tests.skips import lacking
+
+PYTHON = os.path.realpath(sys.executable)
+#: Tier 1 whole, and as containers have it: without mounts, and without any namespace.
+SHELTERS = {
+    "tier 1": (1, None),
+    "tier 1 without mounts": (1, ("user", "pid", "ipc", "net")),
+    "tier 1 without namespaces": (1, ()),
+    "tier 2": (2, None),
+}
+
+
+def shelter(name: str, workspace: pathlib.Path, **wishes: Any) -> Sandbox:
+    """The sandbox of that name; skips the test where the tier does not hold, and says why."""
+    tier, namespaces = SHELTERS[name]
+    found = try_tier(tier)
+    if found.failure is not None:
+        lacking(f"tier {tier} does not hold here: {found.failure}")
+    if namespaces is not None:
+        if not set(namespaces) <= set(found.template.namespaces or ()):
+            lacking(f"this kernel does not allow namespaces ({', '.join(namespaces)}) here: {found.lacks}")
+        found = dataclasses.replace(found, template=dataclasses.replace(found.template, namespaces=namespaces))
+    elsewhere = Found(tier=3 - tier, failure="it is not looked for.")
+    return Sandbox(
+        workspace, SandboxDescriptor(**wishes), try_tier=lambda wanted: found if wanted == tier else elsewhere
+    )
+
+
+async def start(
+    argv: Sequence[str],
+    confinement: Confinement,
+    directory: str | os.PathLike[str],
+    environment: dict[str, str] | None = None,
+) -> Completed:
+    """Runs a program confined, to its end."""
+    variables = {"PATH": clean_environment()["PATH"], **(environment or {})}
+    limits = ProcessLimits(output_bytes=1024 * 1024)
+    process = await LocalSpawner().start(argv, variables, directory, limits, confinement=confinement)
+    return await collect(process)
+
+
+async def python(
+    code: str, confinement: Confinement, directory: pathlib.Path, *arguments: str, **environment: str
+) -> Completed:
+    """Runs Python code confined, to its end."""
+    return await start([PYTHON, "-I", "-S", "-c", code, *arguments], confinement, directory, environment)

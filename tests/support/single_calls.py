@@ -1,0 +1,61 @@
+"""Starts one call of one tool; a tool that keeps what it was given."""
+
+from typing import Any
+
+from ripieno.canisters import ResultCanister
+from ripieno.canisters.controls import Rules
+from ripieno.canisters.faults import Fault
+from ripieno.ensembles import Context, Definition
+from ripieno.ensembles.offers import Offer
+from ripieno.execution import Circumstances, Execution, Prepared
+from ripieno.execution.call import Call, settle
+from tests.support.scripted_models import Listening, ensemble, invoke, tool
+
+EVERYTHING = Rules(approve=("mine.look",))
+
+
+def begin(invocable: Any, *, listening: Listening | None = None, seconds: float | None = None, **policy: Any) -> Call:
+    """A call of a tool, just started."""
+    definition: Definition = tool("look", invocable, **policy)
+    execution = Execution(rules=EVERYTHING, surroundings=listening.surroundings if listening else None)
+    around = Circumstances()
+    prepared = execution.prepare(invoke("look"), Offer.of([ensemble(definition)]), around)
+    assert isinstance(prepared, Prepared)
+    call = execution.launch(prepared, around, seconds=seconds)
+    assert isinstance(call, Call)
+    return call
+
+
+async def result_of(invocable: Any, **settings: Any) -> ResultCanister:
+    call = begin(invocable, **settings)
+    await settle((call,))
+    return call.result.result()
+
+
+def category(result: ResultCanister) -> str | None:
+    return None if result.error is None else result.error.category
+
+
+ADD = {
+    "properties": {"left": {"type": "integer"}, "right": {"type": "integer", "default": 10}, "tags": {"type": "array"}},
+    "required": ["left"],
+    "additionalProperties": False,
+}
+
+
+class Seeing:
+    """A tool that keeps what it was given."""
+
+    def __init__(self) -> None:
+        self.arguments: list[dict[str, Any]] = []
+        self.contexts: list[Context] = []
+
+    async def __call__(self, context: Context, arguments: dict[str, Any]) -> str:
+        self.arguments.append(arguments)
+        self.contexts.append(context)
+        return "seen"
+
+
+def fault_of(result: ResultCanister) -> Fault:
+    assert result.error is not None
+    return result.error

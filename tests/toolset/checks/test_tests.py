@@ -1,0 +1,268 @@
+"""Tests of a project, run with its own tool; and what the reports of tools are made of."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ripieno.toolset.checks.test_reports import MAX_FAILURES, read_cargo, read_go, read_jest, read_junit
+from tests.skips import lacking, needs
+from tests.toolset.bundled_tools import Tools, code_of, json_of, text_of, tools_of
+
+TESTS = """
+import pytest
+def test_good(): pass
+def test_bad():
+    left = 1
+    assert left == 2, "because"
+@pytest.mark.skip
+def test_later(): pass
+@pytest.fixture
+def broken(): raise RuntimeError("no such thing")
+def test_error(broken): pass
+"""
+
+
+@pytest.fixture
+def workspace(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A project with a pytest of its own: that of these tests, without their plugins."""
+    folder = tmp_path / "workspace"
+    (folder / ".venv" / "bin").mkdir(parents=True)
+    own = folder / ".venv" / "bin" / "pytest"
+    own.write_text(f'#!/bin/sh\nPYTEST_DISABLE_PLUGIN_AUTOLOAD=1 exec {sys.executable} -m pytest "$@"\n')
+    own.chmod(0o755)
+    (folder / "pyproject.toml").write_text("")
+    (folder / "test_it.py").write_text(TESTS)
+    return folder
+
+
+@pytest.fixture
+async def tools(workspace: pathlib.Path) -> AsyncIterator[Tools]:
+    async with tools_of("testing", workspace) as one:
+        yield one
+
+
+async def test_failing_tests_are_a_result(tools: Tools) -> None:
+    result = await tools("run_tests")
+    found = json_of(result)
+    assert result.report.exit_code == found["exit_code"] == 1
+    assert (found["framework"], found["outcome"]) == ("pytest", "failed")
+    assert [found[one] for one in ("passed", "failed", "errors", "skipped")] == [1, 1, 1, 1]
+    bad, error = found["failures"]
+    assert (bad["name"], bad["file"], bad["line"]) == ("test_it::test_bad", "test_it.py", 6)
+    assert "because" in bad["message"]
+    assert "no such thing" in error["message"]
+    assert found["command"] == ".venv/bin/pytest -q --color=no --tb=short"
+    # The report is nobody's business afterwards.
+    assert not [name for name in os.listdir(tools.workspace) if name.endswith(".report")]
+
+
+async def test_what_tests_leave_running_is_told(tools: Tools) -> None:
+    leaving = "import subprocess\n\ndef test_it():\n    subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
+    (tools.workspace / "test_it.py").write_text(leaving)
+    found = json_of(await tools("run_tests"))
+    assert (found["passed"], found["note"]) == (1, "[1 process that was left running: ended]")
+
+
+async def test_some_tests_of_a_project(tools: Tools) -> None:
+    found = json_of(await tools("pytest", targets=["test_it.py::test_good"]))
+    assert (found["passed"], found["failed"], found["outcome"]) == (1, 0, "passed")
+    found = json_of(await tools("pytest", filter="good or bad", fail_fast=True))
+    assert (found["passed"], found["failed"], found["errors"]) == (1, 1, 0)
+    found = json_of(await tools("pytest", filter="nothing"))
+    assert (found["exit_code"], found["outcome"]) == (5, "no tests ran")
+    found = json_of(await tools("pytest", targets=["missing.py"]))
+    assert (found["exit_code"], found["outcome"]) == (4, "no tests ran")
+    assert "missing.py" in str(found)
+
+
+async def test_targets_stay_in_the_project(tools: Tools) -> None:
+    for target in ("-p", "--rootdir=/", "../x", "/etc/passwd", "\0", "../../x::y"):
+        assert code_of(await tools("pytest", targets=[target])) in ("argument", "outside_workspace"), target
+    assert code_of(await tools("pytest", filter="-p evil")) == "argument"
+    assert code_of(await tools("pytest", directory="..")) == "outside_workspace"
+
+
+async def test_a_project_that_hangs_tells_what_it_wrote(tools: Tools) -> None:
+    (tools.workspace / "test_it.py").write_text("import time\ndef test_a(): time.sleep(600)\n")
+    (tools.workspace / ".venv" / "bin" / "pytest").write_text("#!/bin/sh\necho begun; sleep 600\n")
+    result = await tools("pytest", timeout_seconds=1)
+    assert code_of(result) == "timeout"
+    assert "begun" in text_of(result)
+
+
+async def test_a_report_that_is_none_is_a_fault(tools: Tools) -> None:
+    own = tools.workspace / ".venv" / "bin" / "pytest"
+    for script in (
+        "echo broken; exit 3",
+        'for a; do case $a in --junit-xml=*) ln -s /etc/passwd "${a#*=}";; esac; done; exit 1',
+        'for a; do case $a in --junit-xml=*) mkfifo "${a#*=}";; esac; done; exit 1',
+        "for a; do case $a in --junit-xml=*) echo '<!DOCTYPE a><a/>' > \"${a#*=}\";; esac; done; exit 1",
+    ):
+        own.write_text(f"#!/bin/sh\n{script}\n")
+        assert code_of(await tools("pytest")) == "exit_code", script
+        assert not [name for name in os.listdir(tools.workspace) if name.endswith(".report")]
+
+
+async def test_what_a_project_is_made_for_is_found(tools: Tools) -> None:
+    folder = tools.workspace / "made"
+    folder.mkdir()
+    (folder / "Makefile").write_text("build:\n\ttrue\n")
+    result = await tools("run_tests", directory="made")
+    assert code_of(result) == "no_tests"
+    (folder / "Makefile").write_text("test:\n\t@echo made; false\n")
+    if shutil.which("make"):
+        found = json_of(await tools("run_tests", directory="made"))
+        assert (found["command"], found["outcome"], found["stdout"]) == ("make test", "failed", "made")
+    (folder / "package.json").write_text('{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1"}}')
+    assert json_of(await tools("run_tests", directory="made", framework="make"))["framework"] == "make"
+
+
+async def test_jest_of_the_project(tools: Tools) -> None:
+    if shutil.which("node") is None:
+        lacking("node is not here")
+    assert code_of(await tools("jest")) == "no_program"
+    # What jest writes, without jest: the tool is the project's.
+    own = tools.workspace / "node_modules" / ".bin" / "jest"
+    own.parent.mkdir(parents=True)
+    cases = [
+        {"status": "passed", "fullName": "a"},
+        {"status": "failed", "fullName": "b c", "failureMessages": ["\x1b[31mexpected\x1b[0m"]},
+        {"status": "pending", "fullName": "d"},
+    ]
+    files = [
+        {"name": "/w/a.test.js", "status": "failed", "assertionResults": cases},
+        {"name": "/w/b.test.js", "status": "failed", "message": "cannot parse", "assertionResults": []},
+    ]
+    (tools.workspace / "report").write_text(json.dumps({"testResults": files}))
+    own.write_text('#!/bin/sh\nfor a; do case $a in --outputFile=*) cp report "${a#*=}";; esac; done; exit 1\n')
+    own.chmod(0o755)
+    found = json_of(await tools("jest", filter="b"))
+    assert [found[one] for one in ("passed", "failed", "errors", "skipped")] == [1, 1, 1, 1]
+    assert found["failures"][0] == {"name": "b c", "file": "/w/a.test.js", "message": "expected"}
+    assert "--testNamePattern=b" in found["command"]
+
+
+@needs("go")
+async def test_go_for_real(tools: Tools) -> None:
+    folder = tools.workspace / "gone"
+    folder.mkdir()
+    (folder / "go.mod").write_text("module it\n\ngo 1.20\n")
+    (folder / "it_test.go").write_text('package it\nimport "testing"\nfunc TestBad(t *testing.T) { t.Fatal("no") }\n')
+    assert json_of(await tools("go_test", directory="gone"))["failed"] == 1
+
+
+def _cargo_works() -> bool:
+    cargo = shutil.which("cargo")
+    return cargo is not None and subprocess.run([cargo, "--version"], capture_output=True, check=False).returncode == 0
+
+
+@needs("cargo", there=_cargo_works())
+async def test_cargo_for_real(tools: Tools) -> None:
+    folder = tools.workspace / "crate"
+    (folder / "src").mkdir(parents=True)
+    (folder / "Cargo.toml").write_text('[package]\nname = "it"\nversion = "0.1.0"\nedition = "2021"\n')
+    (folder / "src" / "lib.rs").write_text("#[test] fn good() {}\n#[test] fn bad() { assert_eq!(1, 2); }\n")
+    found = await tools("cargo_test", directory="crate")
+    if code_of(found) is not None:
+        lacking(f"cargo does not work in a clean environment: {text_of(found)[:200]}")
+    assert (json_of(found)["passed"], json_of(found)["failed"]) == (1, 1)
+
+
+def test_what_cargo_writes() -> None:
+    text = """
+running 3 tests
+test tests::good ... ok
+test tests::bad ... FAILED
+test tests::later ... ignored
+
+failures:
+
+---- tests::bad stdout ----
+thread 'tests::bad' panicked at src/lib.rs:12:9:
+assertion `left == right` failed
+  left: 1
+ right: 2
+
+failures:
+    tests::bad
+
+test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s
+
+test result: ok. 4 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+"""
+    tally = read_cargo(text)
+    assert tally is not None
+    assert (tally.passed, tally.failed, tally.skipped) == (5, 1, 1)
+    failure = tally.mapping()["failures"][0]
+    assert (failure["name"], failure["file"], failure["line"]) == ("tests::bad", "src/lib.rs", 12)
+    assert "left: 1" in failure["message"]
+    assert read_cargo("error: could not compile") is None
+
+
+def test_what_go_writes() -> None:
+    lines = """
+{"Action":"run","Package":"it","Test":"TestBad"}
+{"Action":"output","Package":"it","Test":"TestBad","Output":"    it_test.go:7: no\\n"}
+{"Action":"fail","Package":"it","Test":"TestBad","Elapsed":0}
+{"Action":"pass","Package":"it","Test":"TestGood"}
+{"Action":"skip","Package":"it","Test":"TestLater"}
+{"Action":"fail","Package":"it"}
+{"Action":"output","Package":"broken","Output":"cannot build\\n"}
+{"Action":"fail","Package":"broken"}
+not json
+"""
+    tally = read_go(lines)
+    assert tally is not None
+    assert (tally.passed, tally.failed, tally.errors, tally.skipped) == (1, 1, 1, 1)
+    first, second = tally.mapping()["failures"]
+    assert (first["name"], first["file"], first["line"]) == ("it.TestBad", "it_test.go", 7)
+    assert second["message"] == "cannot build"
+    assert read_go("nothing") is None
+
+
+def test_very_many_failures_are_bounded() -> None:
+    cases = "".join(f'<testcase name="t{one}"><failure>{"x" * 5000}</failure></testcase>' for one in range(200))
+    tally = read_junit(f"<testsuite>{cases}</testsuite>".encode())
+    assert tally is not None
+    told = tally.mapping()
+    assert (told["failed"], len(told["failures"]), told["failures_left_out"]) == (200, MAX_FAILURES, 150)
+    assert all(len(one["message"]) < 2100 for one in told["failures"])
+
+
+@given(st.binary(max_size=300) | st.text(max_size=300).map(lambda text: f"<a>{text}</a>".encode("utf-8", "replace")))
+def test_no_report_brings_the_reader_down(data: bytes) -> None:
+    for read in (read_junit, read_jest):
+        read(data)
+    read_cargo(data.decode(errors="replace"))
+    read_go(data.decode(errors="replace"))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["testResults", "assertionResults", "status", "failureMessages", "Action", "Test"]), inner
+        )
+    ),
+)
+
+
+@given(JSON)
+def test_no_json_brings_the_reader_down(value: object) -> None:
+    import orjson
+
+    try:
+        data = orjson.dumps(value)
+    except (TypeError, orjson.JSONEncodeError):
+        return
+    read_jest(data)
+    read_go(data.decode())

@@ -1,0 +1,40 @@
+"""A workspace with files and links of every kind, and something outside that nobody may reach."""
+
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from ripieno.toolset.workspace.room import Room
+from tests.toolset.furnished_workspace import CANARY, furnish
+
+
+@pytest.fixture(scope="module")
+def outside(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    folder = tmp_path_factory.mktemp("outside")
+    (folder / "secret").write_bytes(CANARY)
+    (folder / "a").mkdir()
+    (folder / "a" / "b").write_bytes(CANARY)
+    return folder
+
+
+@pytest.fixture
+def root(tmp_path: pathlib.Path, outside: pathlib.Path) -> pathlib.Path:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    furnish(workspace, outside)
+    return workspace
+
+
+@pytest.fixture
+def workspace(tmp_path: pathlib.Path) -> pathlib.Path:
+    """An empty one."""
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def room(root: pathlib.Path) -> Iterator[Room]:
+    with Room(root) as one:
+        yield one

@@ -1,0 +1,201 @@
+"""A shell, programs without one, and code: what they give, what they refuse, and where they end."""
+
+import asyncio
+import json
+import os
+import pathlib
+import sys
+import tomllib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from ripieno.canisters.events import ExecutionProgress
+from ripieno.exceptions import AssemblyFailure
+from tests.counts import count
+from tests.skips import lacking, needs
+from tests.toolset.bundled_tools import Tools, code_of, text_of, tools_of
+
+DATA = pathlib.Path(__file__).parents[3] / "data" / "ensembles"
+#: The schema of seed 000, section 3.2.1, without its descriptions.
+SEED = {
+    "command": {"type": "string"},
+    "working_directory": {"type": "string"},
+    "timeout_seconds": {"type": "integer", "default": 30, "minimum": 1, "maximum": 300},
+    "env": {"type": "object", "additionalProperties": {"type": "string"}},
+}
+
+
+@pytest.fixture
+def workspace(tmp_path: pathlib.Path) -> pathlib.Path:
+    folder = tmp_path / "workspace"
+    (folder / "sub").mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+async def tools(workspace: pathlib.Path) -> AsyncIterator[Tools]:
+    async with tools_of("execution", workspace, {"environment": ["CI", "DEBUG*", "*", "PYTHONHASHSEED"]}) as one:
+        yield one
+
+
+def test_bash_has_the_schema_of_the_seed() -> None:
+    arguments = tomllib.loads((DATA / "execution" / "invokers" / "bash.toml").read_text())["arguments"]
+    assert arguments["required"] == ["command"]
+    assert arguments["additionalProperties"] is False
+    without = {
+        name: {key: one[key] for key in one if key != "description"} for name, one in arguments["properties"].items()
+    }
+    assert without == SEED
+
+
+async def test_a_command_gives_both_streams_and_its_exit_code(tools: Tools) -> None:
+    result = await tools("bash", command="echo out; echo err >&2; pwd", working_directory="sub")
+    expected = f"out\n{tools.workspace / 'sub'}\n--- standard error ---\nerr\n[exit code 0]"
+    assert text_of(result) == expected
+    assert result.report.exit_code == 0
+    assert result.report.sandbox is not None
+
+
+async def test_a_command_that_fails_says_so_to_the_model(tools: Tools) -> None:
+    result = await tools("bash", command="echo half; exit 3")
+    assert text_of(result) == "Error: 'bash' ended with exit code 3.\nhalf"
+    assert result.report.exit_code == 3
+    assert result.error is not None
+    assert result.error.details["exit_code"] == 3
+    assert result.error.recoverable
+
+
+async def test_a_command_that_begins_like_an_option_is_a_command(tools: Tools) -> None:
+    assert "command not found" in text_of(await tools("bash", command="--version"))
+    assert text_of(await tools("bash", command="-c 'echo x' || echo or")).startswith("or")
+
+
+async def test_what_a_command_leaves_running_is_told(tools: Tools) -> None:
+    result = await tools("bash", command="sleep 600 & echo started")
+    assert text_of(result) == "started\n[1 process that was left running: ended] [exit code 0]"
+
+
+async def test_what_was_written_until_the_deadline_is_told(tools: Tools) -> None:
+    result = await tools("bash", command="echo part; sleep 600", timeout_seconds=1)
+    assert code_of(result) == "timeout"
+    assert "part" in text_of(result)
+    assert result.response_mapping()["error"]["code"] == "TIMEOUT"  # type: ignore[index]
+
+
+async def test_progress_is_told_while_it_runs(tools: Tools) -> None:
+    await tools("bash", command="echo one; sleep 0.7; echo two; sleep 0.7")
+    told = [event.message for event in tools.events if isinstance(event, ExecutionProgress)]
+    assert told == ["one", "two"]
+
+
+async def test_a_flood_keeps_head_and_tail(tools: Tools) -> None:
+    result = await tools("bash", command="echo first; head -c 3000000 /dev/zero | tr '\\0' x; echo; echo last")
+    text = text_of(result)
+    assert text.startswith("first\n")
+    assert text.endswith("last\n[exit code 0]")
+    assert len(text) < 70_000
+    assert result.report.stdout_truncated
+    assert result.report.total_bytes > 3_000_000
+
+
+async def test_an_endless_flood_is_ended(tools: Tools) -> None:
+    for program in ("yes", "yes >&2", "cat /dev/zero", "yes & yes >&2")[: count(40)]:
+        result = await tools("bash", command=program, timeout_seconds=120)
+        assert code_of(result) == "output_flood"
+        assert "256 MiB" in text_of(result) or "257 MiB" in text_of(result)
+
+
+async def test_variables_are_the_operators_to_grant(tools: Tools) -> None:
+    granted = {"CI": "1", "DEBUG_ME": "2", "ANYTHING": "3", "PYTHONHASHSEED": "0"}
+    text = text_of(await tools("bash", command="env", env=granted))
+    assert all(f"{name}={value}" in text for name, value in granted.items())
+    for name in (
+        *("LD_PRELOAD", "LD_LIBRARY_PATH", "PATH", "HOME", "BASH_ENV", "ENV", "IFS", "SHELLOPTS", "PYTHONPATH"),
+        *("PYTHONSTARTUP", "NODE_OPTIONS", "GIT_SSH_COMMAND", "GIT_EXTERNAL_DIFF", "PERL5OPT", "RUBYOPT", "EDITOR"),
+        *("SSH_ASKPASS", "DYLD_INSERT_LIBRARIES", "BASH_FUNC_ls%%", "HTTP_PROXY", "https_proxy", "PAGER"),
+    ):
+        result = await tools("bash", command="touch made", env={name: "x"})
+        assert code_of(result) == "environment", name
+    assert not (tools.workspace / "made").exists()
+
+
+async def test_without_a_grant_no_variable_can_be_set(workspace: pathlib.Path) -> None:
+    async with tools_of("execution", workspace) as tools:
+        assert code_of(await tools("bash", command="true", env={"CI": "1"})) == "environment"
+
+
+async def test_a_directory_outside_is_refused(tools: Tools) -> None:
+    (tools.workspace / "out").symlink_to("/")
+    for directory in ("..", "/", "/etc", "out", "out/etc", "sub/../.."):
+        for tool, more in (
+            ("bash", {"command": "true"}),
+            ("run_command", {"argv": ["true"]}),
+            ("python_exec", {"code": "1"}),
+        ):
+            assert code_of(await tools(tool, working_directory=directory, **more)) == "outside_workspace"
+
+
+async def test_a_program_is_run_without_a_shell(tools: Tools) -> None:
+    words = ["$HOME", "`id`", "a;b", "*", "", "-n", "x\ny"]
+    result = await tools("run_command", argv=[sys.executable, "-c", "import sys; print(sys.argv[1:])", *words])
+    assert text_of(result).splitlines()[0] == str(words)
+    assert text_of(await tools("run_command", argv=["cat"], stdin="given")) == "given\n[exit code 0]"
+    assert code_of(await tools("run_command", argv=["no-such-program-here"])) == "not_started"
+    assert code_of(await tools("run_command", argv=["tr\0ue"])) == "validation"
+    assert code_of(await tools("run_command", argv=[])) is not None
+
+
+async def test_python_runs_in_the_project_s_own_interpreter(tools: Tools) -> None:
+    assert text_of(await tools("python_exec", code="print(6 * 7)")) == "42\n[exit code 0]"
+    failed = await tools("python_exec", code="raise SystemExit(4)")
+    assert failed.report.exit_code == 4
+    (tools.workspace / ".venv" / "bin").mkdir(parents=True)
+    own = tools.workspace / ".venv" / "bin" / "python3"
+    own.write_text("#!/bin/sh\necho my own; cat\n")
+    own.chmod(0o755)
+    assert text_of(await tools("python_exec", code="the code")) == "my own\nthe code\n[exit code 0]"
+
+
+@needs("node")
+async def test_javascript_runs(tools: Tools) -> None:
+    result = await tools("node_exec", code="console.log([1, 2].map(x => x * 2)); process.exitCode = 2")
+    assert result.report.exit_code == 2
+    assert "[ 2, 4 ]" in text_of(result)
+
+
+async def test_code_with_half_a_character_is_refused(tools: Tools) -> None:
+    for tool, name in (("bash", "command"), ("python_exec", "code")):
+        result = await tools(tool, **{name: "echo \ud800"})
+        assert result.error is not None
+        assert result.error.category == "validation"
+
+
+async def test_calls_at_the_same_time_keep_apart(tools: Tools) -> None:
+    results = await asyncio.gather(*(tools("bash", command=f"echo {one}; sleep 0.1; echo {one}") for one in range(8)))
+    assert [text_of(one) for one in results] == [f"{one}\n{one}\n[exit code 0]" for one in range(8)]
+
+
+async def test_a_mistake_in_the_configuration_is_told_at_the_start(workspace: pathlib.Path) -> None:
+    with pytest.raises(AssemblyFailure) as raised:
+        async with tools_of("execution", workspace, {"enviroment": ["CI"]}):
+            pass
+    assert "environment" in raised.value.text
+
+
+async def test_where_a_sandbox_holds_it_is_named_and_kept(workspace: pathlib.Path) -> None:
+    outside = workspace.parent / "outside"
+    outside.write_text("canary")
+    async with tools_of("execution", workspace, sandbox={"level": "auto"}) as tools:
+        result = await tools("bash", command=f"echo in > here; cat {outside}; echo x > {outside}; echo done")
+        if str(result.report.sandbox).startswith("tier 0"):
+            lacking(f"no sandbox holds here: {result.report.sandbox}")
+        assert (workspace / "here").read_text() == "in\n"
+        assert "canary" not in text_of(result)
+        assert outside.read_text() == "canary"
+        home = json.loads(
+            text_of(
+                await tools("python_exec", code="import json, os; print(json.dumps(os.environ['HOME']))")
+            ).splitlines()[0]
+        )
+        assert home != os.environ.get("HOME")

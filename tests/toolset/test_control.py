@@ -1,0 +1,212 @@
+"""The ensembles ``reasoning`` and ``control``: each tool is called for real, and in conversations of a score."""
+
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ripieno.approvals import Approve, Deny, Edit
+from ripieno.assembly import Assembly, assemble
+from ripieno.canisters import Conversation, ResultCanister
+from ripieno.jsonvalues import thaw
+from ripieno.storage.undo import Journal
+from ripieno.testing import call, model_of, turn
+from tests.support.homes import Home
+from tests.support.scripted_models import Person, invoke
+
+SETTINGS: Mapping[str, Any] = {
+    "ensembles": {"enabled": ["reasoning", "control", "file_read", "file_write"]},
+    "confirmation": {"approve": ["file_write.*"]},
+}
+
+
+def playing(home: Home, person: Person | None = None, **settings: Any) -> Assembly:
+    """An assembly of the two, and of tools for files."""
+    return assemble({**SETTINGS, **settings}, workspace=home.workspace, places=home.places, confirmer=person)
+
+
+async def execute(assembly: Assembly, name: str, **arguments: Any) -> ResultCanister:
+    """The result of one call."""
+    return await assembly.execution.execute(invoke(name, **arguments), ensembles=assembly.ensembles)
+
+
+def results(conversation: Conversation) -> Sequence[ResultCanister]:
+    """What came of the calls, in their order."""
+    return [one for one in conversation.canisters if isinstance(one, ResultCanister)]
+
+
+async def test_thoughts_are_recorded_and_nothing_else(home: Home) -> None:
+    async with playing(home) as assembly:
+        for name, arguments in {
+            "think": {"thought": "The bug must be in the parser."},
+            "plan": {"goal": "A parser that works", "steps": ["Read it", "Mend it", "Test it"]},
+            "summarize": {"summary": "It was the parser."},
+            "reflect": {"reflection": "Next time I read first."},
+        }.items():
+            result = await execute(assembly, name, **arguments)
+            assert (result.error, result.text, result.report.changes) == (None, "Recorded.", ())
+            invoker = assembly.access_invoker(f"reasoning.{name}")
+            assert (invoker.policy.effect, invoker.policy.idempotent) == ("none", True)
+            wrong = await execute(assembly, name, nothing=1)
+            assert wrong.error is not None
+            assert wrong.error.category == "validation"
+    assert list(home.workspace.iterdir()) == []
+
+
+async def test_the_schemas_that_the_seed_gives(home: Home) -> None:
+    async with playing(home) as assembly:
+        think = assembly.access_invoker("reasoning.think")
+        assert thaw(think.arguments_schema) == {
+            "type": "object",
+            "properties": {"thought": {"type": "string", "description": "The reasoning or planning text to record"}},
+            "required": ["thought"],
+            "additionalProperties": False,
+        }
+        assert think.description == (
+            "Record internal reasoning or planning. Does not execute any action, used for chain-of-thought."
+        )
+        submit = assembly.access_invoker("control.submit")
+        assert thaw(submit.arguments_schema) == {
+            "type": "object",
+            "properties": {
+                "answer": {"type": "string", "description": "Final answer or summary of work done"},
+                "confidence": {
+                    "type": "number",
+                    "description": "Confidence score (0.0 to 1.0)",
+                    "minimum": 0.0,
+                    "maximum": 1.0,
+                },
+            },
+            "required": [],
+            "additionalProperties": False,
+        }
+        assert submit.description == (
+            "Mark the task as complete and submit the final answer. This terminates the agent loop."
+        )
+
+
+async def test_submitting_ends_the_run_with_the_answer(home: Home) -> None:
+    model = model_of(
+        [
+            turn("I think.", calls=[call("think", "thought", thought="It is 42.")]),
+            turn("Done.", calls=[call("submit", "end", answer="42", confidence=0.9)]),
+            turn("This is never said."),
+        ]
+    )
+    async with playing(home) as assembly:
+        conversation = await assembly.conduct("What is it?", model=model)
+        result = await execute(assembly, "submit")
+        assert result.text == "Submitted."
+        too_sure = await execute(assembly, "submit", confidence=1.5)
+        assert too_sure.error is not None
+    assert conversation.finish == "terminal"
+    assert conversation.submission is not None
+    assert (conversation.submission.name, dict(conversation.submission.arguments)) == (
+        "submit",
+        {"answer": "42", "confidence": 0.9},
+    )
+    assert [one.text for one in results(conversation)] == ["Recorded.", "Submitted, with a confidence of 0.9."]
+
+
+async def test_giving_up_ends_the_run_with_the_reason(home: Home) -> None:
+    model = model_of([turn("No.", calls=[call("abort", "end", reason="There is no bug.")]), turn("Never said.")])
+    async with playing(home) as assembly:
+        conversation = await assembly.conduct("Mend the bug.", model=model)
+    assert conversation.finish == "terminal"
+    assert conversation.submission is not None
+    assert (conversation.submission.name, conversation.submission.arguments["reason"]) == ("abort", "There is no bug.")
+
+
+async def test_a_person_is_asked(home: Home) -> None:
+    person = Person(Edit(arguments={"answer": "The second."}), Edit(arguments={"answer": "no"}), Deny(advice="Busy."))
+    async with playing(home, person) as assembly:
+        result = await execute(assembly, "ask_user", question="Which one?")
+        assert (result.error, result.text) == (None, "The second.")
+        result = await execute(assembly, "ask_user", question="Shall I?", options=["yes", "no"])
+        assert result.text == "no"
+        result = await execute(assembly, "ask_user", question="And now?")
+        assert (result.error, result.text.partition(".")[0]) == (None, "Nobody answered")
+    first, second, _ = (request.question for request in person.requests)
+    assert first is not None
+    assert second is not None
+    assert first.text == "Which one?"
+    assert second.schema["properties"]["answer"]["enum"] == ("yes", "no")
+
+
+async def test_what_was_not_offered_is_no_answer(home: Home) -> None:
+    async with playing(home, Person(Edit(arguments={"answer": "maybe"}), Approve())) as assembly:
+        result = await execute(assembly, "ask_user", question="Shall I?", options=["yes", "no"])
+        assert result.text.startswith("Nobody answered")
+        result = await execute(assembly, "ask_user", question="Shall I?")
+        assert result.text.startswith("Nobody answered")
+
+
+async def test_nobody_can_be_asked(home: Home) -> None:
+    model = model_of(
+        [
+            turn("May I?", calls=[call("ask_user", "asked", question="May I?")]),
+            turn("I go on.", calls=[call("submit", "end", answer="I assumed yes.")]),
+        ]
+    )
+    async with playing(home) as assembly:
+        conversation = await assembly.conduct("Do it.", model=model)
+    assert results(conversation)[0].error is None
+    assert results(conversation)[0].text.startswith("Nobody answered. Decide by yourself")
+    assert conversation.finish == "terminal"
+
+
+async def test_what_failed_is_run_again_after_it_was_mended(home: Home) -> None:
+    model = model_of(
+        [
+            turn("I read.", calls=[call("read_file", "first", path="notes.txt")]),
+            turn("It is missing.", calls=[call("write_file", "written", path="notes.txt", content="here\n")]),
+            turn("Again.", calls=[call("retry", "second", invocation="read_file")]),
+            turn("It says {second.line:1}"),
+        ]
+    )
+    async with playing(home) as assembly:
+        conversation = await assembly.conduct("Read the notes.", model=model)
+    first, _, second = results(conversation)
+    assert first.error is not None
+    assert second.error is None
+    assert "here" in second.text
+    assert "here" in conversation.text
+
+
+async def test_a_call_that_writes_is_run_again_as_one(home: Home) -> None:
+    model = model_of(
+        [
+            turn("I make it.", calls=[call("create_file", "first", path="a/b.txt", content="x")]),
+            turn("Again.", calls=[call("retry", "second", invocation="create_file")]),
+            turn("Done."),
+        ]
+    )
+    async with playing(home) as assembly:
+        conversation = await assembly.conduct("Make it.", model=model)
+        result = await execute(assembly, "retry", invocation="create_file")
+        assert result.error is not None
+        assert result.error.message == "There is no earlier call 'create_file' in this conversation."
+    first, second = results(conversation)
+    assert first.error is None
+    # It exists by now: the tool itself says so, and no word of retry's.
+    assert second.error is not None
+    assert "a/b.txt" in second.error.message
+
+
+def changes(journal: Journal) -> list[str]:
+    """The labels of all entries, latest first."""
+    return [entry.label for entry in journal.entries()]
+
+
+async def test_a_checkpoint_is_a_place_to_go_back_to(home: Home) -> None:
+    async with playing(home) as assembly:
+        journal = assembly.surroundings.journal
+        assert journal is not None
+        await execute(assembly, "write_file", path="a.txt", content="1")
+        result = await execute(assembly, "checkpoint", label="before the change")
+        assert result.error is None
+        assert "'before the change' is entry 2" in result.text
+        await execute(assembly, "write_file", path="a.txt", content="2")
+        assert changes(journal) == ["", "before the change", ""]
+        blank = await execute(assembly, "checkpoint", label=" ")
+        assert blank.error is not None
+    assert (pathlib.Path(home.workspace) / "a.txt").read_text() == "2"

@@ -1,0 +1,315 @@
+"""The ensembles of languages and tasks: what reaches each program, and real ones where this machine has them."""
+
+import json
+import pathlib
+import stat
+import subprocess
+import sys
+import zipfile
+from typing import Any
+
+import pytest
+
+from ripieno.approvals import Approve
+from ripieno.assembly import Assembly, assemble
+from ripieno.canisters import InvocationCanister, ResultCanister
+from ripieno.jsonvalues import freeze
+from tests.skips import needs
+from tests.support.homes import Home
+from tests.support.toml_ensembles import SERVERS
+
+ENSEMBLES = ["rust", "python", "javascript", "data-science", "docker", "kubectl"]
+#: Says what it was given, as JSON.
+SAYING = f"""#!{sys.executable}
+import json, sys
+given = {{"argv": sys.argv[1:]}}
+if sys.argv[-1:] == ["-"]:
+    given["stdin"] = sys.stdin.read()
+print(json.dumps(given))
+"""
+#: Each tool, its program, a call, and the argv that it makes.
+CALLS: list[tuple[str, str, dict[str, Any], str]] = [
+    ("cargo", "cargo", {"command": "test", "arguments": ["--nocapture"]}, "test -- --nocapture"),
+    (
+        "cargo",
+        "cargo",
+        {"command": "build", "release": True, "package": "a", "features": "x,y", "manifest_path": "a/Cargo.toml"},
+        "build --manifest-path=a/Cargo.toml --package=a --features=x,y --release --",
+    ),
+    ("rustfmt", "rustfmt", {"paths": ["-a.rs"], "check": True}, "--edition=2021 --check -- -a.rs"),
+    ("clippy", "cargo", {"all_targets": True, "deny_warnings": True}, "clippy --all-targets -- -D warnings"),
+    (
+        "pip",
+        "python3",
+        {"command": "install", "packages": ["x==1"], "environment": ".venv", "upgrade": True},
+        "-m pip --disable-pip-version-check --no-input install --upgrade -- x==1",
+    ),
+    ("black", "black", {"paths": ["."], "diff": True}, "--diff -- ."),
+    ("mypy", "mypy", {"paths": ["a.py"], "strict": True}, "--strict -- a.py"),
+    ("npm", "npm", {"command": "run", "arguments": ["build", "--fast"]}, "run -- build --fast"),
+    ("eslint", "eslint", {"paths": ["a.js"], "fix": True}, "--fix --format=stylish -- a.js"),
+    ("prettier", "prettier", {"paths": ["a.js"], "write": True}, "--write -- a.js"),
+    ("jupyter", "jupyter", {"notebooks": ["a.ipynb"]}, "nbconvert --to=notebook --execute -- a.ipynb"),
+    ("plot", "gnuplot", {"script": "plot sin(x)"}, "-"),
+    (
+        "docker",
+        "docker",
+        {"command": "run", "arguments": ["alpine", "--privileged"], "remove": True, "name": "x"},
+        "run --name=x --rm -- alpine --privileged",
+    ),
+    (
+        "kubectl",
+        "kubectl",
+        {"command": "get", "arguments": ["pods"], "namespace": "n", "output": "json"},
+        "get --namespace=n --output=json -- pods",
+    ),
+]
+
+
+@pytest.fixture
+def programs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """A folder before all others in PATH, with programs that say what they were given."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    for name in {program for _, program, _, _ in CALLS} | {"cargo-clippy"}:
+        write(folder / name, SAYING)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    return folder
+
+
+def write(file: pathlib.Path, text: str) -> None:
+    """Writes a program."""
+    file.write_text(text)
+    file.chmod(file.stat().st_mode | stat.S_IXUSR)
+
+
+def playing(home: Home, *names: str) -> Assembly:
+    """An assembly of these ensembles, without a sandbox, in which all is approved that need not be asked."""
+    tables = {
+        "ensembles": {"enabled": list(names)},
+        "sandbox": {"level": "off"},
+        "confirmation": {"approve": [f"{name}.*" for name in names]},
+    }
+    return assemble(tables, workspace=home.workspace, places=home.places, confirmer=Yes())
+
+
+class Yes:
+    """Somebody who approves everything."""
+
+    async def confirm(self, request: Any) -> Any:
+        return Approve()
+
+
+async def execute(assembly: Assembly, tool: str, **arguments: Any) -> ResultCanister:
+    """The result of one call."""
+    invocation = InvocationCanister(identifier="call_1", name=tool, arguments=freeze(arguments))
+    return await assembly.execution.execute(invocation, ensembles=assembly.ensembles)
+
+
+def environment(folder: pathlib.Path) -> pathlib.Path:
+    """The folder of programs of an environment whose interpreter says what it was given."""
+    (folder / "bin").mkdir(parents=True)
+    (folder / "pyvenv.cfg").write_text("")
+    write(folder / "bin" / "python", SAYING)
+    return folder / "bin"
+
+
+async def test_what_reaches_the_programs(home: Home, programs: pathlib.Path) -> None:
+    environment(home.workspace / ".venv")
+    async with playing(home, *ENSEMBLES) as assembly:
+        assert {tool for tool, _, _, _ in CALLS} == {name for one in assembly.ensembles for name in one.invokers}
+        for tool, _, arguments, argv in CALLS:
+            result = await execute(assembly, tool, **arguments)
+            assert result.error is None, (tool, result.error)
+            given = json.loads(result.text)
+            assert given["argv"] == argv.split(), tool
+            if tool == "plot":
+                assert given["stdin"] == "plot sin(x)"
+
+
+async def test_no_argument_becomes_an_option(home: Home, programs: pathlib.Path) -> None:
+    async with playing(home, *ENSEMBLES) as assembly:
+        for tool, wrong in (
+            ("cargo", {"command": "--config"}),
+            ("npm", {"command": "exec"}),
+            ("docker", {"command": "--host=tcp://evil", "arguments": []}),
+            ("kubectl", {"command": "proxy"}),
+        ):
+            result = await execute(assembly, tool, **wrong)
+            assert result.error is not None
+            assert result.error.category == "validation"
+        result = await execute(assembly, "docker", command="run", arguments=["--privileged", "alpine"])
+        assert json.loads(result.text)["argv"] == ["run", "--", "--privileged", "alpine"]
+
+
+async def test_containers_and_clusters_always_ask(home: Home) -> None:
+    tables = {"ensembles": {"enabled": ["docker", "kubectl"]}, "confirmation": {"approve": ["docker", "kubectl"]}}
+    async with assemble(tables, workspace=home.workspace, places=home.places) as assembly:
+        for ensemble in assembly.ensembles:
+            (invoker,) = ensemble.invokers.values()
+            result = await execute(assembly, invoker.name, command="version")
+            assert result.error is not None
+            assert result.error.category == "denied"
+
+
+NEEDS = {name: needs(name) for name in ("cargo", "npm")}
+
+
+def toolchain() -> str:
+    """What rustup puts into PATH finds a toolchain in the home only, and a tool has a home of its own."""
+    done = subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@NEEDS["cargo"]
+async def test_rust_for_real(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{toolchain()}/bin:/usr/bin:/bin")
+    (home.workspace / "src").mkdir()
+    (home.workspace / "Cargo.toml").write_text('[package]\nname = "tiny"\nversion = "0.1.0"\nedition = "2021"\n')
+    (home.workspace / "src" / "lib.rs").write_text(
+        "pub fn twice(x: i32) -> i32 { return x + x; }\n#[test]\nfn works() { assert_eq!(twice(2), 4); }\n"
+    )
+    async with playing(home, "rust") as assembly:
+        tools = assembly.ensembles[0].invokers
+        result = await execute(assembly, "cargo", command="test")
+        assert result.error is None, result.error
+        assert "1 passed" in result.text
+        if "rustfmt" in tools:
+            result = await execute(assembly, "rustfmt", paths=["src/lib.rs"], check=True)
+            assert result.error is not None
+            result = await execute(assembly, "rustfmt", paths=["src/lib.rs"])
+            assert result.error is None
+            assert "return x + x;\n}" in (home.workspace / "src" / "lib.rs").read_text()
+        if "clippy" in tools:
+            result = await execute(assembly, "clippy", deny_warnings=True)
+            assert result.error is not None
+            assert "needless_return" in result.error.message
+
+
+@NEEDS["npm"]
+async def test_javascript_for_real(home: Home) -> None:
+    script = {"name": "tiny", "version": "1.0.0", "scripts": {"say": "echo said"}}
+    (home.workspace / "package.json").write_text(json.dumps(script))
+    async with playing(home, "javascript") as assembly:
+        result = await execute(assembly, "npm", command="run", arguments=["say", "loudly"])
+        assert result.error is None, result.error
+        assert "said loudly" in result.text
+
+
+def wheel(folder: pathlib.Path) -> str:
+    """A package that needs nothing but itself."""
+    path = folder / "tiny-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("tiny.py", "")
+        archive.writestr("tiny-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+        archive.writestr("tiny-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr("tiny-1.0.dist-info/RECORD", "")
+    return f"./{path.name}"
+
+
+def make_environment(folder: pathlib.Path) -> None:
+    """An environment, with pip."""
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+
+
+def found(folder: pathlib.Path, pattern: str) -> int:
+    """How many files, or folders, are there."""
+    return len([*folder.rglob(pattern)])
+
+
+@pytest.fixture
+def users(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """An environment of the user, which is first in PATH, and no matter of a project."""
+    folder = tmp_path / "users"
+    make_environment(folder)
+    monkeypatch.setenv("PATH", f"{folder}/bin:/usr/bin:/bin")
+    return folder
+
+
+async def test_packages_go_into_the_environment_of_the_project(home: Home, users: pathlib.Path) -> None:
+    package = wheel(home.workspace)
+    async with playing(home, "python") as assembly:
+        for arguments in ({"command": "install", "packages": [package]}, {"command": "uninstall", "packages": ["pip"]}):
+            result = await execute(assembly, "pip", **arguments)
+            assert result.error is not None, result.text
+            assert "python3 -m venv .venv" in result.error.text()
+        assert "pip" in (await execute(assembly, "pip", command="list")).text
+        assert found(users, "tiny.py") == 0
+        assert found(users, "site-packages/pip") == 1
+        make_environment(home.workspace / ".venv")
+        result = await execute(assembly, "pip", command="install", packages=[package])
+        assert result.error is None, result.error
+        assert (
+            "Location: " + str(home.workspace / ".venv")
+            in (await execute(assembly, "pip", command="show", packages=["tiny"])).text
+        )
+        result = await execute(assembly, "pip", command="install", packages=[package], target="beside")
+        assert result.error is None, result.error
+    assert found(home.workspace, ".venv/lib/*/site-packages/tiny.py") == 1
+    assert found(home.workspace, "beside/tiny.py") == 1
+    assert found(users, "tiny.py") == 0
+
+
+async def test_an_environment_that_is_none_or_lies_elsewhere_is_not_changed(home: Home, users: pathlib.Path) -> None:
+    package = wheel(home.workspace)
+    (home.workspace / "venv" / "bin").mkdir(parents=True)
+    (home.workspace / "venv" / "bin" / "python").symlink_to(users / "bin" / "python")
+    async with playing(home, "python") as assembly:
+        for extra in ({}, {"environment": "venv"}, {"environment": "nowhere"}, {"environment": str(users)}):
+            result = await execute(assembly, "pip", command="install", packages=[package], **extra)
+            assert result.error is not None, extra
+        (home.workspace / ".venv").symlink_to(users)
+        for extra in ({}, {"environment": ".venv"}, {"target": "../target"}):
+            result = await execute(assembly, "pip", command="install", packages=[package], **extra)
+            assert result.error is not None, extra
+    assert found(home.workspace.parent, "tiny.py") == 0
+
+
+async def test_the_projects_own_programs_run(
+    home: Home, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    own = {
+        "black": ".venv/bin",
+        "mypy": "venv/bin",
+        "eslint": "node_modules/.bin",
+        "prettier": "node_modules/.bin",
+        "jupyter": ".venv/bin",
+    }
+    names = ["python", "javascript", "data-science"]
+    async with playing(home, *names) as assembly:
+        for ensemble in assembly.ensembles:
+            left_out = {tool: reason for tool, reason in ensemble.left_out.items() if tool in own}
+            assert all("neither in .venv/bin, venv/bin, node_modules/.bin" in one for one in left_out.values())
+        assert not own.keys() & {name for one in assembly.ensembles for name in one.invokers}
+    for name, folder in own.items():
+        (home.workspace / folder).mkdir(parents=True, exist_ok=True)
+        write(home.workspace / folder / name, SAYING)
+        # One that is first in PATH is not the project's.
+        write(tmp_path / name, "#!/bin/sh\nexit 9\n")
+    for path in ("/usr/bin:/bin", f"{tmp_path}:/usr/bin:/bin"):
+        monkeypatch.setenv("PATH", path)
+        async with playing(home, *names) as assembly:
+            for tool, _, arguments, argv in CALLS:
+                if tool in own:
+                    result = await execute(assembly, tool, **arguments)
+                    assert result.error is None, (tool, result.error)
+                    assert json.loads(result.text)["argv"] == argv.split(), tool
+
+
+async def test_a_browser_that_is_there_plays(
+    home: Home, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    tables = {"ensembles": {"enabled": ["browser"]}}
+    async with assemble(tables, workspace=home.workspace, places=home.places) as assembly:
+        assert assembly.ensembles == ()
+        assert [one.name for one in assembly.absences] == ["browser"]
+        assert "no program 'playwright-mcp'" in assembly.alerts[0].message
+    write(folder / "playwright-mcp", f"#!/bin/sh\nexec {sys.executable} {SERVERS / 'well_behaved.py'}\n")
+    async with assemble(tables, workspace=home.workspace, places=home.places) as assembly:
+        assert assembly.absences == ()
+        assert assembly.ensembles[0].invokers
+        assert all(one.policy.effect == "destructive" for one in assembly.ensembles[0].invokers.values())

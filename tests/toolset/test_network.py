@@ -1,0 +1,347 @@
+"""The ensemble ``network``: what a model can ask for, what an operator has to grant, and what becomes of it."""
+
+import contextlib
+import gzip
+import hashlib
+import json
+import os
+import pathlib
+import random
+import tomllib
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+import pytest
+
+from ripieno.descriptors.ensembles import read_ensemble
+from ripieno.descriptors.reader.problems import Source
+from ripieno.ensembles import Ensemble, Outcome, Surroundings
+from ripieno.ensembles.opener import opener
+from ripieno.exceptions import (
+    ConfigurationInvalidity,
+    ExecutionFault,
+    InputError,
+    OutcomeUnknownFault,
+    PermissionFault,
+    ResourceFault,
+    ToolFault,
+    ValidationFault,
+)
+from ripieno.toolset.network.grants import read_grants
+from tests.counts import count
+from tests.support.raw_http_servers import answer, canaries, redirect, web
+from tests.support.toml_ensembles import ORIGINS, call, surround
+
+DATA = pathlib.Path(__file__).parents[2] / "data" / "ensembles"
+SECRET = "open-sesame-0123"
+HOME: Mapping[str, Any] = {"hosts": ["127.0.0.1:*"], "local": True}
+
+
+@pytest.fixture
+def surroundings(tmp_path: pathlib.Path) -> Surroundings:
+    return surround(tmp_path, secrets={"TOKEN": SECRET})
+
+
+@contextlib.asynccontextmanager
+async def network(
+    surroundings: Surroundings, configuration: Mapping[str, Any] = HOME
+) -> AsyncGenerator[Ensemble, None]:
+    """The bundled ensemble, with what an operator's configuration lays over it."""
+    text = (DATA / "network.toml").read_text()
+
+    def read(relative: str) -> tuple[Mapping[str, Any], Source]:
+        file = (DATA / relative).read_text()
+        return tomllib.loads(file), Source(file=relative, text=file)
+
+    descriptor, problems = read_ensemble(tomllib.loads(text), Source(text=text), read=read, folder=str(DATA))
+    assert descriptor is not None, problems
+    descriptor = descriptor.configured(configuration)
+    assert [problem for origin in ORIGINS.values() for problem in origin.check(descriptor)] == []
+    ensemble = Ensemble(
+        descriptor.name,
+        opener=opener(descriptor, ORIGINS, surroundings),
+        configuration=descriptor.configuration,
+        surroundings=surroundings,
+    )
+    async with ensemble:
+        yield ensemble
+
+
+async def test_the_tools_and_their_effects(surroundings: Surroundings) -> None:
+    async with network(surroundings) as ensemble:
+        effects = {one.name: one.policy.effect for one in ensemble.invokers.values()}
+        methods = {one.name: "method" in one.arguments_schema["properties"] for one in ensemble.invokers.values()}
+    assert effects == {
+        "http_request": "write",
+        "http_get": "read",
+        "http_post": "write",
+        "curl": "write",
+        "wget": "write",
+        "download": "write",
+        "upload": "write",
+    }
+    assert (methods["http_request"], methods["http_get"], methods["http_post"]) == (True, False, False)
+
+
+async def test_nothing_is_reached_before_somebody_lists_it(surroundings: Surroundings) -> None:
+    async with web() as one:
+        place = f"http://127.0.0.1:{one.port}/"
+        for configuration, part in (
+            ({}, 'hosts = ["api.example.org"'),
+            ({"hosts": []}, 'hosts = ["api.example.org"'),
+            ({"hosts": ["*:*"]}, "local = true under [configuration.network]"),
+        ):
+            async with network(surroundings, configuration) as ensemble:
+                for tool, more in (("http_get", {}), ("wget", {}), ("curl", {}), ("download", {"path": "x"})):
+                    with pytest.raises(PermissionFault) as raised:
+                        await call(ensemble, tool, url=place, **more)
+                    assert part in (raised.value.suggestion or "")
+        async with network(surroundings, {"hosts": ["*:*"], "local": True}) as ensemble:
+            with pytest.raises(PermissionFault, match="a cloud gives credentials"):
+                await call(ensemble, "http_get", url="http://169.254.169.254/latest/meta-data/")
+        assert one.connections == 0
+
+
+async def test_get(surroundings: Surroundings) -> None:
+    def say(head: bytes, _: bytes) -> bytes:
+        packed = gzip.compress(b"hello")
+        return redirect("/there?x") if b"/here" in head else answer(packed, "Content-Encoding: gzip", "X-Own: 1")
+
+    async with web(say) as one, network(surroundings) as ensemble:
+        place = f"http://127.0.0.1:{one.port}"
+        said = await call(
+            ensemble, "http_get", url=f"{place}/here", query={"a b": ["é", 1, True], "c": "&"}, headers={"X-A": "b"}
+        )
+        assert said == (
+            f"HTTP 200 OK\nurl: {place}/there?x\nredirected: 302 to {place}/there?x\ncontent-length: 25\n\nhello"
+        )
+        assert one.targets == ["/here?a%20b=%C3%A9&a%20b=1&a%20b=true&c=%26", "/there?x"]
+        assert b"X-A: b\r\n" in one.heads[1]
+        said = await call(ensemble, "http_get", url=f"{place}/here", follow_redirects=False)
+        assert said.startswith("HTTP 302 Elsewhere\n")
+        assert "location: /there?x" in said
+        with pytest.raises(ValidationFault):
+            await call(ensemble, "http_get", url=place, method="POST")
+
+
+async def test_a_failure_of_the_server_is_an_answer(surroundings: Surroundings) -> None:
+    async with web(lambda *_: answer(b"gone", status="410 Gone")) as one, network(surroundings) as ensemble:
+        said = await call(ensemble, "http_get", url=f"http://127.0.0.1:{one.port}/")
+    assert said.startswith("HTTP 410 Gone\n")
+    assert said.endswith("\n\ngone")
+
+
+async def test_post_and_other_methods(surroundings: Surroundings) -> None:
+    async with web() as one, network(surroundings) as ensemble:
+        place = f"http://127.0.0.1:{one.port}/"
+        await call(ensemble, "http_post", url=place, json={"a": "é"})
+        await call(ensemble, "http_post", url=place, body="text", headers={"Content-Type": "text/x-own"})
+        await call(ensemble, "http_request", url=place, method="DELETE")
+        await call(ensemble, "http_request", url=place, method="HEAD")
+        assert one.bodies == ['{"a":"é"}'.encode(), b"text", b"", b""]
+        assert [head.split(b" ")[0] for head in one.heads] == [b"POST", b"POST", b"DELETE", b"HEAD"]
+        assert b"Content-Type: application/json\r\n" in one.heads[0]
+        assert b"Content-Type: text/x-own\r\n" in one.heads[1]
+        for wrong in ({"method": "GET", "body": "x"}, {"method": "POST", "body": "x", "json": 1}):
+            with pytest.raises(ValidationFault):
+                await call(ensemble, "http_request", url=place, **wrong)
+        for url in ("example.org", "file:///etc/passwd", "http://a b/", "http://u:p@127.0.0.1/"):
+            with pytest.raises(ValidationFault, match="It was not sent"):
+                await call(ensemble, "http_request", url=url)
+
+
+async def test_an_answer_that_is_lost_leaves_the_outcome_open(surroundings: Surroundings) -> None:
+    half = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"
+    async with web(lambda *_: half) as one, network(surroundings) as ensemble:
+        with pytest.raises(OutcomeUnknownFault, match="The POST had been sent"):
+            await call(ensemble, "http_post", url=f"http://127.0.0.1:{one.port}/", body="x")
+
+
+async def test_download(surroundings: Surroundings, tmp_path: pathlib.Path) -> None:
+    data = bytes(range(256)) * 100
+    digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    async with web(lambda head, _: answer(data)) as one, network(surroundings) as ensemble:
+        place = f"http://127.0.0.1:{one.port}/a/data.bin"
+        outcome = await call(ensemble, "download", url=place, path="sub/data.bin")
+        assert isinstance(outcome, Outcome)
+        assert (tmp_path / "sub" / "data.bin").read_bytes() == data
+        assert str(outcome.content).endswith(f"Wrote 25600 bytes to sub/data.bin, {digest}.")
+        assert [change.mapping() for change in outcome.changes] == [
+            {"type": "DirectoryCreated", "path": "sub"},
+            {"type": "FileCreated", "path": "sub/data.bin", "after": digest},
+        ]
+        (tmp_path / "data.bin").write_bytes(b"old")
+        outcome = await call(ensemble, "wget", url=place)
+        assert (tmp_path / "data.bin").read_bytes() == data
+        assert outcome.changes[0].mapping() == {
+            "type": "FileModified",
+            "path": "data.bin",
+            "before": f"sha256:{hashlib.sha256(b'old').hexdigest()}",
+            "after": digest,
+        }
+        with pytest.raises(ResourceFault, match="exists already"):
+            await call(ensemble, "wget", url=place, no_clobber=True)
+        with pytest.raises(ResourceFault, match="exists already"):
+            await call(ensemble, "download", url=place, path="data.bin", overwrite=False)
+        await call(ensemble, "curl", url=place, output="c.bin", header=["X-A: b"])
+        assert (tmp_path / "c.bin").read_bytes() == data
+        for path in ("../x", "/etc/x", ".git/config", "a/../../x"):
+            with pytest.raises(ToolFault):
+                await call(ensemble, "download", url=place, path=path)
+        assert not (tmp_path.parent / "x").exists()
+
+
+@pytest.mark.parametrize("path", ["", "..", ".", "%2e%2e", "a%2Fb", "..%2f..%2fx", "%00", "%0a"])
+async def test_a_url_names_no_file_elsewhere(surroundings: Surroundings, tmp_path: pathlib.Path, path: str) -> None:
+    async with web() as one, network(surroundings) as ensemble:
+        await call(ensemble, "wget", url=f"http://127.0.0.1:{one.port}/{path}")
+    assert os.listdir(tmp_path) == ["index.html"]
+
+
+async def test_what_is_no_success_or_too_large_is_not_written(
+    surroundings: Surroundings, tmp_path: pathlib.Path
+) -> None:
+    async with web(lambda *_: answer(b"not here", status="404 No")) as one, network(surroundings) as ensemble:
+        with pytest.raises(ExecutionFault, match="Nothing was written") as raised:
+            await call(ensemble, "download", url=f"http://127.0.0.1:{one.port}/", path="x")
+        assert "not here" in str(raised.value)
+    bomb = answer(gzip.compress(bytes(10**6)), "Content-Encoding: gzip")
+    async with web(lambda *_: bomb) as one, network(surroundings, {**HOME, "size": "64 KiB"}) as ensemble:
+        with pytest.raises(ResourceFault, match="more than 65536 bytes"):
+            await call(ensemble, "download", url=f"http://127.0.0.1:{one.port}/", path="x")
+    assert os.listdir(tmp_path) == []
+
+
+async def test_upload(surroundings: Surroundings, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "data.txt").write_bytes(b"data\r\n")
+    digest = hashlib.sha256(b"data\r\n").hexdigest()
+    async with web() as one, network(surroundings) as ensemble:
+        place = f"http://127.0.0.1:{one.port}/"
+        said = await call(ensemble, "upload", url=place, path="data.txt", content_type="text/plain")
+        assert said.startswith(f"Sent data.txt: 6 bytes, sha256:{digest}\nHTTP 200 OK\n")
+        assert one.heads[0].startswith(b"PUT / ")
+        assert b"Content-Type: text/plain\r\n" in one.heads[0]
+        assert one.bodies[0] == b"data\r\n"
+        await call(ensemble, "upload", url=place, path="data.txt", field="file")
+        assert one.heads[1].startswith(b"POST / ")
+        boundary = one.heads[1].partition(b"boundary=")[2].split(b"\r\n")[0]
+        assert one.bodies[1] == (
+            b"--" + boundary + b'\r\nContent-Disposition: form-data; name="file"; filename="data.txt"\r\n'
+            b"Content-Type: application/octet-stream\r\n\r\ndata\r\n\r\n--" + boundary + b"--\r\n"
+        )
+        for wrong in ({"field": 'a"b'}, {"field": "a\r\nb"}, {"content_type": "a\r\nX: y"}, {"path": "../x"}):
+            with pytest.raises(ToolFault):
+                await call(ensemble, "upload", **{"url": place, "path": "data.txt", **wrong})
+        assert len(one.heads) == 2
+
+
+async def test_curl_as_it_is_known(surroundings: Surroundings) -> None:
+    def say(head: bytes, _: bytes) -> bytes:
+        return redirect("/on") if b" /off " in head else answer()
+
+    async with web(say) as one, network(surroundings) as ensemble:
+        place = f"http://127.0.0.1:{one.port}"
+        await call(ensemble, "curl", url=f"{place}/a", data="a=b", header=["X-A: b", "Accept:text/plain"])
+        await call(ensemble, "curl", url=f"{place}/a", json=[1], request="PUT", user_agent="me")
+        await call(ensemble, "curl", url=f"{place}/a", head=True)
+        assert (await call(ensemble, "curl", url=f"{place}/off")).startswith("HTTP 302")
+        assert (await call(ensemble, "curl", url=f"{place}/off", location=True)).startswith("HTTP 200")
+        for wrong in (["no header"], ["A: b\r\nC: d"], ["Host: x"]):
+            with pytest.raises(ToolFault):
+                await call(ensemble, "curl", url=place, header=wrong)
+        with pytest.raises(ValidationFault):
+            await call(ensemble, "curl", url=place, insecure=True)
+    assert [head.split(b" ")[0] for head in one.heads] == [b"POST", b"PUT", b"HEAD", b"GET", b"GET", b"GET"]
+    assert b"Content-Type: application/x-www-form-urlencoded\r\n" in one.heads[0]
+    assert b"X-A: b\r\nAccept: text/plain\r\n" in one.heads[0]
+    assert b"User-Agent: me\r\n" in one.heads[1]
+    assert one.bodies[:2] == [b"a=b", b"[1]"]
+
+
+async def test_credentials_are_for_one_origin_and_no_model(surroundings: Surroundings, tmp_path: pathlib.Path) -> None:
+    def say(head: bytes, _: bytes) -> bytes:
+        return redirect(f"http://127.0.0.1:{other.port}/") if b" /away " in head else answer(head)
+
+    async with web() as other, web(say) as one:
+        place = f"http://127.0.0.1:{one.port}"
+        credentials = {place: {"Authorization": "Bearer {env:TOKEN}"}}
+        async with network(surroundings, {**HOME, "credentials": credentials}) as ensemble:
+            said = await call(ensemble, "http_get", url=f"{place}/", headers={"authorization": "mine"})
+            assert f"Authorization: Bearer {SECRET}".encode() in one.heads[0]
+            assert b"mine" not in one.heads[0]
+            assert SECRET not in said
+            assert "Bearer [hidden]" in said
+            await call(ensemble, "http_get", url=f"{place}/away", headers={"X-Key": "mine-alone", "Cookie": "c"})
+            await call(ensemble, "http_get", url=f"http://127.0.0.1:{other.port}/")
+            for head in other.heads:
+                assert SECRET.encode() not in head
+                assert b"mine-alone" not in head
+                assert b"ookie" not in head
+            with pytest.raises(PermissionFault, match="repeats a credential"):
+                await call(ensemble, "download", url=f"{place}/", path="x")
+            assert SECRET not in repr(ensemble.connection)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("configuration", "message"),
+    [
+        ({"hosts": "a.b"}, "must be a list of hosts"),
+        ({"hosts": ["http://a.b"]}, "no port|no name"),
+        ({"hosts": ["0x7f.1"]}, "looks like an address"),
+        ({"host": ["a.b"]}, "has no key host"),
+        ({"local": "yes"}, "must be true or false"),
+        ({"size": 0}, "must be a size"),
+        ({"credentials": {"https://a.b/x": {}}}, "an origin has no path"),
+        ({"credentials": {"https://a@b": {}}}, "user or a password"),
+        ({"credentials": {"https://a.b": {"Host": "x"}}}, "set by the connection itself"),
+        ({"credentials": {"https://a.b": {"K": "{x}"}}}, "no argument can stand here"),
+        ({"credentials": {"https://a.b": {"K": "{env:MISSING}"}}}, "MISSING is needed, and not set"),
+        ({"credentials": {"https://a.b": {"K": "{env:BROKEN}"}}}, "BROKEN has characters"),
+    ],
+)
+def test_what_is_wrong_with_a_grant(configuration: Mapping[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationInvalidity, match=message) as raised:
+        read_grants(configuration, {"BROKEN": "secret\r\nvalue"})
+    assert "secret" not in str(raised.value)
+
+
+async def test_no_argument_splits_a_request(surroundings: Surroundings, tmp_path: pathlib.Path) -> None:
+    """Each argument of each tool, with what would begin another header or another request."""
+    chance = random.Random(8)
+    (tmp_path / "f").write_bytes(b"f")
+    async with web() as one, canaries() as traps, network(surroundings) as ensemble:
+        place = f"http://127.0.0.1:{one.port}/"
+        for _ in range(count(1000)):
+            split = chance.choice(("\r\n", "\n", "\r", "\0", "\r\n\r\n"))
+            bad = f"a{split}X-Injected: http://127.0.0.1:{traps[0].port}/"
+            tool, arguments = chance.choice(
+                [
+                    ("http_get", {"url": place + bad}),
+                    ("http_get", {"url": place, "headers": {"X-A": bad}}),
+                    ("http_get", {"url": place, "headers": {bad: "a"}}),
+                    ("http_get", {"url": place, "query": {bad: bad}}),
+                    ("http_post", {"url": place, "body": bad}),
+                    ("http_post", {"url": place, "json": {bad: bad}}),
+                    ("curl", {"url": place, "header": [f"X-A: {bad}"]}),
+                    ("curl", {"url": place, "user_agent": bad}),
+                    ("curl", {"url": place, "data": bad}),
+                    ("upload", {"url": place, "path": "f", "content_type": bad}),
+                    ("upload", {"url": place, "path": "f", "field": bad}),
+                    ("download", {"url": place, "path": bad}),
+                ]
+            )
+            one.heads.clear()
+            with contextlib.suppress(ToolFault, InputError):
+                await call(ensemble, tool, **arguments)
+            assert len(one.heads) <= 1
+            assert all(b"injected" not in line.lower() for head in one.heads for line in head.split(b"\r\n")[1:])
+        assert [trap.connections for trap in traps] == [0, 0, 0]
+
+
+def test_every_schema_is_narrow() -> None:
+    for file in sorted((DATA / "network" / "invokers").glob("*.toml")):
+        table = tomllib.loads(file.read_text())
+        assert table["arguments"]["additionalProperties"] is False
+        assert table["arguments"]["properties"]["url"]["maxLength"] == 8192
+        assert json.dumps(table["arguments"])

@@ -1,0 +1,137 @@
+"""Every operation of the room, while somebody exchanges what it works on: nothing outside is read or changed."""
+
+import contextlib
+import os
+import pathlib
+import random
+import stat
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ripieno.exceptions import ToolFault
+from ripieno.toolset.workspace.room import Room
+from tests.counts import count
+from tests.toolset.furnished_workspace import CANARY, read, swapping
+
+PAIRS = (("swapped", "trap"), ("file", "file-trap"), ("plain", "hard"), ("other", "fifo"))
+PATHS = ("swapped/secret", "swapped/a/b", "swapped/a", "file", "plain", "other", "swapped/new", "swapped/a/../secret")
+
+
+def fill(root: pathlib.Path, outside: pathlib.Path) -> None:
+    """What is not there of: a folder and a link, a file and a link, a file and a hard link, a file and a pipe."""
+    with contextlib.suppress(OSError):
+        (root / "swapped" / "a").mkdir(parents=True)
+    for name in ("swapped/a/b", "swapped/secret", "file", "plain", "other"):
+        with contextlib.suppress(OSError):
+            descriptor = os.open(root / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW)
+            os.write(descriptor, b"inside")
+            os.close(descriptor)
+
+
+def swapped(root: pathlib.Path) -> contextlib.AbstractContextManager[None]:
+    """All four pairs are exchanged all the while."""
+    return swapping(*(root / name for pair in PAIRS for name in pair))
+
+
+def look(folder: pathlib.Path) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for path in sorted(folder.rglob("*")):
+        about = path.lstat()
+        data = path.read_bytes() if stat.S_ISREG(about.st_mode) else b""
+        found[str(path)] = (about.st_mode, about.st_ino, data)
+    return found
+
+
+def list_one(room: Room, path: str) -> bytes:
+    with room.open_directory(path) as directory:
+        return b"\n".join(os.fsencode(name) for name in os.listdir(directory))
+
+
+def shift(room: Room, path: str, number: int) -> None:
+    """There and back again."""
+    room.move(path, f"moved{number}")
+    room.move(f"moved{number}", path)
+
+
+def copy(room: Room, path: str, number: int) -> bytes:
+    room.copy(path, f"copy{number % 8}", overwrite=True, recursive=True)
+    return read(room, f"copy{number % 8}")
+
+
+def drop(room: Room, path: str, number: int) -> None:
+    if path == "swapped/a":
+        room.delete(path, kind="directory", recursive=True)
+    else:
+        room.delete(path, kind="file")
+
+
+def edit(room: Room, path: str, number: int) -> None:
+    def change(before: bytes | None) -> bytes:
+        assert before is None or CANARY not in before
+        return b"edited %d" % number
+
+    room.write_file(path, change, existing=True, create_directories=False)
+
+
+#: Each operation, and its share of a million.
+OPERATIONS: dict[str, tuple[Callable[[Room, str, int], Any], int]] = {
+    "read": (lambda room, path, _: read(room, path), 620_000),
+    "list": (lambda room, path, _: list_one(room, path), 120_000),
+    "state": (lambda room, path, _: room.state(path), 100_000),
+    "write": (lambda room, path, number: room.write_file(path, b"written %d" % number), 40_000),
+    "edit": (edit, 30_000),
+    "append": (lambda room, path, _: room.write_file(path, b"+", append=True), 30_000),
+    "delete": (drop, 20_000),
+    "move": (shift, 15_000),
+    "onto": (lambda room, path, _: room.move("source", path, overwrite=True), 5_000),
+    "copy": (copy, 5_000),
+    "make": (lambda room, path, number: room.make_directory(f"{path}-{number % 8}/x", parents=True), 10_000),
+    "mode": (lambda room, path, number: room.change_mode(path, 0o600 + number % 8), 5_000),
+}
+
+
+def test_the_shares_are_a_million() -> None:
+    assert sum(times for _, times in OPERATIONS.values()) == 1_000_000
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_nothing_outside_is_reached_while_names_are_exchanged(tmp_path: pathlib.Path, name: str) -> None:
+    act, times = OPERATIONS[name]
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    (outside / "a").mkdir(parents=True)
+    root.mkdir()
+    for secret in ("secret", "a/b", "hard"):
+        (outside / secret).write_bytes(CANARY)
+    (root / "trap").symlink_to(outside)
+    (root / "file-trap").symlink_to(outside / "secret")
+    os.link(outside / "hard", root / "hard")
+    os.mkfifo(root / "fifo")
+    fill(root, outside)
+    before = look(outside)
+    chance = random.Random(42)
+    done = refused = escapes = 0
+    # Of a hard link's content nobody can tell where it is at home; it may be read.
+    paths = [path for path in PATHS if path != "plain" or name not in ("read", "copy", "edit")]
+    with Room(root) as room, swapped(root):
+        for number in range(count(times)):
+            if name in ("delete", "move", "onto") and number % 4 == 0:
+                fill(root, outside)
+            if name == "onto":
+                # A refusal may leave there what was exchanged meanwhile.
+                with contextlib.suppress(OSError):
+                    os.unlink(root / "source")
+                (root / "source").write_bytes(b"source")
+            try:
+                result = act(room, chance.choice(paths), number)
+            except ToolFault:
+                refused += 1
+            else:
+                done += 1
+                escapes += isinstance(result, bytes) and CANARY in result
+    print(f"{name}: {done} done, {refused} refused, {escapes} escapes")
+    assert look(outside) == before
+    assert escapes == 0
+    assert done
+    assert refused

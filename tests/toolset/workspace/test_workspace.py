@@ -1,0 +1,286 @@
+"""The file room reads and writes beneath its root, and nothing outside, whatever the path and whoever swaps."""
+
+import os
+import pathlib
+import socket
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault, ValidationFault
+from ripieno.toolset.workspace.room import Room
+from ripieno.toolset.workspace.walk import MAX_LINKS
+from tests.toolset.furnished_workspace import CANARY, furnish, read, snapshot
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("readme", "readme"),
+        ("./a//b", "a/b"),
+        ("a/../readme", "readme"),
+        ("a/c/../b", "a/b"),
+        ("link", "readme"),
+        ("chain", "readme"),
+        ("folder/b", "a/b"),
+        ("folder/c/d", "a/c/d"),
+        ("a/up/e", "sub/e"),
+        ("a/up/../readme", "readme"),  # beneath what the link points to, as the system has it
+        ("a/c/far", "sub/e"),
+        ("absolute", "sub/e"),
+        ("here/here/readme", "readme"),
+        ("top/top/a/b", "a/b"),
+        ("{root}/a/b", "a/b"),
+        ("//{root}/a/../readme", "readme"),
+        (".hidden", ".hidden"),
+    ],
+)
+def test_what_lies_beneath_is_read(room: Room, root: pathlib.Path, path: str, name: str) -> None:
+    path = path.format(root=root)
+    assert read(room, path) == f"inside: {name}".encode() == (root / path).read_bytes()
+
+
+def test_the_root_may_be_given_through_a_link(root: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "alias").symlink_to(root)
+    with Room(tmp_path / "alias") as room:
+        for path in ("readme", f"{tmp_path}/alias/readme", f"{root}/readme"):
+            assert read(room, path) == b"inside: readme"
+
+
+REFUSALS = [
+    ("..", "outside_workspace"),
+    ("../{outside.name}/secret", "outside_workspace"),
+    ("a/../../{outside.name}/secret", "outside_workspace"),
+    ("../workspace/readme", "outside_workspace"),
+    ("{outside}/secret", "outside_workspace"),
+    ("/etc/passwd", "outside_workspace"),
+    ("/", "outside_workspace"),
+    ("{root}-other/readme", "outside_workspace"),
+    ("{root}/../{outside.name}/secret", "outside_workspace"),
+    ("escape", "outside_workspace"),
+    ("escape-folder/secret", "outside_workspace"),
+    ("escape-up/secret", "outside_workspace"),
+    ("sub/escape-far", "outside_workspace"),
+    ("escape-and-back", "outside_workspace"),
+    ("magic/etc/passwd", "outside_workspace"),
+    ("magic-cwd/readme", "outside_workspace"),
+    ("a/up/../../..", "outside_workspace"),
+    ("self", "link_loop"),
+    ("ping/x", "link_loop"),
+    ("dangling", "not_found"),
+    ("nothing", "not_found"),
+    ("nothing/..", "not_found"),
+    ("a/nothing/b", "not_found"),
+    ("readme/x", "not_a_directory"),
+    ("a", "is_directory"),
+    (".", "is_directory"),
+    ("here", "is_directory"),
+    ("", "empty_path"),
+    ("read\0me", "invalid_path"),
+    ("\ud800", "invalid_path"),
+    ("~/readme", "invalid_path"),
+    ("x" * 300, "too_long"),
+    ("a/" * 2100, "too_long"),
+    ("x" * 300 + "/y", "too_long"),
+]
+KINDS: dict[str, type[ToolFault]] = {
+    "outside_workspace": PermissionFault,
+    "link_loop": ResourceFault,
+    "not_found": ResourceFault,
+    "not_a_directory": ResourceFault,
+    "is_directory": ResourceFault,
+    "empty_path": ValidationFault,
+    "invalid_path": ValidationFault,
+    "too_long": ValidationFault,
+}
+
+
+@pytest.mark.parametrize(("path", "code"), REFUSALS)
+def test_what_is_refused_says_so(room: Room, root: pathlib.Path, outside: pathlib.Path, path: str, code: str) -> None:
+    path = path.format(root=root, outside=outside) if "{" in path else path
+    descriptors = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(KINDS[code]) as caught:
+        read(room, path)
+    assert caught.value.code == code
+    assert repr(path) in str(caught.value) or code in ("too_long", "empty_path")
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+
+
+@pytest.mark.parametrize("path", [path for path, code in REFUSALS if code not in ("link_loop", "not_found")])
+def test_what_cannot_be_reached_cannot_be_written(
+    room: Room, root: pathlib.Path, outside: pathlib.Path, path: str
+) -> None:
+    path = path.format(root=root, outside=outside) if "{" in path else path
+    before, descriptors = snapshot(outside), len(os.listdir("/proc/self/fd"))
+    for append in (False, True):
+        with pytest.raises(ToolFault):
+            room.write_file(path, b"overwritten", append=append)
+    assert snapshot(outside) == before
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+
+
+def test_a_missing_name_brings_the_nearest(room: Room) -> None:
+    with pytest.raises(ResourceFault) as caught:
+        room.open_file("a/../README")
+    assert str(caught.value) == "There is no 'a/../README': the workspace has no 'README'."
+    assert caught.value.suggestion == "Did you mean 'readme'?"
+    with pytest.raises(ResourceFault, match=r"There is no 'subb/e': the workspace has no 'subb'\."):
+        room.open_file("subb/e")
+
+
+def test_links_end_at_forty(room: Room, root: pathlib.Path) -> None:
+    for number in range(MAX_LINKS + 1):
+        (root / f"hop{number + 1}").symlink_to(f"hop{number}")
+    (root / "hop0").write_text("end")
+    assert read(room, f"hop{MAX_LINKS}") == b"end"
+    with pytest.raises(ResourceFault, match="more than 40 links"):
+        read(room, f"hop{MAX_LINKS + 1}")
+
+
+def test_a_long_way_ends(room: Room, root: pathlib.Path) -> None:
+    """Links whose texts go up and down cannot make a walk endless."""
+    (root / "l0").symlink_to("a/c/../../" * 400 + "readme")
+    for number in range(30):
+        (root / f"l{number + 1}").symlink_to("a/c/../../" * 400 + f"l{number}")
+    assert read(room, "l0") == b"inside: readme"
+    with pytest.raises(ValidationFault, match="too long a way"):
+        read(room, "l30")
+
+
+@pytest.mark.parametrize("name", ["root/etc/passwd", "cwd", "exe", "fd/0", "fd/{held}", "ns/net", "root/{held_path}"])
+def test_magic_links_are_no_door(name: str, outside: pathlib.Path) -> None:
+    held = os.open(outside / "secret", os.O_RDONLY)
+    try:
+        with Room("/proc/self") as room, pytest.raises(ToolFault):
+            read(room, name.format(held=held, held_path=outside / "secret"))
+    finally:
+        os.close(held)
+
+
+def test_special_files_are_refused_at_once(room: Room, root: pathlib.Path) -> None:
+    os.mkfifo(root / "fifo")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(root / "socket"))
+        for path in ("fifo", "socket"):
+            with pytest.raises(PermissionFault, match="no ordinary file"):
+                room.open_file(path)
+            for append in (False, True):
+                with pytest.raises(PermissionFault, match="no ordinary file"):
+                    room.write_file(path, b"", append=append)
+    with Room("/dev") as devices:
+        for path in ("zero", "null"):
+            with pytest.raises(PermissionFault, match="no ordinary file"):
+                devices.open_file(path)
+
+
+def test_a_directory_is_opened_as_one(room: Room) -> None:
+    with room.open_directory("folder") as descriptor:
+        assert sorted(os.listdir(descriptor)) == ["b", "c", "up"]
+    with room.open_directory(".") as descriptor:
+        assert "readme" in os.listdir(descriptor)
+    for path, code in (("readme", "not_a_directory"), ("nothing", "not_found"), ("escape-folder", "outside_workspace")):
+        with pytest.raises(ToolFault) as caught, room.open_directory(path):
+            pass
+        assert caught.value.code == code
+
+
+def test_a_root_that_is_none_is_refused(tmp_path: pathlib.Path) -> None:
+    for path in (tmp_path / "nothing", __file__):
+        with pytest.raises(ResourceFault, match=r"workspace .* cannot be opened"):
+            Room(path)
+
+
+NAMES = [
+    *"ab",
+    "..",
+    ".",
+    "",
+    "sub",
+    "link",
+    "chain",
+    "folder",
+    "up",
+    "here",
+    "top",
+    "absolute",
+    "escape",
+    "a/up",
+    "secret",
+]
+NAMES += [
+    "escape-folder",
+    "escape-up",
+    "escape-and-back",
+    "magic",
+    "self",
+    "ping",
+    "new",
+    "~",
+    "tmp",
+    "etc",
+    "passwd",
+    "\0",
+]
+
+
+def paths(root: pathlib.Path, outside: pathlib.Path) -> st.SearchStrategy[str]:
+    beginnings = [
+        "",
+        "/",
+        f"{root}/",
+        f"{outside}/",
+        f"../{outside.name}/",
+        f"/proc/self/root{outside}/",
+        f"{root}/../",
+    ]
+    names = st.one_of(st.sampled_from(NAMES), st.sampled_from([root.name, outside.name]), st.text(max_size=5))
+    return st.builds(
+        lambda begin, rest: begin + "/".join(rest), st.sampled_from(beginnings), st.lists(names, max_size=8)
+    )
+
+
+@pytest.fixture(scope="module")
+def lasting_root(tmp_path_factory: pytest.TempPathFactory, outside: pathlib.Path) -> pathlib.Path:
+    workspace = tmp_path_factory.mktemp("workspace")
+    furnish(workspace, outside)
+    return workspace
+
+
+def attempt(act: Callable[[], object]) -> object:
+    try:
+        return act()
+    except ToolFault as fault:
+        return fault
+
+
+@settings(max_examples=1000, deadline=None)
+@given(data=st.data())
+def test_law_no_path_reads_outside(lasting_root: pathlib.Path, outside: pathlib.Path, data: st.DataObject) -> None:
+    path = data.draw(paths(lasting_root, outside))
+    with Room(lasting_root) as room:
+        result = attempt(lambda: read(room, path))
+    if isinstance(result, bytes):
+        assert result != CANARY
+        # What is read is what the system has there, and the system has it beneath.
+        resolved = (lasting_root / path).resolve()
+        assert resolved.is_relative_to(lasting_root)
+        assert result == resolved.read_bytes()
+
+
+@settings(max_examples=500, deadline=None)
+@given(data=st.data(), append=st.booleans(), create=st.booleans())
+def test_law_no_path_writes_outside(
+    lasting_root: pathlib.Path, outside: pathlib.Path, data: st.DataObject, append: bool, create: bool
+) -> None:
+    path = data.draw(paths(lasting_root, outside))
+    before = snapshot(outside)
+    beside = sorted(os.listdir(lasting_root.parent))
+    with Room(lasting_root) as room:
+        result = attempt(lambda: room.write_file(path, b"written", append=append, create_directories=create))
+    assert snapshot(outside) == before
+    assert sorted(os.listdir(lasting_root.parent)) == beside
+    assert not list(lasting_root.rglob(".ripieno-*"))
+    if not isinstance(result, ToolFault):
+        assert (lasting_root / result.path).read_bytes().endswith(b"written")

@@ -1,0 +1,272 @@
+"""Writing: whole or not at all, never through a link, never what controls us, nothing lost."""
+
+import os
+import pathlib
+import stat
+import sys
+import threading
+
+import pytest
+
+from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault
+from ripieno.sandbox import ProcessLimits
+from ripieno.sandbox.processes import LocalSpawner, clean_environment, collect
+from ripieno.toolset.workspace.room import Room
+from tests.counts import count
+from tests.toolset.furnished_workspace import snapshot
+
+CONTROL_FILES = (
+    ".git/config",
+    ".GIT/config",
+    ".git/hooks/pre-commit",
+    ".git/info/attributes",
+    ".git/modules/one/config",
+    ".git",
+    "sub/.git/config",
+    "sub/deeper/.Git/hooks/post-checkout",
+    ".g\u200cit/config",
+    "ripieno.toml",
+    "Ripieno.TOML",
+    "sub/ripieno.toml",
+    "ensembles/own.toml",
+    "Ensembles/tools.py",
+    "ensembles",
+    "project/ensembles/deep/own.toml",
+    "pins.lock.toml",
+    "sub/Pins.Lock.Toml",
+    "to-git/config",
+    "sub/../.git/config",
+    "new/made/.git/config",
+    "new/made/ripieno.toml",
+)
+
+
+@pytest.mark.parametrize("path", CONTROL_FILES)
+@pytest.mark.parametrize("existing", [False, True])
+def test_control_files_are_not_written(room: Room, root: pathlib.Path, path: str, existing: bool) -> None:
+    if existing:
+        (root / ".git").mkdir()
+        target = root / path
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text("as it was")
+    before = snapshot(root)
+    for append in (False, True):
+        with pytest.raises(PermissionFault, match="controls what programs and tools do") as caught:
+            room.write_file(path, b"[core]\nfsmonitor = evil\n", append=append)
+        assert caught.value.code == "control_file"
+    assert snapshot(root) == before
+
+
+@pytest.mark.parametrize(
+    "path", [".gitignore", ".github/x.yml", "git/config", "sub/ensembles/x.py", "poetry.lock", "a.toml"]
+)
+def test_files_like_them_are_written(room: Room, root: pathlib.Path, path: str) -> None:
+    room.write_file(path, b"text")
+    assert (root / path).read_bytes() == b"text"
+
+
+def test_what_a_write_did_is_told(room: Room, root: pathlib.Path) -> None:
+    written = room.write_file("folder/x/y/z", b"text")
+    assert (written.path, written.created, written.directories, written.size) == ("a/x/y/z", True, ("a/x", "a/x/y"), 4)
+    assert not room.write_file(f"{root}/a/x/y/z", b"").created
+    assert (root / "a/x/y/z").read_bytes() == b""
+
+
+def test_directories_are_made_only_when_asked_for(room: Room, root: pathlib.Path) -> None:
+    for path in ("x/y", "x/../y"):
+        with pytest.raises(ResourceFault, match="the workspace has no 'x'"):
+            room.write_file(path, b"", create_directories=False)
+    with pytest.raises(ResourceFault, match="the workspace has no 'x'"):
+        room.write_file("x/../y", b"")
+    assert not (root / "x").exists()
+
+
+def test_a_write_that_is_refused_makes_no_directory(room: Room, root: pathlib.Path) -> None:
+    before = snapshot(root)
+    for path in ("x/y/" + "z" * 256, "x/" + "y" * 256 + "/z", "x/.git", "x/y/pins.lock.toml"):
+        with pytest.raises(ToolFault):
+            room.write_file(path, b"")
+    assert snapshot(root) == before
+
+
+def test_append_adds_and_creates(room: Room, root: pathlib.Path) -> None:
+    assert room.write_file("log", b"one\n", append=True).created
+    assert not room.write_file("log", b"two\n", append=True).created
+    assert (root / "log").read_bytes() == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize("name", ["link", "chain", "absolute", "escape", "dangling", "magic", "folder", "self"])
+@pytest.mark.parametrize("append", [False, True])
+def test_no_write_goes_through_a_link(room: Room, root: pathlib.Path, name: str, append: bool) -> None:
+    before = snapshot(root)
+    with pytest.raises(PermissionFault, match="is a link to"):
+        room.write_file(name, b"text", append=append)
+    assert snapshot(root) == before
+
+
+def test_a_file_with_another_name_is_not_written(room: Room, root: pathlib.Path, outside: pathlib.Path) -> None:
+    os.link(outside / "secret", root / "hard")
+    before = snapshot(outside)
+    for append in (False, True):
+        with pytest.raises(PermissionFault, match=r"has 2 names \(hard links\)"):
+            room.write_file("hard", b"text", append=append)
+    assert snapshot(outside) == before
+
+
+def test_permissions_are_kept_and_new_files_follow_the_mask(room: Room, root: pathlib.Path) -> None:
+    for mode in (0o600, 0o644, 0o755, 0o4755, 0o2711):
+        (root / "readme").chmod(mode)
+        room.write_file("readme", b"new")
+        assert stat.S_IMODE((root / "readme").stat().st_mode) == mode & 0o777
+    former = os.umask(0o027)
+    try:
+        room.write_file("fresh/file", b"")
+    finally:
+        os.umask(former)
+    assert stat.S_IMODE((root / "fresh/file").stat().st_mode) == 0o640
+    assert stat.S_IMODE((root / "fresh").stat().st_mode) == 0o750
+
+
+async def run_python(script: str, *arguments: str | os.PathLike[str]) -> str:
+    """What a script prints that runs in a Python of its own, with our modules."""
+    argv = [sys.executable, "-c", script, *map(os.fspath, arguments)]
+    environment = clean_environment({"PYTHONPATH": os.pathsep.join(sys.path)})
+    async with await LocalSpawner().start(argv, environment, "/", ProcessLimits()) as process:
+        completed = await collect(process)
+    assert completed.exit_code == 0, completed.stderr.text
+    return completed.stdout.text
+
+
+FULL_DISK = """
+import resource, sys
+from ripieno.exceptions import ResourceFault
+from ripieno.toolset.workspace.room import Room
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+with Room(sys.argv[1]) as room:
+    try:
+        room.write_file("readme", b"x" * 5000)
+    except ResourceFault as fault:
+        print(fault)
+"""
+
+
+async def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside(root: pathlib.Path) -> None:
+    before = snapshot(root)
+    assert await run_python(FULL_DISK, root) == "'readme' cannot be used: File too large.\n"
+    assert snapshot(root) == before
+
+
+AS_NOBODY = """
+import ctypes, os, sys  # as somebody else, the library may be out of reach
+from ripieno.exceptions import PermissionFault
+from ripieno.toolset.workspace.room import Room
+with Room(sys.argv[1]) as room:
+    if os.geteuid() == 0:
+        os.setgroups([]); os.setgid(65534); os.setuid(65534)
+    for act in (
+        lambda: room.open_file("unreadable"),
+        lambda: room.open_file("locked/file"),
+        lambda: room.write_file("unwritable", b""),
+        lambda: room.write_file("unwritable", b"", append=True),
+        lambda: room.write_file("fixed/new", b""),
+        lambda: room.write_file("fixed/new/deeper", b""),
+    ):
+        try:
+            act()
+        except PermissionFault as fault:
+            print(fault.code)
+    print(room.open_file("passed/file").read().decode())
+"""
+
+
+def make_unreachable(root: pathlib.Path) -> None:
+    for name, mode in (("locked", 0o600), ("fixed", 0o555), ("passed", 0o711)):
+        (root / name).mkdir()
+        (root / name / "file").write_text("reached")
+        (root / name).chmod(mode)
+    for name, mode in (("unreadable", 0o000), ("unwritable", 0o444)):
+        (root / name).write_text("")
+        (root / name).chmod(mode)
+    root.chmod(0o777)
+
+
+async def test_permissions_of_the_system_are_respected(tmp_path: pathlib.Path) -> None:
+    make_unreachable(tmp_path)
+    assert (await run_python(AS_NOBODY, tmp_path)).splitlines() == ["not_permitted"] * 6 + ["reached"]
+
+
+def test_readers_see_the_old_or_the_new_file(room: Room, root: pathlib.Path) -> None:
+    size = 300_000
+    room.write_file("shared", b"0" * size)
+    stop = threading.Event()
+    failures: list[object] = []
+
+    def write(letter: bytes) -> None:
+        while not stop.is_set():
+            try:
+                room.write_file("shared", letter * size)
+            except BaseException as error:
+                failures.append(error)
+
+    writers = [threading.Thread(target=write, args=(letter,)) for letter in (b"1", b"2")]
+    for writer in writers:
+        writer.start()
+    seen: set[bytes] = set()
+    try:
+        for _ in range(count(20_000)):
+            content = (root / "shared").read_bytes()
+            seen.add(content[:1])
+            if len(content) != size or content.strip(content[:1]):
+                failures.append(content[:10])
+    finally:
+        stop.set()
+        for writer in writers:
+            writer.join()
+    assert failures == []
+    assert {b"1", b"2"} <= seen
+    assert [name for name in os.listdir(root) if name.startswith(".ripieno")] == []
+
+
+def test_appenders_lose_nothing_of_each_other(root: pathlib.Path) -> None:
+    lines = count(10_000) // 4
+
+    def append(letter: str) -> None:
+        with Room(root) as room:
+            for number in range(lines):
+                room.write_file("log", f"{letter}{number}\n".encode(), append=True)
+
+    (root / "log").touch()
+    writers = [threading.Thread(target=append, args=(letter,)) for letter in "abcd"]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    written = (root / "log").read_text().splitlines()
+    for letter in "abcd":
+        assert [line for line in written if line.startswith(letter)] == [f"{letter}{n}" for n in range(lines)]
+    assert len(written) == 4 * lines
+
+
+WRITE_FOREVER = """
+import itertools, sys
+from ripieno.toolset.workspace.room import Room
+with Room(sys.argv[1]) as room:
+    for number in itertools.count():
+        room.write_file("shared", bytes([65 + number % 26]) * 200_000)
+        print("x", flush=True)
+"""
+
+
+async def test_a_writer_that_is_killed_leaves_a_whole_file(root: pathlib.Path) -> None:
+    environment = clean_environment({"PYTHONPATH": os.pathsep.join(sys.path)})
+    argv = [sys.executable, "-c", WRITE_FOREVER, os.fspath(root)]
+    for number in range(count(400)):
+        async with await LocalSpawner().start(argv, environment, "/", ProcessLimits()) as process:
+            for _ in range(1 + number % 7):
+                await process.stdout.read(2)
+            os.kill(process.pid, 9)
+            await process.wait()
+        content = (root / "shared").read_bytes()
+        assert len(content) == 200_000
+        assert content == content[:1] * 200_000
