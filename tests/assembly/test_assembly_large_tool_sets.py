@@ -33,7 +33,7 @@ name = "ledger"
 description = "Accounts of the house"
 
 [defaults]
-deferred = true
+tool_search = true
 
 [[invokers]]
 name = "list_accounts"
@@ -63,7 +63,7 @@ type = "integer"
 name = "say_hello"
 description = "Says hello."
 effect = "none"
-deferred = false
+tool_search = false
 [invokers.invocable]
 origin = "command"
 argv = ["echo", "Hello"]
@@ -140,8 +140,8 @@ async def test_a_model_behind_each_wire_finds_a_tool_and_calls_it(protocol: Prot
     assert confirmer.requests[0].arguments == {"account": "cash", "amount": 2}
     ran = [(one.stage, one.tool) for one in recorder.records if one.stage in ("started", "finished")]
     assert ran == [
-        ("started", "deferred.search_tools"),
-        ("finished", "deferred.search_tools"),
+        ("started", "tool_search.search_tools"),
+        ("finished", "tool_search.search_tools"),
         ("started", "ledger.book_payment"),
         ("finished", "ledger.book_payment"),
     ]
@@ -173,10 +173,10 @@ async def test_what_an_agent_does_not_have_is_neither_found_nor_called(tmp_path:
 
 def test_a_configuration_that_cannot_be_is_refused(tmp_path: pathlib.Path) -> None:
     places = Places(configuration=tmp_path, state=tmp_path / "state")
-    for wrong in ({"defer_over": -1}, {"defer_over": "many"}, {"deffer_over": 3}):
+    for wrong in ({"search_over": -1}, {"search_over": "many"}, {"serch_over": 3}):
         failures = assemble({"tools": wrong}, places=places).gathered.failures
         assert isinstance(failures[0], ConfigurationInvalidity)
-        assert "defer_over" in str(failures[0])
+        assert "search_over" in str(failures[0])
 
 
 def thousand(name: str, first: int) -> str:
@@ -193,13 +193,13 @@ def thousand(name: str, first: int) -> str:
 async def test_five_thousand_tools_make_no_larger_request_than_none(tmp_path: pathlib.Path) -> None:
     many = {f"many_{at}": thousand(f"many_{at}", at * 1_000) for at in range(5)}
     began = time.monotonic()
-    tables = {"tools": {"defer_over": 50}, "enabled": ["io"]}
+    tables = {"tools": {"search_over": 50}, "enabled": ["io"]}
     async with gathered(tmp_path, many, tables) as assembly:
         started = time.monotonic() - began
         offer = Offer.of(assembly.ensembles)
-        # All that may be is deferred, the tools of io as well.
+        # All that can be searchable is, the tools of io as well.
         assert offer.names == ("search_tools", "call_tool")
-        assert len(offer.deferred) == 5_003
+        assert len(offer.searchable) == 5_003
         began = time.monotonic()
         assert sum(len(encode(CHAT.invocations.definition_of(one))) for one in offer.invokers) < 3_000
         model = model_of(

@@ -415,7 +415,7 @@ def test_locate(tmp_path: pathlib.Path) -> None:
 def deferred(folder: pathlib.Path, source: str) -> Layer:
     """A layer with one ensemble, whose only invoker stands in a file of its own."""
     text = f'[ensemble]\nname = "quiet"\nmodule = "os.path"\ncategory = "c"\n[[invokers]]\nsource = "{source}"\n'
-    return Layer(name="package", folders=(write(folder, {"ensembles/quiet.toml": text}),), deferred=True)
+    return Layer(name="package", folders=(write(folder, {"ensembles/quiet.toml": text}),), lazy=True)
 
 
 def test_what_is_deferred_is_read_when_it_is_looked_up_and_is_the_same(tmp_path: pathlib.Path) -> None:

@@ -25,7 +25,7 @@ class Agreeing:
         return Approve()
 
 
-async def test_what_is_deferred_is_found_and_called_as_shown(tmp_path: pathlib.Path) -> None:
+async def test_searchable_tools_are_found_and_called_as_shown(tmp_path: pathlib.Path) -> None:
     ledger, over, shown, searched, reading, _ = texts("tutorials/large-tool-sets", *KINDS)
     (tmp_path / "ledger.toml").write_text(ledger)
     places = Places(configuration=tmp_path / "configuration", state=tmp_path / "state")

@@ -1,4 +1,4 @@
-"""Deferred tools: which they are, how they are found and called, and that the list of tools never changes."""
+"""Searchable tools: which they are, how they are found and called, and that the list of tools never changes."""
 
 import itertools
 import math
@@ -45,9 +45,9 @@ def house(**policy: Any) -> Ensemble:
     """One tool that is sent, and three that are not."""
     return ensemble(
         tool("look"),
-        tool("add_number", add, schema=NUMBER, **{"deferred": True, **policy}),
-        tool("forecast", deferred=True),
-        tool("tear_down", effect="destructive", deferred=True),
+        tool("add_number", add, schema=NUMBER, **{"tool_search": True, **policy}),
+        tool("forecast", tool_search=True),
+        tool("tear_down", effect="destructive", tool_search=True),
         name="house",
         description="Whatever a house needs",
     )
@@ -61,16 +61,16 @@ def called(name: str, arguments: Any = None, identifier: str = "c") -> Invocatio
 
 def lent(over: int | None) -> Surroundings:
     unused: Any = None
-    return Surroundings(workspace=unused, spawner=unused, secrets={}, alert=lambda _: None, defer_over=over)
+    return Surroundings(workspace=unused, spawner=unused, secrets={}, alert=lambda _: None, search_over=over)
 
 
 # Which they are.
 
 
-def test_what_is_deferred_is_not_sent_and_its_helpers_come_last() -> None:
+def test_searchable_tools_are_not_sent_and_its_helpers_come_last() -> None:
     offer = Offer.of([house()])
     assert offer.names == ("look", *HELPERS)
-    assert [one.exposed for one in offer.deferred] == ["add_number", "forecast", "tear_down"]
+    assert [one.exposed for one in offer.searchable] == ["add_number", "forecast", "tear_down"]
     assert [one.exposed for one in offer.everything] == ["add_number", "forecast", "look", "tear_down"]
     assert Offer.of([house()], tools=["house.look"]).names == ("look",)
     assert Offer.of([house()], tools=["house.forecast"]).names == HELPERS
@@ -80,13 +80,13 @@ def test_what_is_deferred_is_not_sent_and_its_helpers_come_last() -> None:
     ("over", "sent"),
     [(None, 4), (4, 4), (3, 2), (0, 2)],
 )
-def test_beyond_a_number_whatever_may_be_is_deferred(over: int | None, sent: int) -> None:
+def test_beyond_a_number_all_other_tools_are_searchable(over: int | None, sent: int) -> None:
     found = ensemble(
         tool("a"),
         tool("b"),
-        tool("always", deferred=False),
+        tool("always", tool_search=False),
         tool("submit", terminal=True),
-        tool("never", deferred=True),
+        tool("never", tool_search=True),
         surroundings=lent(over),
     )
     names = [name for name in Offer.of([found]).names if name not in HELPERS]
@@ -96,18 +96,18 @@ def test_beyond_a_number_whatever_may_be_is_deferred(over: int | None, sent: int
 
 
 def test_what_is_run_elsewhere_is_sent() -> None:
-    found = ensemble(tool("theirs", hosted="caller", deferred=True), surroundings=lent(0))
+    found = ensemble(tool("theirs", hosted="caller", tool_search=True), surroundings=lent(0))
     assert Offer.of([found]).names == ("theirs",)
 
 
 def test_a_helper_gives_way_to_a_tool_of_its_name() -> None:
-    offer = Offer.of([ensemble(tool("call_tool"), tool("far", deferred=True))])
-    assert offer.names == ("call_tool", "search_tools", "deferred_call_tool")
+    offer = Offer.of([ensemble(tool("call_tool"), tool("far", tool_search=True))])
+    assert offer.names == ("call_tool", "search_tools", "tool_search_call_tool")
     assert offer.helpers is not None
-    assert "deferred_call_tool" in offer.helpers.search.description
+    assert "tool_search_call_tool" in offer.helpers.search.description
 
 
-def test_names_of_deferred_tools_can_be_allowed_and_not_be_forced() -> None:
+def test_names_of_searchable_tools_can_be_allowed_and_not_be_forced() -> None:
     offer = Offer.of([house()])
     narrowed = offer.narrow(Controls(allowed_tools=("forecast",)), strict=True)
     assert narrowed.allowed_tools == ("forecast", *HELPERS)
@@ -148,12 +148,14 @@ async def test_the_list_of_tools_is_the_same_bytes_while_tools_are_found_and_cal
     assert len(sent) == 3
     assert sent[0] == sent[1] == sent[2]
     assert again[0] == again[1] == again[2]
-    # Nor do they depend on which of its tools an ensemble has, as long as there are deferred ones.
-    other = Offer.of([ensemble(tool("look"), tool("else", deferred=True), name="house", description=found.description)])
+    # Nor do they depend on which of its tools an ensemble has, as long as there are searchable ones.
+    other = Offer.of(
+        [ensemble(tool("look"), tool("else", tool_search=True), name="house", description=found.description)]
+    )
     assert protocol.request(request(protocol, other, Controls())) == again[0]
 
 
-async def test_a_request_does_not_grow_with_the_tools_that_are_deferred() -> None:
+async def test_a_request_does_not_grow_with_the_searchable_tools() -> None:
     sizes = [len(CHAT.request(request(CHAT, Offer.of([many(number)]), Controls()))) for number in (10, 1_000)]
     assert sizes[0] == sizes[1]
 
@@ -162,7 +164,7 @@ async def test_a_request_does_not_grow_with_the_tools_that_are_deferred() -> Non
 
 
 def search(offer: Offer, query: str, limit: int = 5) -> list[str]:
-    return [one.exposed for one in Catalogue(offer.deferred).search(query, limit)]
+    return [one.exposed for one in Catalogue(offer.searchable).search(query, limit)]
 
 
 async def test_a_search_gives_names_descriptions_and_schemas() -> None:
@@ -181,10 +183,10 @@ def test_names_arguments_and_descriptions_are_searched_and_the_very_name_leads()
     offer = Offer.of(
         [
             ensemble(
-                tool("readFiles", deferred=True),
-                tool("file", deferred=True),
-                tool("weather", schema=deep, deferred=True),
-                tool("read_file_read_file", deferred=True),
+                tool("readFiles", tool_search=True),
+                tool("file", tool_search=True),
+                tool("weather", schema=deep, tool_search=True),
+                tool("read_file_read_file", tool_search=True),
             )
         ]
     )
@@ -236,7 +238,7 @@ def many(number: int) -> Ensemble:
         *(
             tool(
                 f"tool_{at}",
-                deferred=True,
+                tool_search=True,
                 schema={
                     "properties": {name: {"type": "string", "description": text(at, 6)} for name in ("a", "b", "c")}
                 },
@@ -252,7 +254,7 @@ def test_five_thousand_tools_are_found_among_in_no_time() -> None:
     took: list[float] = []
     catalogue = Catalogue(())
     for _ in range(3):
-        catalogue = Catalogue(offer.deferred)
+        catalogue = Catalogue(offer.searchable)
         began = time.process_time()
         catalogue.search("tool", 5)
         took.append(time.process_time() - began)
@@ -320,7 +322,7 @@ async def test_rules_and_people_judge_the_tool_that_is_called() -> None:
     denied = await execution.execute(called("forecast"), ensembles=[house()])
     assert denied.error is not None
     assert denied.error.category == "denied"
-    own = Execution(rules=Rules(deny=("deferred.call_tool",)))
+    own = Execution(rules=Rules(deny=("tool_search.call_tool",)))
     denied = await own.execute(called("add_number", {"number": 1}), ensembles=[house()])
     assert denied.error is not None
     assert denied.error.category == "denied"
@@ -334,8 +336,8 @@ async def test_limits_and_bugs_are_those_of_the_tool_that_is_called() -> None:
         return "x" * 99
 
     found = ensemble(
-        tool("broken", broken, deferred=True, on_error="report"),
-        tool("long", long, deferred=True, output=10),
+        tool("broken", broken, tool_search=True, on_error="report"),
+        tool("long", long, tool_search=True, output=10),
     )
     calls = [called(name, {}, name) for name in ("broken", "long")]
     conversation = await conduct(scripted(invokes(*calls), says()), "Go", ensembles=[found], limits=Limits(calls=2))
@@ -366,7 +368,7 @@ async def test_the_helper_alone_calls_nothing() -> None:
 # What is not there.
 
 
-def test_an_absent_name_is_told_the_deferred_ones_that_are_like_it() -> None:
+def test_an_absent_name_is_told_the_searchable_ones_that_are_like_it() -> None:
     fault = Offer.of([house()]).absence("get_forecast")
     assert fault.category == "unknown_tool"
     assert fault.details["nearest"] == ("forecast",)
@@ -382,7 +384,7 @@ def test_an_absent_name_is_told_the_deferred_ones_that_are_like_it() -> None:
 
 def test_a_call_of_unknown_outcome_is_not_run_again_under_another_name() -> None:
     found = ensemble(
-        tool("write", effect="write", deferred=True),
+        tool("write", effect="write", tool_search=True),
         tool("retry", effect="none", again_argument="invocation", schema=RETRY),
     )
     offer = Offer.of([found])
@@ -399,7 +401,7 @@ def test_a_call_of_unknown_outcome_is_not_run_again_under_another_name() -> None
 
 async def test_calls_that_stand_for_each_other_come_to_an_end() -> None:
     found = ensemble(
-        tool("far", deferred=True),
+        tool("far", tool_search=True),
         tool("retry", effect="none", again_argument="invocation", schema=RETRY),
     )
     again = called("retry", {"invocation": "a"}, "a")

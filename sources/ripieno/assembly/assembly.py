@@ -96,7 +96,7 @@ class Assembly:
             sandbox=self._sandbox,
             protected=beneath(gathered.workspace, protected_by(gathered)),
             allow=self.configuration.environment,
-            defer_over=self.configuration.defer_over,
+            search_over=self.configuration.search_over,
             outputs=None if gathered.state is None else Outputs(gathered.state, gathered.workspace),
         )
         self.execution = Execution(

@@ -226,7 +226,7 @@ def _layers(
     trusted: bool,
 ) -> tuple[Layer, ...]:
     built_in = [folder for name, folders in registry.data if name == BUILT_IN for folder in folders]
-    layers = [Layer(name="package", folders=tuple(built_in), deferred=True)]
+    layers = [Layer(name="package", folders=tuple(built_in), lazy=True)]
     layers += [Layer(name=f"plugin {name}", folders=folders) for name, folders in registry.data if name != BUILT_IN]
     # The user's folder counts with and without a configuration file in it.
     layers += [_layer(part, (places.configuration,)) for part in parts if part.layer == _USER] or [

@@ -86,7 +86,7 @@ class ConfigurationDescriptor:
     workspace: str | None = None
     settings: frozendict[str, frozendict[str, Any]] = EMPTY
     sandbox: SandboxDescriptor = SandboxDescriptor()  # noqa: RUF009
-    defer_over: int | None = None
+    search_over: int | None = None
     #: Whether a journal is written; None leaves it to the face.
     journal: bool | None = None
     gateway: GatewayDescriptor = GatewayDescriptor()  # noqa: RUF009
@@ -234,10 +234,10 @@ TOOLS = Table(
     documentation="How tools are offered to a model.",
     keys=(
         Key(
-            name="defer_over",
+            name="search_over",
             kind=Number(whole=True, minimum=0),
-            documentation="Where more tools than this would be sent, each is deferred that does not say deferred = "
-            "false; left out, only those that say deferred = true.",
+            documentation="The most tools that are sent. Beyond it, every tool is searchable that does not set "
+            "tool_search = false. If absent, only tools with tool_search = true are.",
             example=64,
         ),
     ),
@@ -358,7 +358,7 @@ def combine(parts: Sequence[Mapping[str, Any]]) -> ConfigurationDescriptor:
         workspace=whole.get("workspace", {}).get("root"),
         settings=whole.get("configuration", frozendict()),
         sandbox=make_sandbox(whole.get("sandbox", {})),
-        defer_over=whole.get("tools", {}).get("defer_over"),
+        search_over=whole.get("tools", {}).get("search_over"),
         journal=whole.get("journal", {}).get("enabled"),
         gateway=make_gateway(whole.get("gateway", {})),
     )

@@ -64,7 +64,7 @@ class Policy:
     requires: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     #: Whether its definition is left out of requests, and found by a search. None: where there are many tools.
-    deferred: bool | None = None
+    tool_search: bool | None = None
     #: What a person is told before a call is approved, such as "This cannot be undone."
     notes: tuple[str, ...] = ()
     #: An argument that sets the deadline, within its schema's bounds.

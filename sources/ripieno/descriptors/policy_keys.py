@@ -182,9 +182,9 @@ POLICY_KEYS: tuple[Key, ...] = (
     _key("repeats", Number(whole=True, minimum=1), "Same calls with the same result in one run.", 50),
     _key("cache", Number(minimum=0, unit="seconds"), "Seconds for which a result is reused; 0 is never.", 300),
     _key(
-        "deferred",
+        "tool_search",
         Flag(),
-        "Whether its definition is not sent, but found by search_tools; left out, [tools] defer_over decides.",
+        "Whether its definition is not sent, but found by search_tools. If absent, [tools] search_over decides.",
         True,
     ),
     _key(

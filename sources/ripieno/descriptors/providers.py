@@ -70,7 +70,7 @@ CAPABILITY_KEYS: tuple[Key, ...] = (
     _capability(
         "tool_search",
         Flag(),
-        "Whether the provider finds deferred tools itself, on wires that have a word for it.",
+        "Whether the provider finds searchable tools itself, on wires that have a word for it.",
         False,
         True,
     ),

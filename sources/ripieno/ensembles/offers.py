@@ -9,37 +9,37 @@ from ripieno.canisters import Controls, InvocationCanister
 from ripieno.canisters.faults import Fault
 from ripieno.descriptors.names import matches
 from ripieno.ensembles.ensemble import Ensemble, Invoker
-from ripieno.ensembles.tool_search import Catalogue, Helpers, choose_deferred, make_helpers, meant
+from ripieno.ensembles.tool_search import Catalogue, Helpers, choose_searchable, make_helpers, meant
 from ripieno.exceptions import ConfigurationInvalidity, NameAbsence, Problem, ToolFault, nearest
 from ripieno.storage.outputs import READER
 
 #: How many names a model is told when none is like the one it used.
 _TOLD = 24
-#: How many deferred ones.
+#: How many searchable ones.
 _LIKE = 3
 
 
 class Offer:
     """Invokers in the order in which they are offered, which is the same byte for byte (caches depend on it).
 
-    ``everything`` can be called. ``invokers`` are sent, and ``names`` are theirs: without those that are ``deferred``,
-    but with the ``helpers`` that find and call these. Immutable; ``encodings`` is where protocols keep the list of
+    ``everything`` can be called. ``invokers`` are sent, and ``names`` are theirs: without those in ``searchable``, but
+    with the ``helpers`` that find and call them. Immutable; ``encodings`` is where protocols keep the list of
     tools they made of it.
     """
 
-    __slots__ = ("_by_name", "_catalogue", "deferred", "encodings", "everything", "helpers", "invokers", "names")
+    __slots__ = ("_by_name", "_catalogue", "encodings", "everything", "helpers", "invokers", "names", "searchable")
 
-    def __init__(self, invokers: Iterable[Invoker], deferred: Collection[str] = ()) -> None:
+    def __init__(self, invokers: Iterable[Invoker], searchable: Collection[str] = ()) -> None:
         self.everything: tuple[Invoker, ...] = tuple(invokers)
         self._by_name = {invoker.exposed: invoker for invoker in self.everything}
         sent = self.everything
-        self.deferred: tuple[Invoker, ...] = ()
+        self.searchable: tuple[Invoker, ...] = ()
         self.helpers: Helpers | None = None
-        if deferred:
-            sent = tuple(one for one in self.everything if one.exposed not in deferred)
-            self.deferred = tuple(one for one in self.everything if one.exposed in deferred)
-        self._catalogue = Catalogue(self.deferred)
-        if self.deferred:
+        if searchable:
+            sent = tuple(one for one in self.everything if one.exposed not in searchable)
+            self.searchable = tuple(one for one in self.everything if one.exposed in searchable)
+        self._catalogue = Catalogue(self.searchable)
+        if self.searchable:
             self.helpers = make_helpers(self._catalogue, self._by_name)
             sent = (*sent, self.helpers.search, self.helpers.call)
             self._by_name.update((one.exposed, one) for one in (self.helpers.search, self.helpers.call))
@@ -85,10 +85,10 @@ class Offer:
                 known = [invoker.identity for ensemble in ensembles for invoker in ensemble.invokers.values()]
                 raise NameAbsence("tool", pattern, known)
         invokers = tuple(chosen.values())
-        return cls(invokers, choose_deferred(invokers, ensembles))
+        return cls(invokers, choose_searchable(invokers, ensembles))
 
     def named(self, exposed: str) -> Invoker | None:
-        """The invoker of this name. One that is deferred is known as well: a model may remember it, and call it."""
+        """The invoker of this name. One that is searchable is known as well: a model may remember it, and call it."""
         return self._by_name.get(exposed)
 
     @property
@@ -115,7 +115,7 @@ class Offer:
         return tuple(name for name in names if name in self.names)
 
     def narrow(self, controls: Controls, *, strict: bool) -> Controls:
-        """The controls, with those of the allowed tools that are offered; where one is deferred, with its helpers.
+        """The controls, with those of the allowed tools that are offered; where one is searchable, with its helpers.
 
         Errors: ``NameAbsence`` for one that is not, if it is ``strict``.
         """
@@ -131,34 +131,34 @@ class Offer:
     def absence(self, name: str) -> Fault:
         """Why a call of a name that is not offered cannot run, with the names that are most like it.
 
-        Deferred tools are among them, with how they are called.
+        Searchable tools are among them, with how they are called.
         """
         known = nearest(name, self.names)
-        deferred = self._like(name) if self.helpers is not None else ()
+        searchable = self._like(name) if self.helpers is not None else ()
         if known:
             advice = f"Did you mean {' or '.join(known)}?"
-        elif deferred:
+        elif searchable:
             advice = ""
         else:
             more = len(self.names) - _TOLD
             advice = f"Known tools: {', '.join(self.names[:_TOLD]) or 'none'}{f' and {more} more' if more > 0 else ''}."
-        if deferred and self.helpers is not None:
+        if searchable and self.helpers is not None:
             search, call = self.helpers.search.exposed, self.helpers.call.exposed
             advice = (
-                f"{advice} Not listed, but there: {', '.join(deferred)}. See its arguments with "
-                f'{search}(query="{deferred[0]}"), and call it with {call}(name="{deferred[0]}", arguments).'
+                f"{advice} Not listed, but there: {', '.join(searchable)}. See its arguments with "
+                f'{search}(query="{searchable[0]}"), and call it with {call}(name="{searchable[0]}", arguments).'
             ).strip()
         return Fault(
             category="unknown_tool",
             message=f"There is no tool named {name!r}.",
-            details=frozendict({"nearest": (*known, *deferred)}),
+            details=frozendict({"nearest": (*known, *searchable)}),
             suggestion=advice,
         )
 
     def _like(self, name: str) -> tuple[str, ...]:
-        """Names of deferred tools that are like a name, or have a word of it; also of one that has its ensemble's."""
-        by_identity = (one.exposed for one in self.deferred if one.identity == name)
-        close = nearest(name, [one.exposed for one in self.deferred])
+        """Names of searchable tools that are like a name, or have a word of it; also of one that has its ensemble's."""
+        by_identity = (one.exposed for one in self.searchable if one.identity == name)
+        close = nearest(name, [one.exposed for one in self.searchable])
         similar = (one.exposed for one in self._catalogue.search(name, _LIKE))
         return tuple(dict.fromkeys((*by_identity, *close, *similar)))[:_LIKE]
 

@@ -27,7 +27,7 @@ class Surroundings:
     ``journal`` what lets changes of files be undone, ``sandbox`` where programs are confined. ``allow`` has the
     patterns of names that variables were chosen by, which say why one may be missing; None where all were taken.
     ``protected`` are true paths beneath the workspace that tools do not change, beside what is guarded by its name.
-    ``absent`` says of each ensemble why it does not play; None of those that do. ``defer_over`` is the number of tools
+    ``absent`` says of each ensemble why it does not play; None of those that do. ``search_over`` is the number of tools
     beyond which their definitions are not sent, and ``outputs`` where results are kept that are too long to be shown.
     ``tap`` is told each message to and from a server of the Model Context Protocol, as JSON.
     """
@@ -42,7 +42,7 @@ class Surroundings:
     allow: tuple[str, ...] | None = None
     protected: tuple[str, ...] = ()
     absent: frozendict[str, str | None] = frozendict()  # noqa: RUF009
-    defer_over: int | None = None
+    search_over: int | None = None
     outputs: Outputs | None = None
     tap: Tap | None = None
 

@@ -1,4 +1,4 @@
-"""Deferred tools on the wires that have a search of their own: what is declared, and that our own search is not."""
+"""Searchable tools on the wires that have a search of their own: what is declared, and that our own search is not."""
 
 import json
 from typing import Any
@@ -31,7 +31,7 @@ def offer() -> Offer:
     def weather(context: Any, arguments: dict[str, Any]) -> str:
         return f"Rain in {arguments['city']}"
 
-    return Offer.of([ensemble(tool("look"), tool("get_weather", weather, schema=CITY, deferred=True))])
+    return Offer.of([ensemble(tool("look"), tool("get_weather", weather, schema=CITY, tool_search=True))])
 
 
 def body(protocol: Protocol, found: Offer, **capabilities: Any) -> dict[str, Any]:
@@ -62,19 +62,19 @@ def body(protocol: Protocol, found: Offer, **capabilities: Any) -> dict[str, Any
 def test_the_providers_search_takes_the_place_of_ours(protocol: Protocol, kind: Any, search: dict[str, Any]) -> None:
     native = body(protocol, offer(), tool_search=True)
     assert problems(native, kind) == []
-    deferred, sent, last = native["tools"]
-    assert (deferred["name"], deferred["defer_loading"]) == ("get_weather", True)
+    searchable, sent, last = native["tools"]
+    assert (searchable["name"], searchable["defer_loading"]) == ("get_weather", True)
     assert sent["name"] == "look"
     assert "defer_loading" not in sent
     # Where caches are marked, the last one has the mark: it is one that is loaded.
     assert {key: last[key] for key in search} == search
     # The definition is whole: it is the same tool.
     plain = body(protocol, Offer(offer().everything))["tools"]
-    assert {key: deferred[key] for key in deferred if key != "defer_loading"} == plain[0]
+    assert {key: searchable[key] for key in searchable if key != "defer_loading"} == plain[0]
 
 
 @pytest.mark.parametrize("protocol", [MESSAGES, CHAT, RESPONSES, GEMINI], ids=lambda one: one.name)
-def test_without_it_or_without_deferred_tools_nothing_is_different(protocol: Protocol) -> None:
+def test_without_it_or_without_searchable_tools_nothing_is_different(protocol: Protocol) -> None:
     text = json.dumps(body(protocol, offer())["tools"])
     assert "search_tools" in text
     assert "get_weather" not in text
@@ -96,6 +96,6 @@ async def test_a_tool_that_the_provider_found_is_called_by_its_name(protocol: Pr
         }
         async with assemble({"providers": {"house": provider}, "ensembles": {"enabled": []}}) as assembly:
             model: Model = assembly.access_model("house/m")
-            found = offer().deferred[0].ensemble
+            found = offer().searchable[0].ensemble
             conversation = await assembly.conduct("Is it raining?", model=model, ensembles=[found])
     assert conversation.text == "Rain in Wien"

@@ -19,7 +19,7 @@ from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.exceptions import InputError, Problem
 from ripieno.origins.python import Reference, read_function
 
-_OWN = pathlib.Path(__file__).parents[1]
+_OWN = pathlib.Path(__file__).parents[2]
 _PACKAGES = tuple({pathlib.Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")})
 #: Where code stands that its user did not write.
 _LIBRARIES = (*_PACKAGES, *{pathlib.Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")})

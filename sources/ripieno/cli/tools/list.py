@@ -112,8 +112,8 @@ def _print_offer(offer: Offer, rules: Rules) -> None:
     ]
     print_table(("NAME", "TOOL", "EFFECT", "ASKS", "DESCRIPTION"), rows)
     if offer.helpers is not None:
-        names = ", ".join(invoker.identity for invoker in offer.deferred)
-        say(f"Deferred: {len(offer.deferred)} more, which a model finds by {offer.helpers.search.exposed}: {names}")
+        names = ", ".join(invoker.identity for invoker in offer.searchable)
+        say(f"Searchable: {len(offer.searchable)} more, which a model finds by {offer.helpers.search.exposed}: {names}")
 
 
 def _left_out(assembly: Assembly) -> dict[str, str]:
@@ -135,7 +135,7 @@ def _everything(assembly: Assembly, offer: Offer) -> dict[str, Any]:
     rules = assembly.configuration.confirmation
     return {
         "tools": [_tool(invoker, rules) for invoker in offer.invokers],
-        "deferred": [_tool(invoker, rules) for invoker in offer.deferred],
+        "searchable": [_tool(invoker, rules) for invoker in offer.searchable],
         "left_out": left_out_mappings(assembly.gathered),
         "absences": [dataclasses.asdict(one) for one in assembly.absences if one.file is None],
         "tools_left_out": _left_out(assembly),

@@ -70,7 +70,7 @@ class Layer:
 
     ``folders`` are data folders, with ``ensembles/``, ``providers/`` and ``profiles/`` where they have any.
     ``paths`` are further folders of ensembles, or files, that somebody named. A layer that is not ``trusted`` may
-    only disable. The invokers of a layer that is ``deferred`` are read when somebody looks its ensemble up: whoever
+    only disable. The invokers of a layer that is ``lazy`` are read when somebody looks its ensemble up: whoever
     ships these files has checked them, and most starts need few of them.
     """
 
@@ -78,7 +78,7 @@ class Layer:
     folders: tuple[Path, ...] = ()
     paths: tuple[Path, ...] = ()
     trusted: bool = True
-    deferred: bool = False
+    lazy: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,9 +154,9 @@ def load_ensembles(layers: Sequence[Layer]) -> Loaded:
             read=reader(folder, files),
             folder=str(folder),
             layer=layer.name,
-            outline=layer.deferred,
+            outline=layer.lazy,
         )
-        if layer.deferred and descriptor is not None and descriptor.file is not None:
+        if layer.lazy and descriptor is not None and descriptor.file is not None:
             documents[descriptor.file] = document
         return descriptor, problems
 

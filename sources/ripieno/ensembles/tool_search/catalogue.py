@@ -1,6 +1,6 @@
-"""The deferred tools, and which of them a query means.
+"""The catalogue of searchable tools, and the choice of which tools are searchable.
 
-Which tools are deferred: those that say so, and, where there are more than a number of them, all that may be.
+A tool is searchable if it sets ``tool_search``. If there are more tools than ``search_over``, all that can be are.
 """
 
 import threading
@@ -18,7 +18,7 @@ _NESTED = frozenset({"properties", "items", "anyOf", "oneOf"})
 
 
 class Catalogue:
-    """Deferred tools in their order. The index is made by the first search, in whichever thread."""
+    """Searchable tools in their order. The index is made by the first search, in whichever thread."""
 
     def __init__(self, invokers: Iterable[Invoker]) -> None:
         self.invokers: tuple[Invoker, ...] = tuple(invokers)
@@ -69,21 +69,21 @@ def _gather(schema: Mapping[str, Any], texts: list[str], levels: int) -> None:
                 _gather(part, texts, levels - 1)
 
 
-def choose_deferred(invokers: Sequence[Invoker], ensembles: Iterable[Ensemble]) -> frozenset[str]:
+def choose_searchable(invokers: Sequence[Invoker], ensembles: Iterable[Ensemble]) -> frozenset[str]:
     """The exposed names of the tools that are not sent.
 
-    Only what is run here can be deferred. Where more than ``defer_over`` tools would be sent, each is deferred that
-    does not say ``deferred = false``; those that may end a run are always sent.
+    Only tools that run here can be searchable. If more than ``search_over`` tools would be sent, every tool is that
+    does not set ``tool_search = false``. Tools that may end a run are always sent.
     """
     here = [one for one in invokers if one.hosted == "here"]
-    deferred = {one.exposed for one in here if one.policy.deferred}
+    searchable = {one.exposed for one in here if one.policy.tool_search}
     over = _over(ensembles)
-    if over is not None and len(invokers) - len(deferred) > over:
-        deferred.update(one.exposed for one in here if one.policy.deferred is None and not one.policy.terminal)
-    return frozenset(deferred)
+    if over is not None and len(invokers) - len(searchable) > over:
+        searchable.update(one.exposed for one in here if one.policy.tool_search is None and not one.policy.terminal)
+    return frozenset(searchable)
 
 
 def _over(ensembles: Iterable[Ensemble]) -> int | None:
-    """How many tools may be sent before they are deferred, as the application of these ensembles has it."""
-    lent = (one.surroundings.defer_over for one in ensembles if one.surroundings is not None)
+    """How many tools may be sent before they are searchable, as the application of these ensembles has it."""
+    lent = (one.surroundings.search_over for one in ensembles if one.surroundings is not None)
     return min((number for number in lent if number is not None), default=None)

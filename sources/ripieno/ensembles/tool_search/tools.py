@@ -1,4 +1,4 @@
-"""The two tools that a model sees in place of the deferred ones: one finds them, the other stands for a call of one.
+"""The two tools that a model sees in place of the searchable ones: one finds them, the other stands for a call of one.
 
 Their definitions do not depend on what is found, so that the list of tools is the same in every request. A call of
 ``call_tool`` goes through the pipeline as the call that it names: judged, confirmed, limited and recorded as that.
@@ -18,7 +18,7 @@ from ripieno.jsonvalues import encode, freeze, thaw
 from ripieno.schemas import Schema
 
 #: The ensemble of both, for rules.
-ENSEMBLE = "deferred"
+ENSEMBLE = "tool_search"
 SEARCH = "search_tools"
 CALL = "call_tool"
 _DEFAULT, _MOST = 5, 20
@@ -59,7 +59,7 @@ def _schemas() -> tuple[Schema, Schema]:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Helpers:
-    """What finds deferred tools, and what stands for a call of one."""
+    """What finds searchable tools, and what stands for a call of one."""
 
     search: Invoker
     call: Invoker

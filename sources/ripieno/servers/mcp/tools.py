@@ -118,7 +118,7 @@ class Listing:
 
 
 def _hosted_here(offer: Offer) -> Offer:
-    # A client has its own ways with many tools: nothing is deferred.
+    # A client has its own ways with many tools: nothing is searchable.
     return Offer(invoker for invoker in offer.everything if invoker.hosted == "here")
 
 

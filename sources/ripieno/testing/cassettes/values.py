@@ -63,24 +63,24 @@ def restore(kind: Any, value: Any) -> Any:
 def describe_offer(offer: Offer) -> list[dict[str, Any]]:
     """The ensembles of an offer, with what is needed to offer the same again."""
     ensembles: dict[str, dict[str, Any]] = {}
-    deferred = {one.exposed for one in offer.deferred}
+    searchable = {one.exposed for one in offer.searchable}
     for invoker in offer.everything:
         ensemble = invoker.ensemble
         entry = ensembles.setdefault(
             ensemble.name,
             {"name": ensemble.name, "prefix": ensemble.prefix, "description": ensemble.description, "tools": []},
         )
-        entry["tools"].append(_describe_invoker(invoker, deferred=invoker.exposed in deferred))
+        entry["tools"].append(_describe_invoker(invoker, searchable=invoker.exposed in searchable))
     return list(ensembles.values())
 
 
-def _describe_invoker(invoker: Invoker, *, deferred: bool) -> dict[str, Any]:
+def _describe_invoker(invoker: Invoker, *, searchable: bool) -> dict[str, Any]:
     described: dict[str, Any] = {
         "name": invoker.name,
         "exposed": invoker.exposed,
         "description": invoker.description,
         "schema": thaw(invoker.schema.mapping),
-        "policy": {**describe(invoker.policy), "deferred": deferred},
+        "policy": {**describe(invoker.policy), "tool_search": searchable},
         "origin": invoker.origin,
     }
     if invoker.results is not None:

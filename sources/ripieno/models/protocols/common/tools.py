@@ -3,7 +3,7 @@
 Clients declare the same tools with every request. A list of them is read once, and remembered by a digest of its text:
 nothing of the text is kept, for clients write their keys to other servers into it.
 
-The tools of an offer on a wire that has a search of its own: deferred ones are declared, and not loaded.
+The tools of an offer on a wire that has a search of its own: searchable ones are declared, and not loaded.
 
 The provider searches and loads them; its model calls what it has found by its name. Our own search is not declared.
 """
@@ -150,8 +150,8 @@ def hosted_named(word: str) -> HostedTool | None:
 def declare(asked: Request, name: str, make: Define, search: Mapping[str, Any]) -> bytes | None:
     """The tools of a request as a JSON array; None when there are none.
 
-    ``search`` is the wire's search tool. It is declared, and each deferred tool with ``defer_loading``, where the model
-    has that (capability ``tool_search``); otherwise our own tools are, which find and call them.
+    ``search`` is the wire's search tool. If the model has the capability ``tool_search``, it is declared, and each
+    searchable tool with ``defer_loading``. Otherwise our own tools for it are declared.
     Errors: ``InputError``, as ``strict_of`` says.
     """
     offer, strict = asked.offer, strict_of(asked.controls, asked.capabilities)
@@ -161,12 +161,12 @@ def declare(asked: Request, name: str, make: Define, search: Mapping[str, Any]) 
     key = (name, strict, "searched")
     kept = offer.encodings.get(key)
     if kept is None:
-        deferred = [encode({**make(one, strict=strict), "defer_loading": True}) for one in offer.deferred]
+        searchable = [encode({**make(one, strict=strict), "defer_loading": True}) for one in offer.searchable]
         sent = [
             encode(make(one, strict=strict))
             for one in offer.invokers
             if one.hosted != "provider" and one is not helpers.search and one is not helpers.call
         ]
         # The last one is where a cache is marked, which no tool may be that is not loaded.
-        kept = offer.encodings[key] = b"[" + b",".join((*deferred, *sent, encode(search))) + b"]"
+        kept = offer.encodings[key] = b"[" + b",".join((*searchable, *sent, encode(search))) + b"]"
     return kept
