@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ripieno.descriptors.configuration import combine
 from ripieno.descriptors.loading import (
     Layer,
-    load_configuration,
     load_ensembles,
     load_profiles,
     load_providers,
@@ -368,24 +368,22 @@ def test_configurations(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch)
         },
     )
     monkeypatch.chdir(folder / "p")
-    loaded = load_configuration([folder / "config.toml", "ripieno.toml", "inline.toml"])
-    assert loaded.problems == ()
-    configuration = loaded.configuration
-    assert configuration is not None
+    parts = [read_configuration_part(path) for path in (folder / "config.toml", "ripieno.toml", "inline.toml")]
+    assert [part.problems for part in parts] == [(), (), ()]
+    configuration = combine([part.parts for part in parts])
     assert configuration.paths == (str(folder / "mine"), "/home/me/x", "/abs")
     assert configuration.enabled == ("io",)
     assert (configuration.limits.turns, configuration.limits.calls) == (3, 4)
     assert pathlib.Path(configuration.workspace or "") == folder / "p"
     assert [one.name for one in configuration.inline] == ["x"]
     assert configuration.inline[0].folder == str(folder / "p")
-    assert set(loaded.parts[2].files) == {str(folder / "p/inline.toml"), str(folder / "p/t/read.toml")}
+    assert set(parts[2].files) == {str(folder / "p/inline.toml"), str(folder / "p/t/read.toml")}
 
 
 def test_broken_configurations_are_all_reported(tmp_path: pathlib.Path) -> None:
     folder = write(tmp_path, {"a.toml": "[limit]\n", "b.toml": "x\n", "c.toml": "[limits]\nturns = 0\n"})
-    loaded = load_configuration([folder / "a.toml", folder / "b.toml", folder / "c.toml", folder / "d.toml"])
-    assert loaded.configuration is None
-    assert [(one.file, one.line) for one in loaded.problems] == [
+    parts = [read_configuration_part(folder / name) for name in ("a.toml", "b.toml", "c.toml", "d.toml")]
+    assert [(one.file, one.line) for part in parts for one in part.problems] == [
         (str(folder / "a.toml"), 1),
         (str(folder / "b.toml"), 1),
         (str(folder / "c.toml"), 2),

@@ -1,6 +1,5 @@
 """Finds and reads TOML files, layer over layer. Every problem in any file is collected, with its line."""
 
-from ripieno.descriptors.loading.configuration import LoadedConfiguration, load_configuration
 from ripieno.descriptors.loading.documents import Document, locate, parse_toml, read_toml
 from ripieno.descriptors.loading.layers import (
     Catalogue,
@@ -18,10 +17,8 @@ __all__ = [
     "Document",
     "Layer",
     "Loaded",
-    "LoadedConfiguration",
     "LoadedProfiles",
     "LoadedProviders",
-    "load_configuration",
     "load_ensembles",
     "load_profiles",
     "load_providers",

@@ -1,14 +1,13 @@
-"""One configuration of several files: each is read on its own, and later keys win."""
+"""Reads one configuration file as parts, so that the assembly can decide which of them count."""
 
 import dataclasses
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.descriptors.configuration import ConfigurationDescriptor, combine, read_parts
+from ripieno.descriptors.configuration import read_parts
 from ripieno.descriptors.loading.documents import file_name, read_toml
 from ripieno.descriptors.loading.layers import reader
 from ripieno.exceptions import ConfigurationInvalidity, Problem
@@ -29,15 +28,6 @@ class ConfigurationPart:
     files: frozendict[str, str] = EMPTY
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedConfiguration:
-    """The configuration of all files together; None when any of them has problems."""
-
-    configuration: ConfigurationDescriptor | None
-    problems: tuple[Problem, ...] = ()
-    parts: tuple[ConfigurationPart, ...] = ()
-
-
 def read_configuration_part(path: Path | str, *, layer: str = "") -> ConfigurationPart:
     """Reads one configuration file. Raises nothing for what is in it, nor when it is missing: that is a problem."""
     path = Path(os.path.abspath(path))
@@ -52,14 +42,6 @@ def read_configuration_part(path: Path | str, *, layer: str = "") -> Configurati
     return ConfigurationPart(
         parts=_at_home(parts), file=file_name(path), layer=layer, problems=problems, files=frozendict(files)
     )
-
-
-def load_configuration(paths: Sequence[Path | str]) -> LoadedConfiguration:
-    """Reads configuration files, the one that wins last. Raises nothing for what is in them."""
-    parts = tuple(read_configuration_part(path) for path in paths)
-    problems = tuple(problem for part in parts for problem in part.problems)
-    configuration = None if problems else combine([part.parts for part in parts])
-    return LoadedConfiguration(configuration=configuration, problems=problems, parts=parts)
 
 
 def _at_home(parts: frozendict[str, Any]) -> frozendict[str, Any]:
