@@ -65,7 +65,7 @@ def alive(tmp_path: pathlib.Path) -> Iterator[Living]:
 @pytest.fixture(scope="module", autouse=True)
 def imported() -> None:
     """The SDK is imported by then: that takes a second, and memory, once."""
-    import ripieno.origins.mcp.sessions  # noqa: F401
+    import ripieno.origins.mcp.session  # noqa: F401
 
 
 def describe(over: str, case: Case, port: int, alive: Living) -> str:
