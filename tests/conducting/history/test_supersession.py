@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ripieno.canisters import (
     AssistantCanister,
     Canister,
+    Controls,
     InvocationCanister,
     OpaqueContent,
     ResultCanister,
@@ -16,16 +17,18 @@ from ripieno.canisters import (
     UserCanister,
 )
 from ripieno.canisters.faults import Fault
-from ripieno.conducting.history import Superseding, Supersession, chain, drop_oldest, supersede
+from ripieno.conducting.history import Showing, Superseding, Supersession, chain, drop_oldest, supersede
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import freeze
+from ripieno.models.protocol import RESERVED
 from ripieno.models.tokens import EstimatingTokenizer
 from ripieno.schemas import Schema
 from tests.conducting.history.reference_cuts import asks
 from tests.counts import count
+from tests.support.scripted_models import says, scripted
 
 FILES = Supersession.of({"read": ["read:{path}"], "write": ["read:{path}"], "list": ["list"]})
 LARGE = "line of a file\n" * 100
@@ -170,6 +173,40 @@ def test_each_break_saves_more_than_it_costs(canisters: list[Canister], weight: 
         reads = [one.identifier for one in calls if one.name == "read"]
         if reads and calls[-1].identifier == reads[-1]:
             assert reads[-1] not in notes(canisters, weight=weight)
+
+
+@settings(max_examples=count(2000), deadline=None)
+@given(canisters=sessions(), later=st.integers(0, 25))
+async def test_a_view_that_starts_late_shows_the_same(canisters: list[Canister], later: int) -> None:
+    """Without a setting, nothing is looked at before two calls could supersede each other; tools may change then."""
+    schema = Schema.of({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]})
+    declared = {"read": ("read:{path}",), "write": ("read:{path}",), "look": ()}
+    whole, without = (
+        Offer.of(
+            [
+                Ensemble.of(
+                    "mine",
+                    [
+                        Definition(name=name, schema=schema, hosted="caller", policy=Policy(supersedes=keys))
+                        for name, keys in declared.items()
+                        if name in names
+                    ],
+                )
+            ]
+        )
+        for names in (("read", "write", "look"), ("look", "read"))
+    )
+    memory: dict[object, Any] = {}
+    model = scripted(says())
+    view = Showing(None, model=model, controls=Controls(), memory=memory, alert=lambda _: None)
+    for number, end in enumerate(asks(canisters)):
+        offer = without if number < later else whole
+        shown = await view.show(tuple(canisters[:end]), offer=offer)
+        expected = supersede(canisters[:end], Supersession.of_offer(offer)).canisters
+        assert shown.canisters == expected == view.latest(tuple(canisters[:end]))
+        if expected != tuple(canisters[:end]):
+            calls = {one.identifier for one in canisters[:end] if isinstance(one, InvocationCanister)}
+            assert calls == memory[RESERVED]
 
 
 async def test_in_a_chain_fewer_exchanges_are_left_out() -> None:

@@ -23,6 +23,7 @@ from ripieno.models.tokens import ConversationTokenizer, EstimatingTokenizer
 _ANSWER = 8192
 #: Steps of the context in which the tools are counted: a tool more or less is no reason to cut anew.
 _STEPS = 32
+_NOTHING = Supersession()
 
 
 class Showing:
@@ -48,7 +49,14 @@ class Showing:
         self._free = _free(model, controls)
         self._kept: dict[object, Any] = {}
         self._offer: Offer | None = None
-        self._supersession = Supersession()
+        #: Offers whose declarations are not read yet, the tools in them that declare ``supersedes``, and whether an
+        #: ensemble in them has a budget.
+        self._unread: list[Offer] = []
+        self._superseding: set[str] = set()
+        self._bounded = False
+        #: Canisters that were searched for calls of these tools, and the calls found.
+        self._searched = self._found = 0
+        self._supersession = _NOTHING
         self._budget: int | None = None
         self._strategy: HistoryStrategy | None = None
         self._plain: HistoryStrategy | None = None
@@ -65,7 +73,12 @@ class Showing:
     async def show(self, canisters: tuple[Canister, ...], *, open: Collection[str] = (), offer: Offer) -> Shown:
         """What is shown of a conversation now, beside these tools."""
         if offer is not self._offer:
-            self._adopt(offer)
+            self._note(offer)
+        if self._strategy is None and not self._may_change(canisters):
+            return Shown(canisters=canisters)
+        for unread in self._unread:
+            self._adopt(unread)
+        self._unread.clear()
         if self._strategy is None:
             shown = Shown(canisters=canisters)
         else:
@@ -110,9 +123,24 @@ class Showing:
             pass  # A strategy of somebody else's has nothing else to offer.
         return Shown(canisters=canisters)
 
+    def _note(self, offer: Offer) -> None:
+        self._offer = offer
+        self._unread.append(offer)
+        if self._history.supersession:
+            self._superseding.update(one.exposed for one in offer.everything if one.policy.supersedes)
+        self._bounded = self._bounded or any(one.ensemble.tokens is not None for one in offer.everything)
+        self._searched = self._found = 0
+
+    def _may_change(self, canisters: tuple[Canister, ...]) -> bool:
+        """Whether anything may be shortened where nothing is cut: results with a budget, or one of two such calls."""
+        if self._superseding:
+            added = canisters[self._searched :]
+            self._found += sum(isinstance(one, InvocationCanister) and one.name in self._superseding for one in added)
+            self._searched = len(canisters)
+        return self._bounded or self._found > 1
+
     def _adopt(self, offer: Offer) -> None:
         """Takes what the tools declare, and the room that they need."""
-        self._offer = offer
         try:
             declared = Supersession.of_offer(offer, stale=self._history.supersession)
         except InputError as error:
