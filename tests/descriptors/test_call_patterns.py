@@ -98,13 +98,15 @@ def test_a_glob_fits_a_text(glob: str, value: str, approved: bool) -> None:
 @pytest.mark.parametrize(
     ("glob", "value"),
     [("a/**/b", "a/b"), ("**/.env", ".env"), ("**/.env", "x/.ENV"), ("/etc/**", "etc/passwd"), ("a//b", "a/./b"),
-     ("straße/*", "STRASSE/x"), ("docs/.*", "DOCS/.x")],
+     ("straße/*", "STRASSE/x"), ("docs/.*", "DOCS/.x"), ("a/**/*.env", "a/.env"), ("a/*", "a/\ud800\udcff")],
 )  # fmt: skip
 def test_another_way_to_write_it_is_covered(glob: str, value: str) -> None:
     assert covers(f"io.write_file(path={glob})", path=value)
 
 
-@pytest.mark.parametrize(("glob", "value"), [("**/.env", "prod.env"), ("a/*", "a/b/c"), ("secret", "secrets")])
+@pytest.mark.parametrize(
+    ("glob", "value"), [("**/.env", "prod.env"), ("a/*", "a/b/c"), ("secret", "secrets"), ("a/*", "b/\ud800")]
+)
 def test_what_is_certainly_another_text_is_not_covered(glob: str, value: str) -> None:
     assert not covers(f"io.write_file(path={glob})", path=value)
 
@@ -170,6 +172,12 @@ def test_what_is_written_wrong_is_told_with_its_place_and_what_to_write(text: st
     assert caught.value.position == position
     assert f"at character {position} of the pattern {text!r}" in str(caught.value)
     assert caught.value.hint in str(caught.value)
+
+
+def test_a_glob_that_is_too_large_is_refused() -> None:
+    with pytest.raises(PatternInvalidity, match="The value of path is too long") as caught:
+        Pattern.parse("io.x(path=" + "?" * 100_000 + ")")
+    assert caught.value.position == 10
 
 
 @given(st.text(alphabet="io.x(=,)*?\\ a1", max_size=20))

@@ -176,7 +176,11 @@ class _Reader:
         if not value:
             self.position = start
             raise self._wrong(f"{name} has an empty value", "Write a value after the =; * is any text without a /.")
-        return name, _wanted(value)
+        try:
+            return name, _wanted(value)
+        except ValueError:
+            self.position = start
+            raise self._wrong(f"The value of {name} is too long", "Write a shorter one.") from None
 
     def _until(self, ends: str, bad: str) -> str:
         """The text up to one of some characters, or to the end; escapes stay in it."""

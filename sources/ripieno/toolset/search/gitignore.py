@@ -11,7 +11,7 @@ import stat
 from collections.abc import Sequence
 from typing import Literal
 
-from ripieno.toolset.search.globs import Matcher, translate
+from ripieno.descriptors.rules.globs import Matcher, translate
 from ripieno.toolset.workspace.entries import SAFELY, read_within
 
 #: Bytes and rules of a file that are heeded; a file that is larger is not.
