@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from frozendict import frozendict
 
-from ripieno.descriptors import Policy, Retry
+from ripieno.descriptors import Policy, RetryPolicy
 from ripieno.descriptors.ensembles import read_ensemble
 from ripieno.descriptors.invokers import NO_ARGUMENTS
 from ripieno.descriptors.reader.problems import Source
@@ -20,7 +20,7 @@ def test_seed_forms() -> None:
     assert (io.connection, io.prefix, io.scope, io.file) == (None, None, "application", "x.toml")
     invoker = only(io)
     assert (invoker.name, invoker.description, invoker.enabled) == ("read_file", "Reads contents of a file", True)
-    assert invoker.policy == Policy(effect="read", timeout=30, retry=Retry(max_retries=3))
+    assert invoker.policy == Policy(effect="read", timeout=30, retry=RetryPolicy(max_retries=3))
     assert invoker.arguments["properties"]["path"]["type"] == "string"
     assert invoker.invocable.origin == "python"
     assert invoker.invocable.settings == {"function": "ripieno.toolset.files:read_file"}
@@ -81,7 +81,9 @@ def test_every_policy_key_is_laid_over_key_by_key() -> None:
         name: 1536 if name == "output" else tuple(value) if isinstance(value, list) else value
         for name, value in defaults.items()
     }
-    made = {name: value for name, value in expected.items() if name != "max_retries"} | {"retry": Retry(max_retries=0)}
+    made = {name: value for name, value in expected.items() if name != "max_retries"} | {
+        "retry": RetryPolicy(max_retries=0)
+    }
     header = {"ensemble": {"name": "x", "module": "m"}, "defaults": defaults}
     own: dict[str, Any] = {
         "timeout": 1,

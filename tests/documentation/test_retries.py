@@ -3,21 +3,25 @@
 import tomllib
 
 from ripieno.assembly.configuration import Places, gather
-from ripieno.descriptors import Retry
+from ripieno.descriptors import RetryPolicy
 from tests.documentation.code_blocks import texts
 from tests.support.command_line import User
 
 
 def test_retry_and_reuse(user: User) -> None:
     usual, weather = texts("tutorials/retry-and-reuse", "toml", "toml")
-    assert Retry(**{**tomllib.loads(usual)["retry"], "categories": ("timeout", "network", "quota")}) == Retry()
+    assert (
+        RetryPolicy(**{**tomllib.loads(usual)["retry"], "categories": ("timeout", "network", "quota")}) == RetryPolicy()
+    )
     tables = {"retry": {"max_backoff": 30}, "ensembles": [tomllib.loads(weather)]}
     gathered = gather(tables, places=Places(configuration=user.configuration, state=user.state))
     assert gathered.failures == ()
     (ensemble,) = [one for one in gathered.ensembles if one.name == "weather"]
     (forecast,) = ensemble.invokers
-    assert forecast.policy.retry == Retry(max_retries=5, initial_backoff=0.5, max_backoff=30, categories=("network",))
-    assert ensemble.discovered("other").policy.retry == Retry(max_retries=1, initial_backoff=0.5, max_backoff=30)
+    assert forecast.policy.retry == RetryPolicy(
+        max_retries=5, initial_backoff=0.5, max_backoff=30, categories=("network",)
+    )
+    assert ensemble.discovered("other").policy.retry == RetryPolicy(max_retries=1, initial_backoff=0.5, max_backoff=30)
     assert (forecast.policy.cache, forecast.policy.repeatable) == (300, True)
 
 

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from ripieno.approvals import RulesConfirmer
 from ripieno.canisters import Conversation, ImageContent, ResultCanister
 from ripieno.canisters.controls import Limits, Rules
-from ripieno.descriptors import Retry
+from ripieno.descriptors import RetryPolicy
 from ripieno.ensembles import Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import ExecutionFault, OutcomeUnknownFault
@@ -287,7 +287,7 @@ class Files(RuleBasedStateMachine):
         self.hits = 0
         for path in PATHS:
             self.write(path)
-        once = Retry(max_retries=0)
+        once = RetryPolicy(max_retries=0)
         self.house = self.run(
             self.build(
                 reader(invocable=self.look, retry=once),

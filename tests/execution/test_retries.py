@@ -13,7 +13,7 @@ from ripieno.canisters import ResultCanister
 from ripieno.canisters.controls import Limits
 from ripieno.canisters.events import Event, ExecutionProgress
 from ripieno.canisters.faults import Category, Effect, Fault
-from ripieno.descriptors import Policy, Retry
+from ripieno.descriptors import Policy, RetryPolicy
 from ripieno.descriptors.policies import PASSING
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import (
@@ -36,7 +36,7 @@ from tests.support.scripted_models import Blocking, ensemble, invoke, settle_dow
 from tests.support.single_calls import EVERYTHING, fault_of
 from tests.support.virtual_time import VirtualLoop
 
-USUAL = Retry()
+USUAL = RetryPolicy()
 
 
 def virtually(coroutine: Coroutine[Any, Any, ResultCanister]) -> tuple[ResultCanister, Any]:
@@ -213,7 +213,7 @@ def test_what_does_not_pass_is_a_result_at_once(error: ToolFault) -> None:
 
 def test_a_bug_is_not_tried_again() -> None:
     failing = Failing(ValueError("a bug"))
-    found, _ = virtually(result(failing, retry=Retry(categories=PASSING)))
+    found, _ = virtually(result(failing, retry=RetryPolicy(categories=PASSING)))
     assert (fault_of(found).code, len(failing.arguments)) == ("tool_failure", 1)
 
 
@@ -232,7 +232,7 @@ FAULTS: dict[Category, type[ToolFault]] = {
 #: What a tool does: raises a fault of a category, hangs, or succeeds.
 DEEDS: list[str] = [*map(str, FAULTS), "hang", "good"]
 RETRIES = st.builds(
-    Retry,
+    RetryPolicy,
     max_retries=st.integers(0, 6),
     initial_backoff=st.floats(0, 100),
     max_backoff=st.floats(0, 100),
@@ -258,7 +258,7 @@ def raised(name: Any, after: float | None) -> Iterator[ToolFault]:
 )
 def test_law(
     *,
-    retry: Retry,
+    retry: RetryPolicy,
     effect: Effect,
     idempotent: bool,
     faults: list[tuple[Any, float | None]],
@@ -294,7 +294,7 @@ def test_law(
 
 
 @given(retry=RETRIES, failed=st.lists(st.sampled_from(PASSING), max_size=10), chance=st.floats(0, 1))
-def test_backoff_grows_within_its_bounds(retry: Retry, failed: list[Category], chance: float) -> None:
+def test_backoff_grows_within_its_bounds(retry: RetryPolicy, failed: list[Category], chance: float) -> None:
     attempts = Attempts(Policy(effect="read", retry=retry), lambda: chance)
     highest = retry.initial_backoff
     for category in failed:

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from ripieno.canisters import TextualContent
 from ripieno.canisters.events import Alert, Batches, ContentSealed, Event, TextDelta, TurnBegan, TurnEnded
+from ripieno.descriptors import RetryPolicy
+from ripieno.descriptors.policies import LONGEST_ASKED
 from ripieno.exceptions import ProviderFailure, ProviderRefusal, ProviderUnreachable, WireInvalidity
-from ripieno.execution.retries import LONGEST_ASKED
-from ripieno.models.retries import JITTER, LONGEST, Patience, persist
+from ripieno.models.retries import persist
 from tests.support.virtual_time import VirtualLoop
 
 ANSWER = [TurnBegan(), TextDelta("Yes."), ContentSealed(TextualContent(text="Yes.")), TurnEnded(finish="stop")]
@@ -61,18 +62,17 @@ async def collected(batches: Batches, into: list[Event]) -> float:
 
 
 def test_the_back_off_is_that_of_the_seed() -> None:
-    patience = Patience(retries=10)
-    waits = [patience.seconds(failed, lost(), 0.0) for failed in range(1, 10)]
+    waits = [RetryPolicy(max_retries=10).pause(failed, None, 1.0) for failed in range(1, 10)]
     assert waits == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
 
 
-@given(st.integers(1, 10**6), st.floats(0, 1))
-def test_chance_only_shortens_it_and_never_below_its_share(failed: int, chance: float) -> None:
-    patience = Patience(retries=10**6)
-    whole, some = (patience.seconds(failed, lost(), one) for one in (0.0, chance))
+@given(st.integers(1, 10**6), st.floats(0, 1), st.floats(0, 1))
+def test_chance_only_shortens_it_and_never_below_its_share(failed: int, jitter: float, chance: float) -> None:
+    retry = RetryPolicy(max_retries=10**6, jitter=jitter)
+    whole, some = (retry.pause(failed, None, one) for one in (1.0, chance))
     assert whole is not None
     assert some is not None
-    assert whole * (1 - JITTER) <= some <= whole <= LONGEST
+    assert whole * (1 - jitter) <= some <= whole <= retry.max_backoff
 
 
 @pytest.mark.parametrize(
@@ -80,20 +80,22 @@ def test_chance_only_shortens_it_and_never_below_its_share(failed: int, chance: 
     [(0.03, 0.03), (7.0, 7.0), (LONGEST_ASKED, LONGEST_ASKED), (LONGEST_ASKED + 1, None), (0.0, 0.1), (None, 0.1)],
 )
 def test_what_the_server_asks_for_goes_first(after: float | None, seconds: float | None) -> None:
-    busy = ProviderRefusal("house", "Slow down.", status=429, retryable=True, after=after)
-    assert Patience(retries=1).seconds(1, busy, 0.0) == seconds
+    assert RetryPolicy(max_retries=1).pause(1, after, 1.0) == seconds
 
 
 @pytest.mark.parametrize("error", [lost(retryable=False), ProviderRefusal("h", "no"), WireInvalidity("h", "what?")])
 def test_what_will_not_pass_is_not_asked_again(error: ProviderFailure) -> None:
-    assert Patience(retries=9).seconds(1, error, 0.0) is None
+    scripts = Scripts([error], ANSWER)
+    with pytest.raises(type(error)):
+        in_virtual_time(collected(persist(scripts, RetryPolicy(max_retries=9), "house/m"), []))
+    assert scripts.asked == 1
 
 
 def test_an_answer_comes_in_the_end_and_every_failure_is_told() -> None:
     scripts = Scripts([lost()], [TurnBegan(), lost()], ANSWER)
     events: list[Event] = []
-    took = in_virtual_time(collected(persist(scripts, Patience(retries=2), "house/m"), events))
-    assert 0.3 * (1 - JITTER) <= took <= 0.3
+    took = in_virtual_time(collected(persist(scripts, RetryPolicy(max_retries=2, jitter=0.25), "house/m"), events))
+    assert 0.3 * (1 - 0.25) <= took <= 0.3
     first, second, *answer = events
     assert isinstance(first, Alert)
     assert isinstance(second, Alert)
@@ -110,7 +112,7 @@ def test_the_last_failure_is_the_error() -> None:
     scripts = Scripts([lost()], [lost()], [last], ANSWER)
     events: list[Event] = []
     with pytest.raises(ProviderUnreachable) as caught:
-        in_virtual_time(collected(persist(scripts, Patience(retries=2), "house/m"), events))
+        in_virtual_time(collected(persist(scripts, RetryPolicy(max_retries=2), "house/m"), events))
     assert caught.value is last
     assert [type(event) for event in events] == [Alert, Alert]
     assert scripts.asked == 3
@@ -121,7 +123,7 @@ def test_nothing_is_asked_again_after_anything_was_said(said: Sequence[Event]) -
     scripts = Scripts([*said, lost()], ANSWER)
     events: list[Event] = []
     with pytest.raises(ProviderUnreachable):
-        in_virtual_time(collected(persist(scripts, Patience(retries=2), "house/m"), events))
+        in_virtual_time(collected(persist(scripts, RetryPolicy(max_retries=2), "house/m"), events))
     assert len(events) == len(said)
     assert scripts.asked == 1
 
@@ -136,14 +138,14 @@ def test_what_was_said_in_the_same_breath_as_the_failure_is_said() -> None:
 
     events: list[Event] = []
     with pytest.raises(ProviderUnreachable):
-        in_virtual_time(collected(persist(attempt, Patience(retries=2), "house/m"), events))
+        in_virtual_time(collected(persist(attempt, RetryPolicy(max_retries=2), "house/m"), events))
     assert events == [TextDelta("Ye")]
 
 
 def test_other_errors_are_nobodys_to_repeat() -> None:
     scripts = Scripts([ValueError("a bug")], ANSWER)
     with pytest.raises(ValueError, match="a bug"):
-        in_virtual_time(collected(persist(scripts, Patience(retries=2), "house/m"), []))
+        in_virtual_time(collected(persist(scripts, RetryPolicy(max_retries=2), "house/m"), []))
     assert scripts.asked == 1
 
 
@@ -152,7 +154,7 @@ async def test_cancellation_ends_the_wait_at_once() -> None:
     scripts = Scripts([ProviderRefusal("house", "Slow down.", retryable=True, after=LONGEST_ASKED)], ANSWER)
 
     async def listen() -> None:
-        async for batch in persist(scripts, Patience(retries=1), "house/m"):
+        async for batch in persist(scripts, RetryPolicy(max_retries=1), "house/m"):
             assert [type(event) for event in batch] == [Alert]
             waiting.set()
 

@@ -10,7 +10,7 @@ from ripieno.canisters import Canister, Controls, InvocationCanister, ResultCani
 from ripieno.canisters.controls import Finish
 from ripieno.canisters.conversation import NO_USAGE, Usage
 from ripieno.canisters.events import Alert, ContentSealed, Event, InvocationSealed, TextDelta, TurnBegan, TurnEnded
-from ripieno.descriptors import Policy, Retry
+from ripieno.descriptors import Policy, RetryPolicy
 from ripieno.ensembles import Definition, Ensemble, Invocable, Surroundings
 from ripieno.ensembles.offers import Offer
 from ripieno.jsonvalues import freeze
@@ -107,7 +107,7 @@ def tool(name: str, invocable: Invocable | None = None, *, schema: Any = None, *
         schema=Schema.of(schema or {}),
         invocable=None if hosted != "here" else invocable or say_name,
         results=None if results is None else Schema.of_results(results),
-        policy=Policy(**{"effect": "read", "retry": Retry(max_retries=0), **policy}),
+        policy=Policy(**{"effect": "read", "retry": RetryPolicy(max_retries=0), **policy}),
         hosted=hosted,
     )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.descriptors import ConfigurationDescriptor, EnsembleDescriptor, ProfileDescriptor, Retry
+from ripieno.descriptors import ConfigurationDescriptor, EnsembleDescriptor, ProfileDescriptor, RetryPolicy
 from ripieno.descriptors.loading import Catalogue
 from ripieno.descriptors.policy_keys import retry_values
 from ripieno.exceptions import InputError, NameAbsence, RipienoError
@@ -67,7 +67,9 @@ def _retrying(ensemble: EnsembleDescriptor, retry: Mapping[str, Any]) -> Ensembl
         ensemble,
         defaults=frozendict({**others, "retry": whole}),
         invokers=tuple(
-            dataclasses.replace(one, policy=dataclasses.replace(one.policy, retry=Retry(**{**whole, **one.retry})))
+            dataclasses.replace(
+                one, policy=dataclasses.replace(one.policy, retry=RetryPolicy(**{**whole, **one.retry}))
+            )
             for one in ensemble.invokers
         ),
     )

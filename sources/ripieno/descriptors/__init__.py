@@ -10,7 +10,7 @@ from ripieno.descriptors.ensembles import ConnectionDescriptor, EnsembleDescript
 from ripieno.descriptors.gateway import GatewayDescriptor
 from ripieno.descriptors.history import HistoryDescriptor
 from ripieno.descriptors.invokers import InvocableDescriptor, InvokerDescriptor
-from ripieno.descriptors.policies import Policy, Retry
+from ripieno.descriptors.policies import Policy, RetryPolicy
 from ripieno.descriptors.profiles import ProfileDescriptor
 from ripieno.descriptors.providers import ProviderDescriptor
 from ripieno.descriptors.serialization import deserialize, serialize
@@ -27,7 +27,7 @@ __all__ = [
     "Policy",
     "ProfileDescriptor",
     "ProviderDescriptor",
-    "Retry",
+    "RetryPolicy",
     "deserialize",
     "serialize",
 ]

@@ -18,13 +18,17 @@ EFFECTS: tuple[Effect, ...] = ("none", "read", "write", "destructive")
 HARMLESS: frozenset[Effect] = frozenset({"none", "read"})
 #: The categories of what may pass by itself. Of the others another attempt would meet the same, or do it twice.
 PASSING: tuple[Category, ...] = ("timeout", "network", "quota", "resource", "execution")
+#: Seconds that the other side may ask for before the next attempt. There is none if it asks for more.
+LONGEST_ASKED = 60.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Retry:
-    """How often a failed call is made again, and when (seed 000, section 7.2). Backoffs are in seconds.
+class RetryPolicy:
+    """How often a failed call or a failed request to a model is repeated, and after how many seconds.
 
-    Only where repeating is safe: ``Policy.repeatable`` says where.
+    Source: seed 000, section 7.2. Calls are repeated only where ``Policy.repeatable`` says that this is safe, and only
+    after faults of ``categories``; requests only after a ``ProviderFailure`` that is ``retryable``. ``jitter`` is the
+    part of a backoff that chance may take away, so that those who failed together do not come back together.
     """
 
     max_retries: int = 3
@@ -32,6 +36,18 @@ class Retry:
     max_backoff: float = 10.0
     multiplier: float = 2.0
     categories: tuple[Category, ...] = ("timeout", "network", "quota")
+    jitter: float = 1.0
+
+    def pause(self, failed: int, asked: float | None, chance: float) -> float | None:
+        """Seconds to wait after the last of ``failed`` failures; None when that one is final.
+
+        ``asked`` are the seconds that the other side asks for. They go before the backoff. ``chance`` is a number from
+        0 to 1; at 1 nothing is taken away.
+        """
+        if failed > self.max_retries or (asked or 0.0) > LONGEST_ASKED:
+            return None
+        backoff = min(self.max_backoff, self.initial_backoff * self.multiplier ** min(failed - 1, 64))
+        return asked or backoff * (1 - self.jitter * (1 - chance))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +65,7 @@ class Policy:
     #: What a bug in the tool does: end the run, or become a result that the model reads.
     on_error: OnError = "abort"
     timeout: float = 30.0
-    retry: Retry = Retry()
+    retry: RetryPolicy = RetryPolicy()
     output: int = 64 * 1024
     #: How often the same call with the same result may come in one run; None is the run's limit.
     repeats: int | None = None

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from frozendict import frozendict
 
-from ripieno.descriptors.policies import EFFECTS, PASSING, OnError, Policy, Retry
+from ripieno.descriptors.policies import EFFECTS, PASSING, OnError, Policy, RetryPolicy
 from ripieno.descriptors.reader.keys import UNSET, Key, Table
 from ripieno.descriptors.reader.kinds import INVALID, Flag, Free, Kind, Number, Several, Size, Text
 from ripieno.descriptors.reader.positions import Path
@@ -44,15 +44,9 @@ def check_resources(table: Mapping[str, Any], path: Path, problems: Problems, ar
                     problems.add((*path, key, index), f"{name!r} is none of the arguments", spelling(name, properties))
 
 
-_USUAL = Retry()
+_USUAL = RetryPolicy()
 _BACKOFF = Number(minimum=0, maximum=3600, unit="seconds")
-_MAX_RETRIES = Key(
-    name="max_retries",
-    kind=Number(whole=True, minimum=0, maximum=100),
-    documentation="Repetitions of a failed call, where safe.",
-    default=_USUAL.max_retries,
-    example=0,
-)
+_AFTER = Several(item=Text(choices=PASSING), items="categories of faults", once=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,39 +58,34 @@ class Frozen(Table):
         return read if read is INVALID else frozendict[str, Any](read)
 
 
+def _retry_key(name: str, kind: Kind, documentation: str, example: Any) -> Key:
+    return Key(name=name, kind=kind, documentation=documentation, default=getattr(_USUAL, name), example=example)
+
+
+_MAX_RETRIES = _retry_key(
+    "max_retries", Number(whole=True, minimum=0, maximum=100), "Repetitions of a failed call, where safe.", 0
+)
 RETRY = Frozen(
     title="[retry]",
     documentation="When a failed call is made again: only with effect none or read, or where it is idempotent.",
     keys=(
         _MAX_RETRIES,
-        Key(
-            name="initial_backoff",
-            kind=_BACKOFF,
-            documentation="Seconds before the first repetition, at most: chance says how many of them.",
-            default=_USUAL.initial_backoff,
-            example=0.5,
+        _retry_key(
+            "initial_backoff",
+            _BACKOFF,
+            "Seconds before the first repetition, at most: chance says how many of them.",
+            0.5,
         ),
-        Key(
-            name="max_backoff",
-            kind=_BACKOFF,
-            documentation="Seconds before any repetition, at most, unless the other side asks for more.",
-            default=_USUAL.max_backoff,
-            example=30,
+        _retry_key(
+            "max_backoff", _BACKOFF, "Seconds before any repetition, at most, unless the other side asks for more.", 30
         ),
-        Key(
-            name="multiplier",
-            kind=Number(minimum=1, maximum=100),
-            documentation="How much longer each backoff may be than the one before it.",
-            default=_USUAL.multiplier,
-            example=3,
+        _retry_key(
+            "multiplier",
+            Number(minimum=1, maximum=100),
+            "How much longer each backoff may be than the one before it.",
+            3,
         ),
-        Key(
-            name="categories",
-            kind=Several(item=Text(choices=PASSING), items="categories of faults", once=True),
-            documentation="The faults after which it is made again.",
-            default=_USUAL.categories,
-            example=["network"],
-        ),
+        _retry_key("categories", _AFTER, "The faults after which it is made again.", ["network"]),
     ),
 )
 #: The keys of a policy: a table, and the seed's own key for its first one.
@@ -112,7 +101,7 @@ def retry_values(table: Mapping[str, Any]) -> frozendict[str, Any]:
     return frozendict({**short, **table.get("retry", {})})
 
 
-def retry_mapping(retry: Retry, base: Retry, given: Mapping[str, Any]) -> dict[str, Any]:
+def retry_mapping(retry: RetryPolicy, base: RetryPolicy, given: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of a policy that give these values over ``base``; those that were ``given`` are said all the same."""
     values = {
         name: getattr(retry, name)
@@ -230,7 +219,7 @@ def make_policy(*layers: Mapping[str, Any]) -> Policy:
         values.update(layer)
         retry.update(retry_values(layer))
     given = {name: value for name, value in values.items() if name in _FIELDS}
-    return Policy(**given, retry=Retry(**retry)) if retry else Policy(**given)
+    return Policy(**given, retry=RetryPolicy(**retry)) if retry else Policy(**given)
 
 
 def check_policy(table: Any, policy: Policy, path: Path, problems: Problems) -> None:

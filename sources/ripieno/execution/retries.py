@@ -1,7 +1,7 @@
 """Whether a call whose attempt failed is made again, and after how many seconds (seed 000, section 7.2).
 
-A call is made again only where repeating is safe, never when nobody knows what became of it, never after it was
-cancelled, and never past the end of its run.
+A call is made again only where repeating is safe, never when its outcome is unknown, never after it was cancelled, and
+never past the end of its run.
 
 When a server that does not answer now may be asked again.
 """
@@ -16,8 +16,56 @@ from ripieno.canisters.faults import Fault
 from ripieno.descriptors import Policy
 from ripieno.exceptions import ExecutionFault, NetworkFault, QuotaFault
 
-#: The most seconds that a server may ask to be left alone for. A longer wait is refused.
-LONGEST_ASKED = 60.0
+
+class Attempts:
+    """The attempts of one call. ``count`` is how many began, ``retried`` why those failed that others follow.
+
+    ``chance`` gives a number from 0 to 1.
+    """
+
+    __slots__ = ("_chance", "_ended", "_retry", "count", "retried")
+
+    def __init__(self, policy: Policy, chance: Callable[[], float] = random.random) -> None:
+        self._retry = policy.retry
+        self._ended = not policy.repeatable
+        self._chance = chance
+        self.count = 0
+        self.retried: tuple[str, ...] = ()
+
+    def end(self) -> None:
+        """There is no further attempt, whatever becomes of this one."""
+        self._ended = True
+
+    def again(self, fault: Fault, seconds: float | None) -> float | None:
+        """How long to wait before the next attempt; None when this one was the last.
+
+        ``seconds`` are left for the run. The other side may ask for a pause with ``details["retry_after"]``.
+        """
+        if not self._ended and fault.category in self._retry.categories:
+            pause = self._retry.pause(self.count, _asked(fault), self._chance())
+            if pause is not None and (seconds is None or pause < seconds):
+                self.retried = (*self.retried, _named(fault))
+                return pause
+        self._ended = True
+        return None
+
+    def tell(self, pause: float) -> str:
+        """The text of the progress event before the next attempt."""
+        return f"attempt {self.count + 1} of {self._retry.max_retries + 1} in {pause:.2g} s: {self.retried[-1]}"
+
+
+def _named(fault: Fault) -> str:
+    return f"{fault.category}/{fault.code}" if fault.code and fault.code != fault.category else fault.category
+
+
+def _asked(fault: Fault) -> float | None:
+    """The seconds for which the other side asked to be left alone; None where it says nothing that can be read."""
+    value = fault.details.get("retry_after")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        return None
+    return float(value)
+
+
 #: The statuses of who is not there for now, or stands before somebody who is not.
 _AWAY = frozenset({502, 503, 504})
 
@@ -53,66 +101,3 @@ def explain_status(message: str, status: int, headers: Mapping[str, str]) -> Exe
             suggestion = f"Wait {math.ceil(seconds)} s before the next call."
     kind = QuotaFault if status == 429 else NetworkFault
     return kind(message, code="http_status", details=details, suggestion=suggestion)
-
-
-class Attempts:
-    """The attempts of one call. ``count`` is how many began, ``retried`` why those failed that others follow.
-
-    ``chance`` gives a number from 0 to 1: the whole of a backoff is jitter, so that those who failed together do not
-    come back together.
-    """
-
-    __slots__ = ("_chance", "_left", "_policy", "count", "retried")
-
-    def __init__(self, policy: Policy, chance: Callable[[], float] = random.random) -> None:
-        self._policy = policy
-        self._chance = chance
-        self._left = policy.retry.max_retries if policy.repeatable else 0
-        self.count = 0
-        self.retried: tuple[str, ...] = ()
-
-    def end(self) -> None:
-        """There is no further attempt, whatever becomes of this one."""
-        self._left = 0
-
-    def again(self, fault: Fault, seconds: float | None) -> float | None:
-        """How long to wait before the next attempt; None when this one was the last.
-
-        ``seconds`` are left for the run. What the other side asks for (``details["retry_after"]``, in seconds) goes
-        before our own backoff; one that asks for more than a minute is not waited for.
-        """
-        pause = self._pause(fault)
-        if pause is not None and seconds is not None and pause >= seconds:
-            pause = None
-        if pause is None:
-            self.end()
-        else:
-            self._left -= 1
-            self.retried = (*self.retried, _named(fault))
-        return pause
-
-    def _pause(self, fault: Fault) -> float | None:
-        retry = self._policy.retry
-        if self._left <= 0 or fault.category not in retry.categories:
-            return None
-        asked = _asked(fault)
-        if asked is not None and asked > LONGEST_ASKED:
-            return None
-        backoff = min(retry.max_backoff, retry.initial_backoff * retry.multiplier ** min(self.count - 1, 64))
-        return max(asked or 0.0, backoff * self._chance())
-
-    def tell(self, pause: float) -> str:
-        """What is said of the next attempt."""
-        return f"attempt {self.count + 1} of {self.count + 1 + self._left} in {pause:.2g} s: {self.retried[-1]}"
-
-
-def _named(fault: Fault) -> str:
-    return f"{fault.category}/{fault.code}" if fault.code and fault.code != fault.category else fault.category
-
-
-def _asked(fault: Fault) -> float | None:
-    """The seconds for which the other side asked to be left alone; None where it says nothing that can be read."""
-    value = fault.details.get("retry_after")
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        return None
-    return float(value)

@@ -9,11 +9,12 @@ from typing import Any
 
 from ripieno.canisters import AssistantCanister, Canister, Content, Controls, InvocationCanister, OpaqueContent
 from ripieno.canisters.events import Alert, Batches, Event, collect
+from ripieno.descriptors import RetryPolicy
 from ripieno.ensembles import Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.models.protocol import Capabilities, Identifiers, Protocol, Request, Transport
 from ripieno.models.repair import Requirements, mend
-from ripieno.models.retries import Patience, persist
+from ripieno.models.retries import persist
 
 #: Where a run's memory has that its listener was told: of repairs, and that one call comes at a time.
 _TOLD, _TOLD_SERIAL = "repairs that were told", "told of one call at a time"
@@ -27,7 +28,7 @@ class Provider:
     protocol: Protocol
     transport: Transport
     capabilities: Callable[[str], Capabilities]
-    patience: Patience = Patience()  # noqa: RUF009
+    retry: RetryPolicy = RetryPolicy(max_retries=0)  # noqa: RUF009
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +106,7 @@ class Model:
             memory=kept,
         )
         attempt = functools.partial(self._attempt, protocol.request(request), request, deltas=deltas)
-        async with contextlib.aclosing(persist(attempt, self.provider.patience, self.identity)) as batches:
+        async with contextlib.aclosing(persist(attempt, self.provider.retry, self.identity)) as batches:
             async for batch in batches:
                 yield batch
 

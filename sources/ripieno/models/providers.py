@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ripieno.descriptors import ProviderDescriptor
+from ripieno.descriptors import ProviderDescriptor, RetryPolicy
 from ripieno.descriptors.providers import RETRIES
 from ripieno.descriptors.reader.alternatives import Choice, alternatives
 from ripieno.descriptors.templates import Template
@@ -14,12 +14,13 @@ from ripieno.models.model import Model, Provider
 from ripieno.models.protocol import Capabilities, Protocol
 from ripieno.models.protocols.prompted import around
 from ripieno.models.protocols.text_calls.interpreter import interpret
-from ripieno.models.retries import Patience
 from ripieno.models.transport.breaker import Breaker, Breakers
 from ripieno.models.transport.clouds import reach
 from ripieno.models.transport.endpoints import Endpoint
 
 _PROMPTED = "prompted"
+#: The part of a backoff that chance may take away. Requests of one process rarely fail in the same moment.
+_JITTER = 0.25
 
 
 class Providers:
@@ -118,7 +119,9 @@ class Providers:
             protocol=protocol,
             transport=transport,
             capabilities=capabilities,
-            patience=Patience(retries=RETRIES if descriptor.retries is None else descriptor.retries),
+            retry=RetryPolicy(
+                max_retries=RETRIES if descriptor.retries is None else descriptor.retries, jitter=_JITTER
+            ),
         )
         return _prompted(provider) if prompted else provider
 

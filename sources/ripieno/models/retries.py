@@ -2,40 +2,14 @@
 
 import asyncio
 import contextlib
-import dataclasses
 import random
 from collections.abc import Callable
 
 from frozendict import frozendict
 
 from ripieno.canisters.events import Alert, Batches, Event, TurnBegan
+from ripieno.descriptors import RetryPolicy
 from ripieno.exceptions import ProviderFailure
-from ripieno.execution.retries import LONGEST_ASKED
-
-#: Seconds: the back-off of seed 000, section 7.2.
-INITIAL = 0.1
-LONGEST = 10.0
-MULTIPLIER = 2.0
-#: The share that chance may take from it, so that those who failed together do not come back together.
-JITTER = 0.25
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """How often a model is asked again."""
-
-    retries: int = 0
-
-    def seconds(self, failed: int, error: ProviderFailure, chance: float) -> float | None:
-        """How long to wait after the last of ``failed`` failures; None when it is to be the last.
-
-        ``chance`` is a number from 0 to 1. What the server asks for goes before our own back-off.
-        """
-        if not error.retryable or failed > self.retries:
-            return None
-        if error.after:
-            return error.after if error.after <= LONGEST_ASKED else None
-        return min(INITIAL * MULTIPLIER ** min(failed - 1, 64), LONGEST) * (1 - JITTER * chance)
 
 
 def says_something(event: Event) -> bool:
@@ -43,7 +17,7 @@ def says_something(event: Event) -> bool:
     return not isinstance(event, Alert | TurnBegan)
 
 
-async def persist(attempt: Callable[[], Batches], patience: Patience, identity: str) -> Batches:
+async def persist(attempt: Callable[[], Batches], retry: RetryPolicy, identity: str) -> Batches:
     """The events of the first attempt that succeeds, each in the batches in which they came.
 
     Before every further attempt stands an ``Alert`` with the provider's own words. ``TurnBegan`` is held back until
@@ -72,11 +46,11 @@ async def persist(attempt: Callable[[], Batches], patience: Patience, identity: 
                     yield _named(held, identity)
                 raise
             failed += 1
-            seconds = patience.seconds(failed, error, random.random())
+            seconds = retry.pause(failed, error.after, random.random()) if error.retryable else None
             if seconds is None:
                 raise
             alert = Alert(
-                message=f"{identity} is asked again in {seconds:.2g} s ({failed} of {patience.retries}): "
+                message=f"{identity} is asked again in {seconds:.2g} s ({failed} of {retry.max_retries}): "
                 f"{error.reason}",
                 details=frozendict({"category": error.category, "attempt": failed, "seconds": seconds}),
             )

@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from ripieno.canisters import AssistantCanister, Canister, Controls, UserCanister
 from ripieno.canisters.events import Alert
-from ripieno.descriptors import ProviderDescriptor
+from ripieno.descriptors import ProviderDescriptor, RetryPolicy
 from ripieno.descriptors.timeouts import Timeouts
 from ripieno.exceptions import (
     ConfigurationInvalidity,
@@ -33,7 +33,6 @@ from ripieno.models import Model, Protocol, Provider
 from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.providers import Providers
-from ripieno.models.retries import Patience
 from ripieno.models.transport.clouds import reach
 from tests.support.loopback_models import KEY, endpoint, golden
 from tests.support.loopback_servers import chunked, serving, talking, until_eof
@@ -67,7 +66,7 @@ def model_at(url: str, cloud: str, *, protocol: Protocol = ANTHROPIC, retries: i
         protocol=spoken,
         transport=transport,
         capabilities=lambda _: {"output_tokens": 99},
-        patience=Patience(retries=retries),
+        retry=RetryPolicy(max_retries=retries),
     )
     return Model(provider=provider, name="claude:m-1")
 

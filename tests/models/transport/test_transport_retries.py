@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from ripieno.canisters import Controls, UserCanister
 from ripieno.canisters.events import Alert, Event, TextDelta, TurnBegan, TurnEnded
+from ripieno.descriptors import RetryPolicy
 from ripieno.descriptors.timeouts import Caution, Timeouts
 from ripieno.exceptions import ProviderFailure, ProviderRefusal, ProviderUnreachable, WireInvalidity
 from ripieno.execution.retries import seconds_after
@@ -23,7 +24,6 @@ from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
 from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
-from ripieno.models.retries import Patience
 from ripieno.models.transport.breaker import Breaker
 from ripieno.models.transport.transport import HttpTransport
 from tests.support.golden_wires import PROTOCOLS
@@ -46,7 +46,7 @@ def model_at(
             protocol=protocol,
             transport=HttpTransport(endpoint(url, protocol, **fields), breaker),
             capabilities=lambda _: {},
-            patience=Patience(retries=retries),
+            retry=RetryPolicy(max_retries=retries),
         ),
         name="m",
     )

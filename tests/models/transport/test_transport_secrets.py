@@ -14,12 +14,12 @@ from starlette.responses import Response
 
 from ripieno.canisters import UserCanister
 from ripieno.canisters.events import Event
+from ripieno.descriptors import RetryPolicy
 from ripieno.descriptors.timeouts import Timeouts
 from ripieno.exceptions import ProviderFailure
 from ripieno.models import Model, Protocol, Provider
 from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.models.retries import Patience
 from ripieno.models.transport.clouds import reach
 from tests.support.loopback_models import both, endpoint, golden
 from tests.support.loopback_servers import chunked, serving, talking, until_eof
@@ -57,7 +57,7 @@ def model_at(url: str, protocol: Protocol = CHAT, *, retries: int = 0, password:
         protocol=spoken,
         transport=transport,
         capabilities=lambda _: {"output_tokens": 9},
-        patience=Patience(retries=retries),
+        retry=RetryPolicy(max_retries=retries),
     )
     return Model(provider=provider, name="m")
 

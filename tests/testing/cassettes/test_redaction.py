@@ -14,13 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ripieno.canisters import Conversation, ImageContent
-from ripieno.descriptors import Policy
+from ripieno.descriptors import Policy, RetryPolicy
 from ripieno.ensembles import Ensemble
 from ripieno.exceptions import ProviderRefusal, ProviderUnreachable, WireInvalidity
 from ripieno.execution import Execution
 from ripieno.models import Model
 from ripieno.models.protocol import Natives
-from ripieno.models.retries import Patience
 from ripieno.testing import call, turn
 from ripieno.testing.cassettes import Recorder, Replay
 from ripieno.testing.cassettes.redaction import Redactor, StreamRedactor, secrets_among
@@ -133,7 +132,7 @@ class Failing:
 def failing(failures: Sequence[Exception], retries: int) -> Model:
     model = rehearsed([turn("At last.")])
     transport = Failing(model.provider.transport, failures)
-    provider = dataclasses.replace(model.provider, transport=transport, patience=Patience(retries=retries))
+    provider = dataclasses.replace(model.provider, transport=transport, retry=RetryPolicy(max_retries=retries))
     return dataclasses.replace(model, provider=provider)
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ripieno.descriptors.policies import LONGEST_ASKED
 from ripieno.exceptions import JsonInvalidity, ProviderRefusal
-from ripieno.execution.retries import LONGEST_ASKED, seconds_after
+from ripieno.execution.retries import seconds_after
 from ripieno.jsonvalues import is_list, is_table, parse
 
 #: Characters of a refusal that are shown.

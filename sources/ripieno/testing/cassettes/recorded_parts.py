@@ -155,7 +155,7 @@ def describe_model(model: Model) -> dict[str, Any]:
         "prompted": isinstance(provider.protocol.messages, Messages),
         "interpreted": provider.protocol.interpret is not None,
         "capabilities": thaw(freeze(capabilities)),
-        "retries": provider.patience.retries,
+        "retries": provider.retry.max_retries,
     }
 
 

@@ -13,9 +13,10 @@ from ripieno.approvals import Answer, ConfirmationRequest, Confirmer
 from ripieno.canisters import Canister, Controls, InvocationCanister, ResultCanister
 from ripieno.canisters.events import Alert, Batches, Event, ExecutionBegan
 from ripieno.canisters.faults import Fault
+from ripieno.descriptors import RetryPolicy
 from ripieno.ensembles import Ensemble, Invoker
 from ripieno.ensembles.offers import Offer
-from ripieno.exceptions import ProviderFailure, ReplayDivergence, RipienoError, SerializationInvalidity
+from ripieno.exceptions import ReplayDivergence, RipienoError, SerializationInvalidity
 from ripieno.execution import Circumstances, Execution, Prepared
 from ripieno.execution.call import Call
 from ripieno.execution.records import NOT_RUN, UNRECORDED
@@ -24,7 +25,6 @@ from ripieno.models.fallback import FallbackModel
 from ripieno.models.protocol import Natives
 from ripieno.models.protocols.prompted import around as prompted
 from ripieno.models.protocols.text_calls.interpreter import interpret
-from ripieno.models.retries import Patience
 from ripieno.testing.cassettes.file import Line
 from ripieno.testing.cassettes.player import Player
 from ripieno.testing.cassettes.redaction import Redactor
@@ -33,11 +33,11 @@ from ripieno.testing.cassettes.values import restore_answer, restore_event, rest
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Haste(Patience):
+class _Haste(RetryPolicy):
     """As often as was recorded, and at once: what was waited for then is over."""
 
-    def seconds(self, failed: int, error: ProviderFailure, chance: float) -> float | None:
-        return None if Patience.seconds(self, failed, error, chance) is None else 0.0
+    def pause(self, failed: int, asked: float | None, chance: float) -> float | None:
+        return None if RetryPolicy.pause(self, failed, asked, chance) is None else 0.0
 
 
 class PlayedTransport:
@@ -166,7 +166,7 @@ def _model(stored: Mapping[str, Any], transport: PlayedTransport, protocol: Call
         protocol=wire,
         transport=transport,
         capabilities=lambda _: capabilities,
-        patience=_Haste(retries=stored["retries"]),
+        retry=_Haste(max_retries=stored["retries"]),
     )
     return Model(provider=provider, name=stored["name"])
 
