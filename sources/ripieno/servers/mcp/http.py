@@ -3,7 +3,6 @@
 Bodies of HTTP requests: bounded in size and time, and strict JSON, before anything else sees them.
 """
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Iterable
@@ -13,6 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ripieno.ensembles.owner import Owner
+from ripieno.servers.http import bodies
 from ripieno.servers.http.keys import BEARER, Keys, digest_of
 from ripieno.servers.http.listeners import LOOPBACK, check_exposure
 from ripieno.servers.http.server import serve
@@ -36,36 +36,19 @@ class StrictBodies:
             await self._application(scope, receive, send)
             return
         try:
-            async with asyncio.timeout(BODY_SECONDS):
-                body = await _collect(receive)
-        except TimeoutError:
-            await PlainTextResponse("The body did not come in time.\n", 408)(scope, receive, send)
-            return
-        if body is None:
-            return
-        if len(body) > BODY_BYTES:
-            await PlainTextResponse(f"A body may have {BODY_BYTES} bytes.\n", 413)(scope, receive, send)
-            return
-        try:
+            body = await bodies.receive_body(receive, most=BODY_BYTES, seconds=BODY_SECONDS)
             read(body, limit=BODY_BYTES)
+        except bodies.Gone:
+            return
+        except bodies.Refused as refused:
+            said = refused.refusal
+            await PlainTextResponse(f"{said.message}\n", said.status)(scope, receive, send)
+            return
         except Refused as refused:
             answer = refused.answer.model_dump_json(by_alias=True, exclude_unset=True)
             await Response(answer, 400, media_type="application/json")(scope, receive, send)
             return
         await self._application(scope, _Again(body, receive), send)
-
-
-async def _collect(receive: Receive) -> bytes | None:
-    """The body, or enough of one that is too large; None when the client has gone."""
-    body = bytearray()
-    while len(body) <= BODY_BYTES:
-        message = await receive()
-        if message["type"] != "http.request":
-            return None
-        body += message.get("body", b"")
-        if not message.get("more_body", False):
-            break
-    return bytes(body)
 
 
 class _Again:
