@@ -111,7 +111,7 @@ async def test_the_time_is_limited_while_tools_run() -> None:
 
 async def test_the_time_begins_when_the_run_does(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
-    monkeypatch.setattr("ripieno.limiting.time.monotonic", lambda: now)
+    monkeypatch.setattr("ripieno.execution.budget.time.monotonic", lambda: now)
     run = conduct(scripted(says("Hi.")), "Go.", limits=Limits(wall=5))
     now += 60
     assert (await run).text == "Hi."

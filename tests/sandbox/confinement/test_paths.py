@@ -178,7 +178,7 @@ async def test_a_kernel_that_allows_no_namespaces(tmp_path: pathlib.Path) -> Non
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from ripieno.sandbox.confinement import seccomp, syscalls\n"
-        "kernel.prctl('', 38, 1); filters.install(filters.program(network=True))\n"
+        "syscalls.prctl('', 38, 1); seccomp.install(seccomp.program(network=True))\n"
         "from ripieno.sandbox import Sandbox\n"
         "sandbox = Sandbox(sys.argv[2]); print(sandbox.tier, sandbox.name); print(sandbox.reason)"
     )
