@@ -42,6 +42,8 @@ SECRET_NAME = re.compile(
     r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|AUTH(?!OR(?:S?_|S?\Z))|CREDENTIAL|COOKIE|BEARER|SIGNATURE"
     r"|(?:\A|_)(?:PASS|PWD|PAT|PIN|JWT|DSN)(?:_|\Z)"
 )
+#: Values that look random: long, of letters and digits, and no path, sentence or address.
+_RANDOM = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_+=.~-]{20,}")
 #: Variables that everything has, and whose values stand in every path.
 _PLAIN = frozenset({"HOME", "PWD", "OLDPWD", "PATH", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG", "TERM"})
 _NAMED = re.compile(r"\{?env:([A-Za-z_][A-Za-z0-9_]*)")
@@ -57,6 +59,15 @@ def withheld(gathered: Gathered, environment: Mapping[str, str]) -> frozenset[st
         value
         for name, value in variables.items()
         if name not in _PLAIN and (name in used or SECRET_NAME.search(name.upper()))
+    )
+
+
+def secrets_among(variables: Mapping[str, str]) -> tuple[str, ...]:
+    """The values of variables that are secrets, by their names or looks. The others, such as HOME, stay readable."""
+    return tuple(
+        value
+        for name, value in variables.items()
+        if SECRET_NAME.search(name.upper()) or _RANDOM.fullmatch(value.strip())
     )
 
 

@@ -21,7 +21,7 @@ import math
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, Protocol
 
 from frozendict import frozendict
 
@@ -56,9 +56,25 @@ _TYPES: Mapping[Any, str] = {
 }
 
 
-def serialize(value: Canister | Conversation) -> dict[str, Any]:
+class Redaction(Protocol):
+    """What is done to free texts, bytes and JSON while they are written. Words that a type allows stay as they are."""
+
+    def text(self, text: str) -> str:
+        """A text as it is written."""
+        ...
+
+    def data(self, data: bytes) -> bytes:
+        """Bytes as they are written."""
+        ...
+
+    def value(self, value: Any) -> Any:
+        """A JSON value as it is written."""
+        ...
+
+
+def serialize(value: Canister | Conversation, redaction: Redaction | None = None) -> dict[str, Any]:
     """The JSON mapping of a canister or of a whole conversation."""
-    return {"version": VERSION, "type": _TYPES[type(value)], **_codec(type(value)).write(value)}
+    return {"version": VERSION, "type": _TYPES[type(value)], **_codec(type(value)).write(value, redaction)}
 
 
 def deserialize_canister(mapping: Mapping[str, Any]) -> Canister:
@@ -80,7 +96,7 @@ def deserialize_conversation(mapping: Mapping[str, Any]) -> Conversation:
 def describe(value: Any) -> dict[str, Any]:
     """All fields of a frozen value as JSON, those with their default too. For what is shown and never read back."""
     hints = _hints(type(value))
-    return {name: _codec(hint).write(getattr(value, name)) for name, hint in hints.items()}
+    return {name: _codec(hint).write(getattr(value, name), None) for name, hint in hints.items()}
 
 
 def _unversioned(mapping: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,7 +120,7 @@ def _mapping(value: object, place: str) -> Mapping[str, Any]:
 class _Codec(typing.NamedTuple):
     """``read`` takes a JSON value and its place, for errors."""
 
-    write: Callable[[Any], Any]
+    write: Callable[[Any, Redaction | None], Any]
     read: Callable[[Any, str], Any]
 
 
@@ -121,7 +137,7 @@ def _made(hint: Any) -> _Codec:
     if origin is Literal:
         return _Codec(_same, functools.partial(_read_literal, members))
     if origin is frozendict:
-        return _Codec(thaw, _read_json)
+        return _Codec(_write_json, _read_json)
     if origin is tuple:
         return _sequence(_codec(members[0]))
     if origin not in (types.UnionType, typing.Union):
@@ -132,8 +148,8 @@ def _made(hint: Any) -> _Codec:
 
 
 def _optional(inner: _Codec) -> _Codec:
-    def write(value: Any) -> Any:
-        return None if value is None else inner.write(value)
+    def write(value: Any, redaction: Redaction | None) -> Any:
+        return None if value is None else inner.write(value, redaction)
 
     def read(value: Any, place: str) -> Any:
         return None if value is None else inner.read(value, place)
@@ -142,8 +158,8 @@ def _optional(inner: _Codec) -> _Codec:
 
 
 def _sequence(inner: _Codec) -> _Codec:
-    def write(value: Any) -> list[Any]:
-        return [inner.write(item) for item in value]
+    def write(value: Any, redaction: Redaction | None) -> list[Any]:
+        return [inner.write(item, redaction) for item in value]
 
     def read(value: Any, place: str) -> tuple[Any, ...]:
         if not isinstance(value, list | tuple):
@@ -155,8 +171,8 @@ def _sequence(inner: _Codec) -> _Codec:
 
 
 def _choice(kinds: Mapping[str, Any]) -> _Codec:
-    def write(value: Any) -> dict[str, Any]:
-        return {"type": _TYPES[type(value)], **_codec(type(value)).write(value)}
+    def write(value: Any, redaction: Redaction | None) -> dict[str, Any]:
+        return {"type": _TYPES[type(value)], **_codec(type(value)).write(value, redaction)}
 
     def read(value: Any, place: str) -> Any:
         fields = dict(_mapping(value, place))
@@ -177,12 +193,12 @@ def _hints(kind: Any) -> Mapping[str, Any]:
     return found
 
 
-def _write_fields(kind: Any, value: Any) -> dict[str, Any]:
+def _write_fields(kind: Any, value: Any, redaction: Redaction | None) -> dict[str, Any]:
     written: dict[str, Any] = {}
     for field in dataclasses.fields(kind):
         part = getattr(value, field.name)
         if field.default is dataclasses.MISSING or part != field.default:
-            written[field.name] = _codec(_hints(kind)[field.name]).write(part)
+            written[field.name] = _codec(_hints(kind)[field.name]).write(part, redaction)
     return written
 
 
@@ -204,8 +220,16 @@ def _read_fields(kind: Any, value: Any, place: str) -> Any:
         raise SerializationInvalidity(f"{place}: {error}") from error
 
 
-def _same(value: Any) -> Any:
+def _same(value: Any, _: Redaction | None) -> Any:
     return value
+
+
+def _write_text(value: str, redaction: Redaction | None) -> str:
+    return value if redaction is None else redaction.text(value)
+
+
+def _write_json(value: Mapping[str, Any], redaction: Redaction | None) -> Any:
+    return thaw(value) if redaction is None else redaction.value(thaw(value))
 
 
 def _read_literal(members: tuple[Any, ...], value: Any, place: str) -> Any:
@@ -222,13 +246,13 @@ def _read_json(value: Any, place: str) -> frozendict[str, object]:
     return frozen
 
 
-def _plain(kind: type) -> _Codec:
+def _plain(kind: type, write: Callable[[Any, Redaction | None], Any] = _same) -> _Codec:
     def read(value: Any, place: str) -> Any:
         if type(value) is not kind:
             _fail(place, f"{type(value).__name__} is no {kind.__name__}")
         return value
 
-    return _Codec(_same, read)
+    return _Codec(write, read)
 
 
 def _read_float(value: Any, place: str) -> float:
@@ -237,8 +261,8 @@ def _read_float(value: Any, place: str) -> float:
     return float(value)
 
 
-def _write_bytes(value: bytes) -> str:
-    return base64.b64encode(value).decode()
+def _write_bytes(value: bytes, redaction: Redaction | None) -> str:
+    return base64.b64encode(value if redaction is None else redaction.data(value)).decode()
 
 
 def _read_bytes(value: Any, place: str) -> bytes:
@@ -250,7 +274,7 @@ def _read_bytes(value: Any, place: str) -> bytes:
         raise SerializationInvalidity(f"{place}: this is no base64 ({error}).") from error
 
 
-def _write_time(value: datetime.datetime) -> str:
+def _write_time(value: datetime.datetime, _: Redaction | None) -> str:
     if value.tzinfo is None:
         _fail("timestamp", f"{value} has no zone")
     return value.isoformat()
@@ -268,7 +292,7 @@ def _read_time(value: Any, place: str) -> datetime.datetime:
 
 _HINTS: dict[Any, Mapping[str, Any]] = {}
 _CODECS: dict[Any, _Codec] = {
-    str: _plain(str),
+    str: _plain(str, _write_text),
     int: _plain(int),
     bool: _plain(bool),
     float: _Codec(_same, _read_float),

@@ -1,90 +1,177 @@
-"""Keeps the secrets of a request out of what the libraries beneath it log, and out of what is said of it.
-
-Takes secrets out of texts that people read.
-"""
+"""Redaction: replaces secrets, in every form that they are written in, in texts, bytes, JSON values and logs."""
 
 import base64
-import contextlib
-import contextvars
+import binascii
 import json
 import logging
+import re
 import urllib.parse
-from collections.abc import Generator, Iterable, Iterator
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
-#: Characters of the shortest secret that is looked for: a shorter one would take words apart.
-_SHORTEST = 8
-#: What stands where a secret was.
+from ripieno.jsonvalues import is_list, is_table
+
+#: Stands in the place of a secret.
 HIDDEN = "[hidden]"
+#: Characters of the shortest secret, and of the shortest form of one. A shorter one would take words apart.
+_SHORTEST = 8
+#: Comes before the data of a URL whose scheme is ``data``.
+_BASE64 = ";base64,"
+#: Keys of JSON objects whose texts are base64.
+_DATA = frozenset({"data", "blob"})
 
 
-def hide(text: str, secrets: Iterable[str]) -> str:
-    """The text with ``[hidden]`` for each secret; the longest goes first, since one may be part of another."""
-    for secret in sorted(map(str.strip, secrets), key=len, reverse=True):
-        if len(secret) >= _SHORTEST:
-            text = text.replace(secret, HIDDEN)
-    return text
+class Redactor:
+    """Replaces known secrets, and all forms in which URLs, JSON, base64 and logs write them.
+
+    At one place the longest form goes first, since one secret may be part of another. ``mark`` makes what stands
+    in the place of a secret. Secrets of less than 8 characters are ignored.
+    """
+
+    def __init__(self, secrets: Iterable[str] = (), *, mark: Callable[[str], str] = lambda _: HIDDEN) -> None:
+        self._mark = mark
+        self._secrets: frozenset[str] = frozenset()
+        self._marks: dict[str, str] = {}
+        self._prefixes: frozenset[str] | None = None
+        self._in_json: tuple[str, ...] | None = None
+        self.learn(secrets)
+
+    def __bool__(self) -> bool:
+        """Whether it knows any secret."""
+        return bool(self._marks)
+
+    def learn(self, secrets: Iterable[str]) -> None:
+        """Adds secrets."""
+        known = self._secrets.union(stripped for one in secrets if len(stripped := one.strip()) >= _SHORTEST)
+        if known == self._secrets:
+            return
+        marks = {form: self._mark(secret) for secret in known for form in _forms(secret) if len(form) >= _SHORTEST}
+        self._secrets, self._prefixes, self._in_json = known, None, None
+        self._marks = dict(sorted(marks.items(), key=lambda one: len(one[0]), reverse=True))
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where secrets stand in a text."""
+        pattern = self._pattern(text)
+        return [] if pattern is None else [found.span() for found in pattern.finditer(text)]
+
+    def text(self, text: str) -> str:
+        """The text with a mark for each secret, also within the base64 of a ``data`` URL."""
+        if not self._marks:
+            return text
+        head, mark, data = text.partition(_BASE64)
+        if mark:
+            text = head + mark + self._base64(data)
+        pattern = self._pattern(text)
+        return text if pattern is None else pattern.sub(lambda found: self._marks[found[0]], text)
+
+    def data(self, data: bytes) -> bytes:
+        """The bytes with a mark for each secret."""
+        for form, mark in self._marks.items():
+            data = data.replace(form.encode("utf-8", "surrogatepass"), mark.encode())
+        return data
+
+    def value(self, value: Any) -> Any:
+        """A JSON value with a mark for each secret in its texts, keys and numbers, and in bytes written as base64."""
+        return self._value(value) if self._marks else value
+
+    def unsettled(self, text: str, start: int) -> int:
+        """The position, ``start`` at the earliest, where the end of a text may be the beginning of a secret."""
+        if self._prefixes is None:
+            self._prefixes = frozenset(form[:size] for form in self._marks for size in range(1, len(form)))
+        longest = len(next(iter(self._marks), ""))
+        first = max(start, len(text) - longest + 1)
+        return next((at for at in range(first, len(text)) if text[at:] in self._prefixes), len(text))
+
+    def suspects(self, *texts: str) -> bool:
+        """Whether texts, or JSON, may have a secret in them. Bytes in base64 always may. Quick, for what rarely has."""
+        if not self._marks:
+            return False
+        if self._in_json is None:
+            self._in_json = tuple({written for form in self._marks for written in _in_json(form)})
+        together = "\n".join(texts)
+        return '"data":"' in together or any(form in together for form in self._in_json)
+
+    def _pattern(self, text: str) -> re.Pattern[str] | None:
+        """What finds the secrets of a text. An alternation of all that are known would be slow."""
+        present = [form for form in self._marks if form in text]
+        return re.compile("|".join(map(re.escape, present))) if present else None
+
+    def _value(self, value: Any, name: str = "") -> Any:
+        if isinstance(value, str):
+            return self.text(self._base64(value) if name in _DATA else value)
+        if is_table(value):
+            return {self.text(key): self._value(item, key) for key, item in value.items()}
+        if is_list(value):
+            return [self._value(item) for item in value]
+        if value is None or isinstance(value, bool):
+            return value
+        shown = self.text(written := json.dumps(value))
+        return value if shown == written else shown
+
+    def _base64(self, text: str) -> str:
+        """The same base64 where its bytes have no secret, and a text that is none."""
+        try:
+            data = base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError):
+            return text
+        hidden = self.data(data)
+        return text if hidden == data else base64.b64encode(hidden).decode()
 
 
-#: A filter holds for the records of one logger, and not for those below it: each is named.
-_LOGGERS = ("httpx2", "httpcore2.connection", "httpcore2.http11")
-#: Characters of the shortest part of a secret that is looked for.
-_SHORTEST_PART = 10
-_SECRETS: contextvars.ContextVar[tuple[str, ...]] = contextvars.ContextVar("secrets of a request", default=())
+#: Knows no secret.
+NO_SECRETS = Redactor()
 
 
-class _Muting(logging.Filter):
-    """Lets every record pass, without the secrets of the request that it is written for."""
+def _forms(secret: str) -> Iterator[str]:
+    """A secret as it is, and as URLs, JSON, credentials and logs write it; in base64 also as part of a longer text."""
+    encoded = secret.encode("utf-8", "surrogatepass")
+    yield secret
+    yield urllib.parse.quote(encoded, safe="")
+    yield urllib.parse.quote_plus(encoded)
+    yield from _in_json(secret)
+    yield repr(encoded)[2:-1]
+    yield base64.b64encode(encoded).decode()
+    # What comes before it moves it by so many bytes, which share characters with it: these are left out.
+    for offset, first in ((0, 0), (1, 2), (2, 3)):
+        core = base64.b64encode(bytes(offset) + encoded).decode()[first : (offset + len(encoded)) * 8 // 6]
+        yield core
+        yield core.replace("+", "-").replace("/", "_")
+
+
+def _in_json(text: str) -> tuple[str, str]:
+    """A text as it stands inside of JSON: in UTF-8, and in ASCII."""
+    return json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1]
+
+
+class _LogFilter(logging.Filter):
+    """Lets every record pass, without the secrets of all redactors that are in use."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.redactors: dict[int, weakref.ref[Redactor]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        secrets = _SECRETS.get()
-        if secrets:
-            said = record.getMessage()
-            kept = hide(said, secrets)
-            if kept != said:
-                record.msg, record.args = kept, ()
+        message = kept = record.getMessage()
+        for reference in tuple(self.redactors.values()):
+            redactor = reference()
+            kept = kept if redactor is None else redactor.text(kept)
+        if kept != message:
+            record.msg, record.args = kept, ()
         return True
 
 
-_MUTING = _Muting()
+_FILTER = _LogFilter()
 
 
-def forms(secrets: Iterable[str]) -> tuple[str, ...]:
-    """The secrets as they are, and as URLs, JSON, credentials and logs write them; base64 also of texts around them."""
-    written: dict[str, None] = {}
-    for secret in secrets:
-        encoded = secret.encode("utf-8", "surrogatepass")
-        for form in (
-            secret,
-            urllib.parse.quote(encoded, safe=""),
-            urllib.parse.quote_plus(encoded),
-            json.dumps(secret)[1:-1],
-            json.dumps(secret, ensure_ascii=False)[1:-1],
-            base64.b64encode(encoded).decode(),
-            *_cores(encoded),
-            repr(encoded)[2:-1],
-        ):
-            written[form] = None
-    return tuple(written)
+def redact_logs(loggers: Iterable[str], redactor: Redactor) -> None:
+    """Keeps the secrets of ``redactor`` out of the logs of libraries, at every level, for as long as it lives.
 
-
-def _cores(secret: bytes) -> Iterator[str]:
-    """What base64 makes of a secret within a longer text: by where it begins, what its neighbours do not change."""
-    for offset, first in ((0, 0), (1, 2), (2, 3)):
-        last = (offset + len(secret)) * 8 // 6
-        core = base64.b64encode(bytes(offset) + secret).decode()[first:last]
-        if len(core) >= _SHORTEST_PART:
-            yield core
-            yield core.replace("+", "-").replace("/", "_")
-
-
-@contextlib.contextmanager
-def muted(secrets: tuple[str, ...]) -> Generator[None, None, None]:
-    """Inside, no log of a library has one of these forms of secrets."""
-    for name in _LOGGERS:
+    A filter holds for the records of one logger, and not for those below it: ``loggers`` names each.
+    """
+    for name in loggers:
         # Adding the same filter again changes nothing.
-        logging.getLogger(name).addFilter(_MUTING)
-    token = _SECRETS.set(secrets)
-    try:
-        yield
-    finally:
-        _SECRETS.reset(token)
+        logging.getLogger(name).addFilter(_FILTER)
+    key, known = id(redactor), _FILTER.redactors
+    if redactor and key not in known:
+        known[key] = weakref.ref(redactor, lambda _: known.pop(key, None))

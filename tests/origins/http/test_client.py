@@ -23,6 +23,7 @@ from ripieno.exceptions import (
 from ripieno.origins.http.client import HostPattern, Limits, Reach, Request, Wording, check_header, parse_url
 from ripieno.origins.http.client.addresses import is_local, refuse_address
 from ripieno.origins.http.client.connection import _check_peer
+from ripieno.storage.redaction import Redactor
 from tests.support.raw_http_servers import TLS, answer, fetcher, knowing, redirect, web
 
 
@@ -333,10 +334,10 @@ async def test_secrets_are_said_nowhere(caplog: pytest.LogCaptureFixture) -> Non
         request = Request(
             url=parse_url(f"http://127.0.0.1:{one.port}/?k=p%22ss%2Fw%C3%B6rd%2B1234"),
             credentials={f"http://127.0.0.1:{one.port}": (("Key", "key-abcdefgh"),)},
-            secrets=(secret, "key-abcdefgh"),
+            redactor=Redactor((secret, "key-abcdefgh")),
         )
         fetched = await fetcher().fetch(request)
-    wording = Wording(fetched=fetched, secrets=request.secrets)
+    wording = Wording(fetched=fetched, redactor=request.redactor)
     assert b"key-abcdefgh" in one.heads[0]
     assert wording.leaks()
     said = wording.head + wording.content + caplog.text + repr(request)
@@ -345,7 +346,9 @@ async def test_secrets_are_said_nowhere(caplog: pytest.LogCaptureFixture) -> Non
         assert form not in said
     async with web(lambda *_: redirect("http://[key-abcdefgh]/")) as one:
         with pytest.raises(ToolFault) as raised:
-            await fetcher().fetch(Request(url=parse_url(f"http://127.0.0.1:{one.port}/"), secrets=("key-abcdefgh",)))
+            await fetcher().fetch(
+                Request(url=parse_url(f"http://127.0.0.1:{one.port}/"), redactor=Redactor(("key-abcdefgh",)))
+            )
         assert "key-abcdefgh" not in repr(raised.value) + str(raised.value.__cause__) + str(raised.value.__context__)
 
 

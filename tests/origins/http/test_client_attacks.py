@@ -13,6 +13,7 @@ import pytest
 
 from ripieno.exceptions import InputError, NetworkFault, PermissionFault, ResourceFault, ToolFault
 from ripieno.origins.http.client import Limits, Request, Url, parse_url
+from ripieno.storage.redaction import Redactor
 from tests.counts import count
 from tests.support.raw_http_servers import answer, canaries, fetcher, knowing, redirect, web, worst
 
@@ -200,7 +201,7 @@ async def test_redirects_lead_nowhere_else_and_tell_no_credentials() -> None:
                         url=parse_url(places[0]),
                         headers=(("Authorization", f"Bearer {secret}"), ("Cookie", secret), ("X-Api-Key", secret)),
                         credentials={f"http://good.example:{first.port}": (("X-Own", secret),)},
-                        secrets=(secret,),
+                        redactor=Redactor((secret,)),
                     )
                 )
             assert len(chains[key]) == max(0, length + 1 - 6)

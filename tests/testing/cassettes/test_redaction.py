@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ripieno.assembly.protection import secrets_among
 from ripieno.canisters import Conversation, ImageContent
 from ripieno.descriptors import Policy, RetryPolicy
 from ripieno.ensembles import Ensemble
@@ -20,9 +21,10 @@ from ripieno.exceptions import ProviderRefusal, ProviderUnreachable, WireInvalid
 from ripieno.execution import Execution
 from ripieno.models import Model
 from ripieno.models.protocol import Natives
+from ripieno.storage.redaction import Redactor
 from ripieno.testing import call, turn
 from ripieno.testing.cassettes import Recorder, Replay
-from ripieno.testing.cassettes.redaction import Redactor, StreamRedactor, secrets_among
+from ripieno.testing.cassettes.redaction import StreamRedactor
 from ripieno.testing.wires import rehearsed
 from tests.counts import count
 

@@ -16,11 +16,11 @@ from ripieno.canisters import Conversation
 from ripieno.canisters.controls import Rules
 from ripieno.exceptions import InputError
 from ripieno.execution import Execution
+from ripieno.storage.redaction import Redactor
 from ripieno.testing import call, turn
 from ripieno.testing.cassettes import Recorder, Replay
 from ripieno.testing.cassettes.file import read
 from ripieno.testing.cassettes.recorder import LIMIT
-from ripieno.testing.cassettes.redaction import Redactor
 from ripieno.testing.wires import rehearsed
 from tests.origins.mcp.test_http import at, web
 from tests.support.homes import Home

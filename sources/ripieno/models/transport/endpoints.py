@@ -12,8 +12,8 @@ from typing import Any
 
 from ripieno.descriptors.timeouts import Timeouts
 from ripieno.exceptions import ProviderFailure
-from ripieno.jsonvalues import EMPTY, is_list, is_table
-from ripieno.storage.redaction import hide
+from ripieno.jsonvalues import EMPTY
+from ripieno.storage.redaction import Redactor
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,8 +56,8 @@ class Endpoint:
             return None
 
     @functools.cached_property
-    def secrets(self) -> tuple[str, ...]:
-        """What must not be shown, in each form that it may have on its way."""
+    def redactor(self) -> Redactor:
+        """Replaces the key, the values of headers, and what is secret in the address."""
         found = [self.key or "", *self.headers.values()]
         parts = self._parts
         if parts is not None:
@@ -69,22 +69,7 @@ class Endpoint:
             found += (value for _, value in urllib.parse.parse_qsl(parts.query))
         # A header's secret may stand behind the name of its scheme.
         found += [value.partition(" ")[2] for value in found]
-        found = [*found, *map(urllib.parse.unquote, found), *(urllib.parse.quote(one, safe="") for one in found)]
-        return tuple(dict.fromkeys(filter(None, found)))
-
-    def hide(self, text: str) -> str:
-        """The text without this endpoint's key, the values of its headers, and what is secret in its address."""
-        return hide(text, self.secrets)
-
-    def hide_in(self, value: Any) -> Any:
-        """The same for every text in a JSON value."""
-        if isinstance(value, str):
-            return self.hide(value)
-        if is_table(value):
-            return {self.hide(str(name)): self.hide_in(one) for name, one in value.items()}
-        if is_list(value):
-            return [self.hide_in(one) for one in value]
-        return value
+        return Redactor((*found, *map(urllib.parse.unquote, found)))
 
 
 def headers_of(endpoint: Endpoint) -> dict[str, str]:

@@ -63,7 +63,7 @@ class HttpTransport:
 
     def open(self) -> None:
         """Imports what the endpoint needs, and makes the pool. Errors: ``ProviderFailure``."""
-        mute(self, self._endpoint)
+        mute(self._endpoint)
         with self._explained():
             self._carrier.open()
 
@@ -94,7 +94,7 @@ class HttpTransport:
     async def _posted(self, body: bytes, path: str) -> AsyncGenerator[tuple[Answer, Watch], None]:
         """The answer to a request that was not refused, and its clock."""
         with self._judged() as answered, self._explained():
-            mute(self, self._endpoint)
+            mute(self._endpoint)
             with contextlib.closing(Watch(self._endpoint.timeouts)) as watch:
                 answer = await watch.begin(self._carrier.send(body, path))
                 try:
@@ -222,7 +222,7 @@ class HttpTransport:
 
     def _hidden(self, error: ProviderFailure) -> ProviderFailure:
         """The error, without this endpoint's secrets."""
-        hidden = self._endpoint.hide_in([error.reason, getattr(error, "body", None)])
+        hidden = self._endpoint.redactor.value([error.reason, getattr(error, "body", None)])
         if hidden != [error.reason, getattr(error, "body", None)]:
             error.reason = hidden[0]
             error.args = (error.provider, error.reason)

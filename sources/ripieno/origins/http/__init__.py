@@ -35,6 +35,7 @@ from ripieno.origins.settings import (
     refuse_connection,
     require_variables,
 )
+from ripieno.storage.redaction import Redactor
 
 _HEADER_NAME = Text(pattern=r"[A-Za-z0-9!#$%&'*+.^`|~-]{1,128}", shape="the name of a header")
 _QUERY_NAME = Text(pattern=r"[^\x00-\x1f\x7f]{1,128}", shape="a name")
@@ -195,13 +196,13 @@ class Caller:
         self._call = call
         self._variables = variables
         self._fetcher = fetcher or Fetcher(call.reach)
-        self._secrets = tuple(
-            {variables[name]: None for template in call.templates for name in template.variables if name in variables}
+        self._redactor = Redactor(
+            variables[name] for template in call.templates for name in template.variables if name in variables
         )
 
     async def __call__(self, _: Context, arguments: dict[str, Any]) -> str:
         fetched = await self._fetcher.fetch(self._request(arguments))
-        wording = Wording(fetched=fetched, secrets=self._secrets)
+        wording = Wording(fetched=fetched, redactor=self._redactor)
         if not 200 <= fetched.status < 300:
             message = f"The server answered {wording.status}.\n{wording.content if fetched.body else ''}".rstrip()
             raise explain_status(message, fetched.status, fetched.headers)
@@ -233,7 +234,7 @@ class Caller:
             body=body,
             # All of its own headers are for its own origin: who knows which of them is a key.
             credentials={target.origin: own},
-            secrets=self._secrets,
+            redactor=self._redactor,
         )
 
     def _body(self, arguments: Mapping[str, Any]) -> tuple[bytes | None, str | None]:

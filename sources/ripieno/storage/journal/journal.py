@@ -11,7 +11,7 @@ from typing import Any
 from ripieno.canisters import Conversation
 from ripieno.exceptions import NameAbsence
 from ripieno.storage.journal.database import connect, said
-from ripieno.storage.journal.fingerprints import Fingerprints
+from ripieno.storage.journal.fingerprints import fingerprints
 from ripieno.storage.journal.lines import (
     DELETED,
     Anchor,
@@ -55,7 +55,7 @@ class Journal:
         self._process = os.getpid()
         self._connection: sqlite3.Connection | None = connect(path)
         try:
-            self._fingerprints = Fingerprints(secrets, path.with_name(path.name + ".key"))
+            self._redactor = fingerprints(secrets, path.with_name(path.name + ".key"))
         except BaseException:
             self.close()
             raise
@@ -116,8 +116,8 @@ class Journal:
         number. A secret that is asked for is found where its fingerprint stands.
         """
         wanted = {"conversation": conversation, "stage": stage, "tool": tool}
-        asked = {name: self._fingerprints.text(value) for name, value in wanted.items() if value is not None}
-        sought = None if text is None else self._fingerprints.text(text)
+        asked = {name: self._redactor.text(value) for name, value in wanted.items() if value is not None}
+        sought = None if text is None else self._redactor.text(text)
         # What SQLite finds may stand in names of fields, too: ``says`` has the last word.
         forms = () if sought is None else written(sought)
         conditions = " AND ".join(["number > ?", *(f"{name} = ?" for name in asked)])
@@ -166,7 +166,7 @@ class Journal:
         Errors: ``NameAbsence`` for none, ``InputError`` for several.
         """
         with self._using("read") as connection:
-            return summarize(connection, identify(connection, self._fingerprints.text(beginning)))
+            return summarize(connection, identify(connection, self._redactor.text(beginning)))
 
     def restore(self, conversation: str, *, until: int | None = None) -> Restored:
         """A conversation, or its first ``until`` canisters, and what became of the calls of its last message.
@@ -203,7 +203,7 @@ class Journal:
         Errors: ``NameAbsence`` when there is no such conversation. ``InputError`` when another program reads for so
         long that the old text stays in the write-ahead log: run it again.
         """
-        name = self._fingerprints.text(conversation)
+        name = self._redactor.text(conversation)
         with self._writing("changed") as connection:
             known = connection.execute("SELECT 1 FROM lines WHERE conversation = ? LIMIT 1", (name,)).fetchone()
             if known is None:
@@ -221,7 +221,7 @@ class Journal:
     def _draft(self, record: Record) -> Line:
         line = draft(record)
         texts = (line.conversation, line.tool, line.invocation or "", line.body or "")
-        return draft(self._fingerprints.record(record)) if self._fingerprints.suspect(*texts) else line
+        return draft(record, self._redactor) if self._redactor.suspects(*texts) else line
 
     @contextlib.contextmanager
     def _using(self, what: str) -> Generator[sqlite3.Connection, None, None]:

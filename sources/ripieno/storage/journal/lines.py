@@ -18,6 +18,7 @@ from ripieno.canisters.serialization import deserialize_canister, serialize
 from ripieno.exceptions import JsonInvalidity, SerializationInvalidity
 from ripieno.jsonvalues import canonical, is_list, is_table
 from ripieno.storage.records import Record, Stage
+from ripieno.storage.redaction import NO_SECRETS, Redactor
 
 #: The digest before the first line.
 GENESIS = "0" * 64
@@ -90,15 +91,16 @@ class Line:
 Row = tuple[int, str, int, str, str, str | None, str, str | None, str | None, str, str, str]
 
 
-def draft(record: Record) -> Line:
+def draft(record: Record, redactor: Redactor = NO_SECRETS) -> Line:
     """The line of a record that has no place yet: no number, no digest."""
+    invocation = _identifier(record)
     return _draft(
-        conversation=record.conversation,
+        conversation=redactor.text(record.conversation),
         turn=record.turn,
         stage=record.stage,
-        tool=record.tool,
-        invocation=_identifier(record),
-        body=_write(record),
+        tool=redactor.text(record.tool),
+        invocation=None if invocation is None else redactor.text(invocation),
+        body=_write(record, redactor),
     )
 
 
@@ -198,16 +200,14 @@ def _identifier(record: Record) -> str | None:
     return None
 
 
-def _write(record: Record) -> str:
+def _write(record: Record, redactor: Redactor) -> str:
     body: dict[str, Any] = {"version": _VERSION}
-    if record.invocation is not None:
-        body["invocation"] = serialize(record.invocation)
-    if record.result is not None:
-        body["result"] = serialize(record.result)
-    if record.canister is not None:
-        body["canister"] = serialize(record.canister)
+    for name in ("invocation", "result", "canister"):
+        part = getattr(record, name)
+        if part is not None:
+            body[name] = serialize(part, redactor or None)
     if record.details:
-        body["details"] = record.details
+        body["details"] = redactor.value(record.details)
     return _text(body)
 
 

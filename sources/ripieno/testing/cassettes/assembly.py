@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from ripieno.approvals import Answer, Confirmer, Given
 from ripieno.assembly import Assembly
 from ripieno.assembly.configuration import Gathered, gather
-from ripieno.assembly.protection import withheld
+from ripieno.assembly.protection import secrets_among, withheld
 from ripieno.canisters import Canister, Controls, Conversation, SupervisorCanister
 from ripieno.canisters.controls import Limits
 from ripieno.conducting import Run, Watcher
@@ -15,7 +15,6 @@ from ripieno.ensembles import Ensemble
 from ripieno.ensembles.surroundings import Tap
 from ripieno.exceptions import InputError
 from ripieno.models import Model
-from ripieno.testing.cassettes.redaction import secrets_among
 
 
 class Cassette(Protocol):

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ripieno.approvals import ConfirmationRequest
+from ripieno.assembly.protection import secrets_among
 from ripieno.canisters import Canister, Controls, Conversation
 from ripieno.canisters.events import Alert, Event
 from ripieno.canisters.serialization import serialize
@@ -20,8 +21,9 @@ from ripieno.exceptions import InputError, ProviderFailure
 from ripieno.execution import Execution
 from ripieno.jsonvalues import is_list, is_table, thaw
 from ripieno.models.protocol import Native
+from ripieno.storage.redaction import Redactor
 from ripieno.testing.cassettes.file import Writer
-from ripieno.testing.cassettes.redaction import Held, Redactor, StreamRedactor, secrets_among
+from ripieno.testing.cassettes.redaction import Held, StreamRedactor
 from ripieno.testing.cassettes.requests import digest, read_body, shorten
 from ripieno.testing.cassettes.values import describe, describe_answer, describe_event, describe_failure, describe_offer
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ripieno.approvals import Confirmer
 from ripieno.assembly.plugins import discover
+from ripieno.assembly.protection import secrets_among
 from ripieno.canisters import Canister, Controls, Conversation
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.canisters.events import Alert
@@ -19,11 +20,11 @@ from ripieno.jsonvalues import is_list
 from ripieno.models import Model, Protocol
 from ripieno.sandbox.processes import LocalSpawner
 from ripieno.storage.records import Recorder as Journal
+from ripieno.storage.redaction import Redactor
 from ripieno.testing.cassettes.assembly import CassetteAssembly, assemble_with
 from ripieno.testing.cassettes.file import Line, read
 from ripieno.testing.cassettes.player import Player
 from ripieno.testing.cassettes.recorder import Ends
-from ripieno.testing.cassettes.redaction import Redactor, secrets_among
 from ripieno.testing.cassettes.replayed_parts import PlayedConfirmer, PlayedExecution, played_model
 from ripieno.testing.cassettes.values import restore, restore_definition
 

@@ -25,9 +25,9 @@ from ripieno.models.fallback import FallbackModel
 from ripieno.models.protocol import Natives
 from ripieno.models.protocols.prompted import around as prompted
 from ripieno.models.protocols.text_calls.interpreter import interpret
+from ripieno.storage.redaction import Redactor
 from ripieno.testing.cassettes.file import Line
 from ripieno.testing.cassettes.player import Player
-from ripieno.testing.cassettes.redaction import Redactor
 from ripieno.testing.cassettes.requests import differ, digest, lengthen, read_body
 from ripieno.testing.cassettes.values import restore_answer, restore_event, restore_failure, restore_result
 

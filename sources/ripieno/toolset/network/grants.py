@@ -18,6 +18,7 @@ from ripieno.descriptors.templates import Template
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import ConfigurationInvalidity, InputError
 from ripieno.origins.http.client import Fetcher, HostPattern, Limits, Reach, check_header, parse_url
+from ripieno.storage.redaction import NO_SECRETS, Redactor
 
 _WHERE = "[configuration.network]"
 _ADVICE = f'The operator lists hosts: hosts = ["api.example.org", "*.example.com"] under {_WHERE}.'
@@ -110,7 +111,7 @@ class Network:
 
     fetcher: Fetcher
     credentials: frozendict[str, tuple[tuple[str, str], ...]] = dataclasses.field(default=frozendict(), repr=False)
-    secrets: tuple[str, ...] = dataclasses.field(default=(), repr=False)
+    redactor: Redactor = dataclasses.field(default=NO_SECRETS, repr=False)
 
 
 def read_grants(configuration: Mapping[str, Any], secrets: Mapping[str, str]) -> Network:
@@ -118,14 +119,12 @@ def read_grants(configuration: Mapping[str, Any], secrets: Mapping[str, str]) ->
     problems = Problems(Source(file=_WHERE))
     read = GRANTS.read(configuration, ("configuration",), problems)
     credentials: dict[str, tuple[tuple[str, str], ...]] = {}
-    values: dict[str, None] = {}
+    values: set[str] = set()
     if read is not INVALID:
         for origin, headers in read.get("credentials", {}).items():
             path: Path = ("configuration", "credentials", origin)
             filled = [_fill(name, one, secrets, (*path, name), problems) for name, one in headers.items()]
-            values.update(
-                {secrets[name]: None for one in headers.values() for name in one.variables if name in secrets}
-            )
+            values.update(secrets[name] for one in headers.values() for name in one.variables if name in secrets)
             place = _origin(origin, path, problems)
             if place is not None:
                 credentials[place] = tuple(one for one in filled if one is not None)
@@ -135,7 +134,9 @@ def read_grants(configuration: Mapping[str, Any], secrets: Mapping[str, str]) ->
         hosts=read.get("hosts", ()), local=read.get("local", False), advice=_ADVICE, local_advice=_LOCAL_ADVICE
     )
     limits = Limits(size=read.get("size", Limits().size))
-    return Network(fetcher=Fetcher(reach, limits=limits), credentials=frozendict(credentials), secrets=tuple(values))
+    return Network(
+        fetcher=Fetcher(reach, limits=limits), credentials=frozendict(credentials), redactor=Redactor(values)
+    )
 
 
 @contextlib.asynccontextmanager

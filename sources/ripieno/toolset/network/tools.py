@@ -119,7 +119,7 @@ async def _ask(
         headers=headers,
         body=body,
         credentials=network.credentials,
-        secrets=network.secrets,
+        redactor=network.redactor,
         follow=arguments.get("follow_redirects", True),
     )
     return await network.fetcher.fetch(request)
@@ -189,7 +189,7 @@ def _split_header(line: str) -> tuple[str, str]:
 
 
 def _word(fetched: Fetched, context: Context) -> Wording:
-    return Wording(fetched=fetched, secrets=_network(context).secrets)
+    return Wording(fetched=fetched, redactor=_network(context).redactor)
 
 
 def _tell(fetched: Fetched, context: Context) -> str:

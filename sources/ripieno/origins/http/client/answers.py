@@ -5,7 +5,7 @@ import hashlib
 import re
 
 from ripieno.origins.http.client.request import Fetched
-from ripieno.storage.redaction import forms, hide
+from ripieno.storage.redaction import NO_SECRETS, Redactor
 
 _KIND = re.compile(r"\s*([A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+)")
 _CHARSET = re.compile(r";\s*charset\s*=\s*\"?([A-Za-z0-9_.:-]+)", re.IGNORECASE)
@@ -34,10 +34,10 @@ _LINE = 500
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Wording:
-    """An answer in words. ``secrets`` were sent with its request, and a server may say them again."""
+    """An answer in words. ``redactor`` knows the secrets of its request, which a server may repeat."""
 
     fetched: Fetched
-    secrets: tuple[str, ...] = ()
+    redactor: Redactor = NO_SECRETS
 
     @property
     def kind(self) -> str:
@@ -54,15 +54,17 @@ class Wording:
         if charset is not None and _CHARSETS.fullmatch(charset[1]) is None:
             charset = None
         if declared and charset is not None:
-            return self.hide(data.decode(charset[1], "replace"))
+            return self.redactor.text(data.decode(charset[1], "replace"))
         if b"\0" in data[:8192] and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
             return None
         if not declared and kind not in ("", "application/octet-stream"):
             return None
         try:
-            return self.hide(data.decode("utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"))
+            return self.redactor.text(
+                data.decode("utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig")
+            )
         except UnicodeDecodeError:
-            return self.hide(data.decode("latin-1")) if declared else None
+            return self.redactor.text(data.decode("latin-1")) if declared else None
 
     @property
     def content(self) -> str:
@@ -87,17 +89,11 @@ class Wording:
         lines += [self._line(f"{name}: {value}") for name, value in told if value]
         return "\n".join(lines)
 
-    def hide(self, text: str) -> str:
-        """A text without secrets, in whatever form."""
-        return hide(text, forms(self.secrets)) if self.secrets else text
-
     def leaks(self) -> bool:
         """Whether the body has a secret in it."""
-        written = (form.encode("utf-8", "surrogatepass") for form in forms(self.secrets))
-        # As short as what is looked for in texts.
-        return any(len(form) >= 8 and form in self.fetched.body for form in written)
+        return self.redactor.data(self.fetched.body) != self.fetched.body
 
     def _line(self, text: str) -> str:
-        shown = self.hide(text)
+        shown = self.redactor.text(text)
         cut = shown if len(shown) <= _LINE else shown[: _LINE - 1] + "…"
         return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in cut)

@@ -22,17 +22,18 @@ from ripieno.origins.http.client.connection import Attempt, Connector, Resolver,
 from ripieno.origins.http.client.decompression import ACCEPTED, Body
 from ripieno.origins.http.client.headers import METHODS, SAFE, Headers, check_headers, for_another_origin, without_body
 from ripieno.origins.http.client.urls import Url
-from ripieno.storage.redaction import forms, hide, muted
+from ripieno.storage.redaction import NO_SECRETS, Redactor, redact_logs
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _NO_HEADERS: frozendict[str, Headers] = frozendict()
+_LOGGERS = ("httpx2", "httpcore2.connection", "httpcore2.http11")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What to ask for. ``credentials`` are headers by the origin that alone is told them; ``secrets`` their values.
+    """A request. ``credentials`` are headers by the only origin that receives them; ``redactor`` knows their values.
 
-    ``secrets`` may be in the target, too; nothing that is said of the request has them.
+    These may be in the target, too. No message and no log about the request has them.
     """
 
     method: str = "GET"
@@ -40,7 +41,7 @@ class Request:
     headers: Headers = ()
     body: bytes | None = dataclasses.field(default=None, repr=False)
     credentials: Mapping[str, Headers] = dataclasses.field(default=_NO_HEADERS, repr=False)
-    secrets: tuple[str, ...] = dataclasses.field(default=(), repr=False)
+    redactor: Redactor = dataclasses.field(default=NO_SECRETS, repr=False)
     follow: bool = True
 
 
@@ -86,18 +87,17 @@ class Fetcher:
         ``NetworkFault``, ``TimeoutFault`` and ``ResourceFault`` for what went wrong with it; ``OutcomeUnknownFault``
         instead of all these when it may have changed something by then.
         """
-        written = forms(request.secrets)
+        redact_logs(_LOGGERS, request.redactor)
         acted = [False]
         fault: ToolFault
-        with muted(written):
-            try:
-                async with asyncio.timeout(self._limits.whole):
-                    return await self._follow(request, acted)
-            except TimeoutError:
-                fault = TimeoutFault(f"{request.url.host} was not done within {self._limits.whole:g} s.", code="whole")
-            except ToolFault as error:
-                fault = error
-        raise _said(fault, request, written, acted=acted[0])
+        try:
+            async with asyncio.timeout(self._limits.whole):
+                return await self._follow(request, acted)
+        except TimeoutError:
+            fault = TimeoutFault(f"{request.url.host} was not done within {self._limits.whole:g} s.", code="whole")
+        except ToolFault as error:
+            fault = error
+        raise _said(fault, request, acted=acted[0])
 
     async def _follow(self, request: Request, acted: list[bool]) -> Fetched:
         method, url, headers, body = request.method, request.url, _checked(request), request.body
@@ -204,9 +204,9 @@ def _led(url: Url, status: int, location: str, count: int, most: int) -> Url:
     return there
 
 
-def _said(fault: ToolFault, request: Request, secrets: tuple[str, ...], *, acted: bool) -> ToolFault:
+def _said(fault: ToolFault, request: Request, *, acted: bool) -> ToolFault:
     """The fault without secrets; and where something may have happened by then, one that says so."""
-    message = hide(fault.message, secrets)
+    message = request.redactor.text(fault.message)
     # What a fault was raised from may hold the request.
     fault.__context__ = fault.__cause__ = None
     if acted:

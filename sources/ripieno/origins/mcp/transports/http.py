@@ -23,7 +23,7 @@ from ripieno.origins.mcp.peers import Loss, Peer
 from ripieno.origins.mcp.settings import ServerSettings
 from ripieno.origins.mcp.text import clean
 from ripieno.origins.mcp.transports.framing import LINE_LIMIT, PARSE_ERROR, UNUSABLE, VALUES, Values, failure
-from ripieno.storage.redaction import hide
+from ripieno.storage.redaction import Redactor
 
 #: Seconds to connect and to send; a call has a deadline of its own.
 CONNECT_TIMEOUT = 10.0
@@ -56,7 +56,7 @@ class Remote(Peer):
         self._sse = settings.transport == "sse"
         #: Statuses that mean something to whoever sees the answer next.
         self.meant = frozenset({404}) if settings.oauth is None else frozenset({401, 403, 404})
-        self._secrets: list[str] = []
+        self._redactor = Redactor()
         self.conceal(*hidden)
         self._credentials = settings.oauth
         self._identified = any(name.lower() == "authorization" for name in settings.headers)
@@ -140,11 +140,11 @@ class Remote(Peer):
 
     def conceal(self, *values: str) -> None:
         """Hides further values, as those of headers are."""
-        self._secrets += [part for value in values for part in value.split() if part not in self._secrets]
+        self._redactor.learn(part for value in values for part in value.split())
 
     def hide(self, text: str) -> str:
         """The text without the values of headers and tokens, and without what a terminal would obey."""
-        return clean(hide(text, self._secrets))[0]
+        return clean(self._redactor.text(text))[0]
 
     def leads_to(self, url: httpx2.URL) -> bool:
         """Whether it is the server's, and not an authorization server's somewhere else."""
