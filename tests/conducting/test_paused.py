@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from ripieno.approvals import Answer, Approve, ConfirmationRequest, DeferredConfirmer, Deny, Edit, Given
+from ripieno.approvals import Answer, Approve, ConfirmationRequest, Defer, DeferredConfirmer, Deny, Edit, Given
+from ripieno.approvals.grants import Binding
 from ripieno.canisters import Conversation, InvocationCanister, ResultCanister
 from ripieno.canisters.serialization import deserialize_conversation, serialize
 from ripieno.conducting import conduct
@@ -187,12 +188,41 @@ async def test_what_is_kept_is_for_its_user_alone_and_is_forgotten(tmp_path: pat
         store.find(waiting.identifier)
 
 
-def test_a_file_that_is_none_is_named(tmp_path: pathlib.Path) -> None:
+def test_every_answer_is_kept(tmp_path: pathlib.Path) -> None:
+    binding = Binding(conversation="a", invocation="b", tool="c", definition="d", arguments="e", rules="f")
+    answers = {
+        "one": Given(answer=Approve(always=True), binding=binding, token="t"),
+        "two": Given(answer=Deny("Not now.")),
+        "three": Given(answer=Edit({"word": "other", "more": {"a": 1.5}})),
+        "four": Given(answer=Defer("Later.")),
+    }
+    one = Paused(conversation=Conversation.of("Hi."), workspace="/w", model="m", tools=("io.*",), answers=answers)
+    store = PausedStore(tmp_path)
+    store.save(one)
+    assert store.load(one.identifier) == one
+    (file,) = store.folder.glob("*.json")
+    file.write_text(file.read_text().replace('"type": "deny"', '"type": "subprocess.run"'))
+    with pytest.raises(InputError, match=r"\['two'\]\.answer: there is no type 'subprocess\.run'; known are approve"):
+        store.load(one.identifier)
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        ('{"version": 1', "Expecting"),
+        ("[]", "list is no object"),
+        ('{"version": 2, "type": "paused"}', "its version is 2; this is version 1"),
+        ('{"version": 1, "type": "conversation"}', "its type is 'conversation', not 'paused'"),
+        ('{"version": 1, "type": "paused", "workspace": 1}', "it lacks the field 'conversation'"),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path: pathlib.Path, damage: str, reason: str) -> None:
     store = PausedStore(tmp_path)
     store.folder.mkdir()
-    (store.folder / "torn.json").write_text('{"version": 1')
-    with pytest.raises(InputError, match=r"torn\.json is no conversation that waits"):
+    (store.folder / "torn.json").write_text(damage)
+    with pytest.raises(InputError, match=r"torn\.json is no paused conversation: .*, or delete it\.") as caught:
         store.all()
+    assert reason in str(caught.value)
 
 
 CLAIM = """

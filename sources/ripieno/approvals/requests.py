@@ -12,6 +12,7 @@ from ripieno.approvals.grants import Binding
 from ripieno.approvals.presentation import Presentation, present
 from ripieno.approvals.visible_text import visible
 from ripieno.canisters.faults import Effect
+from ripieno.canisters.serialization import register
 from ripieno.ensembles import owner
 from ripieno.jsonvalues import canonical, thaw
 
@@ -108,6 +109,7 @@ class Defer:
 
 
 Answer: TypeAlias = Approve | Deny | Edit | Defer
+register({Approve: "approve", Deny: "deny", Edit: "edit", Defer: "defer"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

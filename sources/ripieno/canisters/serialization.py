@@ -1,4 +1,4 @@
-"""Canisters and conversations as JSON mappings with a version, and back: data, never revived objects.
+"""Frozen values as JSON mappings with a version, and back: the types of their fields are the format.
 
 ::
 
@@ -10,10 +10,12 @@
     }
 
 Fields that have their default are left out. Bytes are base64, times are ISO 8601 with a zone. Whatever is unknown
-(type, version, field) or unlike its field is an error that says where.
+(type, version, field) or unlike its field is an error that says where. Only types that a field, or who reads, names are
+ever made: a text in a file chooses among them by the names that ``register`` gave, and never a class.
 """
 
 import base64
+import collections.abc
 import dataclasses
 import datetime
 import functools
@@ -21,7 +23,7 @@ import math
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NoReturn, Protocol
+from typing import Any, Literal, NoReturn, Protocol, TypeVar
 
 from frozendict import frozendict
 
@@ -40,7 +42,9 @@ from ripieno.exceptions import JsonInvalidity, SerializationInvalidity
 from ripieno.jsonvalues import freeze, thaw
 
 VERSION = 1
-_TYPES: Mapping[Any, str] = {
+T = TypeVar("T")
+#: The names of the types that something else than their place has to tell apart.
+_TYPES: dict[Any, str] = {
     UserCanister: "user",
     AssistantCanister: "assistant",
     SupervisorCanister: "supervisor",
@@ -72,9 +76,24 @@ class Redaction(Protocol):
         ...
 
 
-def serialize(value: Canister | Conversation, redaction: Redaction | None = None) -> dict[str, Any]:
-    """The JSON mapping of a canister or of a whole conversation."""
+def register(types: Mapping[type, str]) -> None:
+    """Names frozen dataclasses: those that are stored by themselves, and the members of unions."""
+    _TYPES.update(types)
+
+
+def serialize(value: Any, redaction: Redaction | None = None) -> dict[str, Any]:
+    """The JSON mapping of a canister, of a whole conversation, or of another value whose type is registered."""
     return {"version": VERSION, "type": _TYPES[type(value)], **_codec(type(value)).write(value, redaction)}
+
+
+def deserialize(kind: type[T], mapping: Mapping[str, Any]) -> T:
+    """The equal value of a registered type. Errors: ``SerializationInvalidity``."""
+    fields, name = _unversioned(mapping), _TYPES[kind]
+    found = fields.pop("type", None)
+    if found != name:
+        _fail(name, f"its type is {found!r}, not {name!r}")
+    made: T = read(kind, fields, name)
+    return made
 
 
 def deserialize_canister(mapping: Mapping[str, Any]) -> Canister:
@@ -85,12 +104,17 @@ def deserialize_canister(mapping: Mapping[str, Any]) -> Canister:
 
 def deserialize_conversation(mapping: Mapping[str, Any]) -> Conversation:
     """The equal conversation, with empty namespaces. Errors: ``SerializationInvalidity``."""
-    fields = _unversioned(mapping)
-    kind = fields.pop("type", None)
-    if kind != "conversation":
-        _fail("conversation", f"its type is {kind!r}, not 'conversation'")
-    conversation: Conversation = _codec(Conversation).read(fields, "conversation")
-    return conversation
+    return deserialize(Conversation, mapping)
+
+
+def write(kind: Any, value: Any) -> Any:
+    """The JSON of a value of a type, or of a union of registered types, as a part of something that has a version."""
+    return _codec(kind).write(value, None)
+
+
+def read(kind: Any, value: object, place: str) -> Any:
+    """The value that ``write`` has written. ``place`` names it in errors. Errors: ``SerializationInvalidity``."""
+    return _codec(kind).read(value, place)
 
 
 def describe(value: Any) -> dict[str, Any]:
@@ -136,8 +160,8 @@ def _made(hint: Any) -> _Codec:
     origin, members = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
         return _Codec(_same, functools.partial(_read_literal, members))
-    if origin is frozendict:
-        return _Codec(_write_json, _read_json)
+    if origin in (frozendict, collections.abc.Mapping):
+        return _mappings(origin, members[1])
     if origin is tuple:
         return _sequence(_codec(members[0]))
     if origin not in (types.UnionType, typing.Union):
@@ -166,6 +190,21 @@ def _sequence(inner: _Codec) -> _Codec:
             _fail(place, f"{type(value).__name__} is no array")
         items = typing.cast("list[Any]", value)
         return tuple(inner.read(item, f"{place}[{index}]") for index, item in enumerate(items))
+
+    return _Codec(write, read)
+
+
+def _mappings(origin: Any, member: Any) -> _Codec:
+    if member in (Any, object):
+        return _Codec(_write_frozen if origin is frozendict else _write_json, _read_json)
+    inner = _codec(member)
+
+    def write(value: Mapping[str, Any], redaction: Redaction | None) -> dict[str, Any]:
+        return {name: inner.write(item, redaction) for name, item in value.items()}
+
+    def read(value: Any, place: str) -> frozendict[str, Any]:
+        items = _mapping(value, place).items()
+        return frozendict({name: inner.read(item, f"{place}[{name!r}]") for name, item in items})
 
     return _Codec(write, read)
 
@@ -228,8 +267,12 @@ def _write_text(value: str, redaction: Redaction | None) -> str:
     return value if redaction is None else redaction.text(value)
 
 
-def _write_json(value: Mapping[str, Any], redaction: Redaction | None) -> Any:
+def _write_frozen(value: Any, redaction: Redaction | None) -> Any:
     return thaw(value) if redaction is None else redaction.value(thaw(value))
+
+
+def _write_json(value: Any, redaction: Redaction | None) -> Any:
+    return _write_frozen(freeze(value), redaction)
 
 
 def _read_literal(members: tuple[Any, ...], value: Any, place: str) -> Any:
@@ -239,11 +282,15 @@ def _read_literal(members: tuple[Any, ...], value: Any, place: str) -> Any:
 
 
 def _read_json(value: Any, place: str) -> frozendict[str, object]:
+    frozen: frozendict[str, object] = _read_any(_mapping(value, place), place)
+    return frozen
+
+
+def _read_any(value: Any, place: str) -> Any:
     try:
-        frozen: frozendict[str, object] = freeze(_mapping(value, place))
+        return freeze(value)
     except JsonInvalidity as error:
         raise SerializationInvalidity(f"{place}: {error}") from error
-    return frozen
 
 
 def _plain(kind: type, write: Callable[[Any, Redaction | None], Any] = _same) -> _Codec:
@@ -292,6 +339,7 @@ def _read_time(value: Any, place: str) -> datetime.datetime:
 
 _HINTS: dict[Any, Mapping[str, Any]] = {}
 _CODECS: dict[Any, _Codec] = {
+    Any: _Codec(_write_json, _read_any),
     str: _plain(str, _write_text),
     int: _plain(int),
     bool: _plain(bool),

@@ -1,6 +1,7 @@
 """``ripieno undo``: takes back what tools have changed in a workspace, latest first."""
 
 import contextlib
+import dataclasses
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
@@ -117,7 +118,7 @@ def _journal(gathered: Gathered) -> Journal:
 
 def _show_list(entries: Sequence[Entry], output: Format) -> None:
     if output == "json":
-        print_json({"changes": [{**entry.mapping(), "kept": entry.kept} for entry in entries]})
+        print_json({"changes": [{**dataclasses.asdict(entry), "kept": entry.kept} for entry in entries]})
         return
     if not entries:
         click.echo("Tools have changed nothing here that could be undone.")
@@ -149,7 +150,7 @@ def _show(one: Undone) -> None:
 
 
 def _mapping(one: Undone) -> dict[str, object]:
-    return {"entry": one.entry.mapping(), "restored": list(one.restored), "refused": list(one.refused)}
+    return {"entry": dataclasses.asdict(one.entry), "restored": list(one.restored), "refused": list(one.refused)}
 
 
 def _time(entry: Entry) -> str:

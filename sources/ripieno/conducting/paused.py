@@ -2,9 +2,9 @@
 
 ::
 
-    {"version": 1, "at": "2026-01-01T00:00:00+00:00", "workspace": "/home/ada/project", "model": "provider/model",
-     "tools": ["io.*"], "caller": "ada", "conversation": {…},
-     "answers": {"call_1": {"answer": "deny", "advice": "Not now."}}}
+    {"version": 1, "type": "paused", "at": "2026-01-01T00:00:00+00:00", "workspace": "/home/ada/project",
+     "model": "provider/model", "tools": ["io.*"], "caller": "ada", "conversation": {…},
+     "answers": {"call_1": {"answer": {"type": "deny", "advice": "Not now."}}}}
 
 An approval is a grant: a token that is good once, for the call exactly as it was shown (``approvals.grants``).
 """
@@ -18,21 +18,18 @@ import json
 import os
 import pathlib
 from collections.abc import Generator, Mapping
-from typing import Any
 
 from frozendict import frozendict
 
-from ripieno.approvals import Answer, Approve, Deny, Edit, Given, Grants
+from ripieno.approvals import Answer, Approve, Given, Grants
 from ripieno.approvals.grant_stores import FileStore
 from ripieno.approvals.grants import Binding
 from ripieno.canisters import Conversation
 from ripieno.canisters.conversation import Waiting
-from ripieno.canisters.serialization import deserialize_conversation, serialize
+from ripieno.canisters.serialization import deserialize, register, serialize
 from ripieno.exceptions import Conflict, InputError, NameAbsence, SerializationInvalidity
-from ripieno.jsonvalues import freeze, is_table, thaw
 from ripieno.storage.files import replace_private
 
-_VERSION = 1
 #: Seconds for which an approval is good that waits for somebody to resume.
 LIFETIME = 7 * 86_400.0
 
@@ -68,6 +65,9 @@ class Paused:
         """What a person has still to be asked about."""
         waiting = (one for one in self.conversation.waiting if one.why == "approval")
         return tuple(one for one in waiting if one.invocation not in self.answers)
+
+
+register({Paused: "paused"})
 
 
 class PausedStore:
@@ -160,20 +160,10 @@ class PausedStore:
         return self.folder / f"{name}.json"
 
     def _write(self, paused: Paused) -> None:
-        mapping = {
-            "version": _VERSION,
-            "at": paused.at.isoformat(),
-            "workspace": paused.workspace,
-            "model": paused.model,
-            "tools": None if paused.tools is None else list(paused.tools),
-            "caller": paused.caller,
-            "conversation": serialize(paused.conversation),
-            "answers": {name: _given_mapping(given) for name, given in paused.answers.items()},
-        }
         path = self._file(paused.identifier)
         with _told(path):
             # In ASCII: half of a character, as models write them, is no UTF-8.
-            replace_private(path, json.dumps(mapping), durable=True)
+            replace_private(path, json.dumps(serialize(paused)), durable=True)
 
     def _read(self, path: pathlib.Path) -> Paused | None:
         try:
@@ -182,48 +172,9 @@ class PausedStore:
         except FileNotFoundError:
             return None  # It was resumed just now.
         try:
-            return _paused(json.loads(text))
-        except (SerializationInvalidity, KeyError, TypeError, ValueError, RecursionError) as error:
-            raise InputError(f"{path} is no conversation that waits: {error} Look at it, or delete it.") from error
-
-
-def _paused(stored: Any) -> Paused:
-    if not is_table(stored) or stored.get("version") != _VERSION:
-        raise SerializationInvalidity(f"it is not of version {_VERSION}.")
-    tools = stored["tools"]
-    answers: dict[str, Given] = {name: _given(given) for name, given in stored["answers"].items()}
-    return Paused(
-        conversation=deserialize_conversation(stored["conversation"]),
-        workspace=str(stored["workspace"]),
-        model=str(stored["model"]),
-        tools=None if tools is None else tuple(map(str, tools)),
-        answers=frozendict[str, Given](answers),
-        caller=str(stored.get("caller", "")),
-        at=datetime.datetime.fromisoformat(stored["at"]),
-    )
-
-
-def _given_mapping(given: Given) -> dict[str, Any]:
-    answer = given.answer
-    mapping: dict[str, Any] = {"binding": None if given.binding is None else dataclasses.asdict(given.binding)}
-    if isinstance(answer, Approve):
-        return {"answer": "approve", "token": given.token, **mapping}
-    if isinstance(answer, Edit):
-        return {"answer": "edit", "arguments": thaw(freeze(answer.arguments)), **mapping}
-    return {"answer": "deny", "advice": answer.advice if isinstance(answer, Deny) else "", **mapping}
-
-
-def _given(stored: Any) -> Given:
-    binding = None if stored["binding"] is None else Binding(**stored["binding"])
-    match stored:
-        case {"answer": "approve", "token": str(token)}:
-            return Given(answer=Approve(), binding=binding, token=token)
-        case {"answer": "edit", "arguments": arguments} if is_table(arguments):
-            return Given(answer=Edit(arguments), binding=binding)
-        case {"answer": "deny", "advice": str(advice)}:
-            return Given(answer=Deny(advice), binding=binding)
-        case _:
-            raise SerializationInvalidity(f"{stored!r} is no answer.")
+            return deserialize(Paused, json.loads(text))
+        except (SerializationInvalidity, ValueError, RecursionError) as error:
+            raise InputError(f"{path} is no paused conversation: {error} Look at it, or delete it.") from error
 
 
 def _lock(path: pathlib.Path) -> int | None:

@@ -19,10 +19,11 @@ import re
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Generator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Generator, Sequence
+from typing import Literal
 
-from ripieno.exceptions import InputError
+from ripieno.canisters.serialization import deserialize, register, serialize
+from ripieno.exceptions import InputError, SerializationInvalidity
 from ripieno.storage.files import open_private
 
 Kind = Literal["file", "link", "directory"]
@@ -93,39 +94,8 @@ class Entry:
         """Whether all that it changed was kept. What was not can never be restored."""
         return all(step.kept for step in self.steps)
 
-    def mapping(self) -> dict[str, Any]:
-        """The JSON form."""
-        return dataclasses.asdict(self)
 
-    @classmethod
-    def of(cls, mapping: Mapping[str, Any], *, undone: bool) -> "Entry":
-        """An entry of its JSON form. Errors: ``InputError``."""
-        try:
-            steps = tuple(_step(step) for step in mapping["steps"])
-            return cls(
-                number=mapping["number"],
-                time=mapping["time"],
-                cause=Cause(**mapping["cause"]),
-                steps=steps,
-                label=mapping["label"],
-                undone=undone,
-            )
-        except (KeyError, TypeError) as error:
-            raise InputError(f"The undo journal has an entry that cannot be read: {error}.") from error
-
-
-def _step(mapping: Mapping[str, Any]) -> Step:
-    return Step(
-        path=mapping["path"],
-        before=_state(mapping["before"]),
-        after=_state(mapping["after"]),
-        source=mapping["source"],
-        kept=mapping["kept"],
-    )
-
-
-def _state(mapping: Mapping[str, Any] | None) -> State | None:
-    return None if mapping is None else State(**mapping)
+register({Entry: "undo entry"})
 
 
 #: A larger file's content is not kept, and a change of it cannot be undone.
@@ -210,7 +180,7 @@ class Journal:
         number = self._next()
         time = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         entry = Entry(number=number, time=time, cause=cause, steps=tuple(steps), label=label)
-        self._write(self._file(number), json.dumps(entry.mapping()).encode())
+        self._write(self._file(number), json.dumps(serialize(entry)).encode())
         self._prune()
         return entry
 
@@ -229,16 +199,17 @@ class Journal:
 
         Errors: ``InputError`` for one that cannot be read.
         """
-        for name, number, was_undone in sorted(self._names(), key=lambda one: -one[1]):
+        for name, _, was_undone in sorted(self._names(), key=lambda one: -one[1]):
             if was_undone and not undone:
                 continue
             try:
-                mapping = json.loads((self.folder / "entries" / name).read_text(encoding="utf-8"))
+                entry = deserialize(Entry, json.loads((self.folder / "entries" / name).read_text(encoding="utf-8")))
             except FileNotFoundError:
                 continue  # Another program has pruned it meanwhile.
-            except (OSError, ValueError) as error:
-                raise InputError(f"Entry {number} of the undo journal cannot be read: {error}.") from error
-            yield Entry.of(mapping, undone=was_undone)
+            except (OSError, SerializationInvalidity, ValueError, RecursionError) as error:
+                path = self.folder / "entries" / name
+                raise InputError(f"{path} cannot be read: {error} Look at it, or delete it.") from error
+            yield dataclasses.replace(entry, undone=was_undone)
 
     def _make(self) -> None:
         for name in ("entries", "contents"):

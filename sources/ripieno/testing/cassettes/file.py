@@ -23,13 +23,14 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from ripieno.canisters import serialization
 from ripieno.exceptions import InputError, SerializationInvalidity
 from ripieno.jsonvalues import is_list, is_table
 
 VERSION = 1
 #: What the lines of each kind have, and of which type.
 _FIELDS: Mapping[str, Mapping[str, type]] = {
-    "conduct": {"run": int, "conversation": dict, "kept": int, "models": list, "limits": dict, "rules": dict},
+    "conduct": {"run": int, "conversation": dict, "kept": int, "models": list, "settings": dict},
     "ensemble": {"run": int, "ensembles": list},
     "request": {"run": int, "request": int, "digest": str, "body": dict},
     "native": {"run": int, "request": int},
@@ -37,7 +38,7 @@ _FIELDS: Mapping[str, Mapping[str, type]] = {
     "alert": {"run": int, "event": dict},
     "event": {"run": int, "invocation": str, "event": dict},
     "result": {"run": int, "invocation": str, "result": dict},
-    "decision": {"run": int, "invocation": str, "answer": str},
+    "decision": {"run": int, "invocation": str, "answer": dict},
     "note": {"name": str},
     "mcp": {"ensemble": str, "direction": str, "message": dict},
     "end": {},
@@ -53,6 +54,10 @@ class Line:
     run: int
     ms: float
     fields: Mapping[str, Any]
+
+    def read(self, kind: Any, name: str) -> Any:
+        """The value of a field, of the type ``kind``. Errors: ``SerializationInvalidity``."""
+        return serialization.read(kind, self.fields.get(name), f"line {self.number} of the cassette: {name}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +140,9 @@ def _check_header(header: Mapping[str, Any], path: str) -> None:
         raise SerializationInvalidity(f"{path} is no cassette: its first line is not the header of one.")
     if header.get("version") != VERSION:
         version = header.get("version")
-        raise SerializationInvalidity(f"{path}: the cassette has version {version!r}; this is version {VERSION}.")
+        raise SerializationInvalidity(
+            f"{path}: the cassette has version {version!r}; this is version {VERSION}. Record it again."
+        )
 
 
 def _line(fields: Mapping[str, Any], path: str, number: int) -> Line:

@@ -13,13 +13,7 @@ from ripieno.exceptions import UsageError
 from ripieno.execution import Execution
 from ripieno.models import Model
 from ripieno.testing.cassettes.assembly import CassetteAssembly, assemble_with
-from ripieno.testing.cassettes.recorded_parts import (
-    TapedConfirmer,
-    TapedExecution,
-    describe_model,
-    links_of,
-    tape_model,
-)
+from ripieno.testing.cassettes.recorded_parts import TapedConfirmer, TapedExecution, links_of, record_model, tape_model
 from ripieno.testing.cassettes.recorder import Ends, RunTape, Traffic, open_desk
 
 
@@ -97,7 +91,7 @@ class Recorder:
         tape = RunTape(self._desk, self._runs)
         run = conduct(tape_model(model, tape), what, execution=TapedExecution(execution, tape), **settings)
         conversation = run.conversation
-        models = [describe_model(one) for one in links_of(model)]
+        models = tuple(map(record_model, links_of(model)))
         tape.begin(conversation, self._ends.kept(conversation), models, execution, settings)
         self._tapes[conversation.identifier] = tape
         self._ends.note(run)

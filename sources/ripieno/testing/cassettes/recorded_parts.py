@@ -16,12 +16,13 @@ from ripieno.ensembles.owner import reason
 from ripieno.exceptions import ProviderFailure, UsageError
 from ripieno.execution import Circumstances, Execution, Prepared
 from ripieno.execution.call import Call
-from ripieno.jsonvalues import freeze, thaw
+from ripieno.jsonvalues import freeze
 from ripieno.models import Model
 from ripieno.models.fallback import FallbackModel
 from ripieno.models.protocol import Natives, Transport
 from ripieno.models.protocols.prompted import Messages
 from ripieno.testing.cassettes.recorder import RunTape
+from ripieno.testing.cassettes.values import RecordedModel
 
 
 class TapedTransport:
@@ -144,19 +145,19 @@ def _tape_wire(model: Model, tape: RunTape) -> Model:
     return dataclasses.replace(model, provider=dataclasses.replace(model.provider, transport=transport))
 
 
-def describe_model(model: Model) -> dict[str, Any]:
-    """What is needed to read the model's answers again."""
+def record_model(model: Model) -> RecordedModel:
+    """The value of a model."""
     provider = model.provider
     capabilities = {name: value for name, value in provider.capabilities(model.name).items() if _is_json(value)}
-    return {
-        "provider": provider.name,
-        "name": model.name,
-        "protocol": provider.protocol.name,
-        "prompted": isinstance(provider.protocol.messages, Messages),
-        "interpreted": provider.protocol.interpret is not None,
-        "capabilities": thaw(freeze(capabilities)),
-        "retries": provider.retry.max_retries,
-    }
+    return RecordedModel(
+        provider=provider.name,
+        name=model.name,
+        protocol=provider.protocol.name,
+        prompted=isinstance(provider.protocol.messages, Messages),
+        interpreted=provider.protocol.interpret is not None,
+        capabilities=capabilities,
+        retries=provider.retry.max_retries,
+    )
 
 
 def _is_json(value: object) -> bool:

@@ -8,14 +8,15 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ripieno.approvals import ConfirmationRequest
+from ripieno.approvals import Answer, ConfirmationRequest
+from ripieno.approvals.requests import checked
 from ripieno.assembly.protection import secrets_among
 from ripieno.canisters import Canister, Controls, Conversation
 from ripieno.canisters.events import Alert, Event
-from ripieno.canisters.serialization import serialize
+from ripieno.canisters.serialization import serialize, write
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError, ProviderFailure
 from ripieno.execution import Execution
@@ -25,7 +26,14 @@ from ripieno.storage.redaction import Redactor
 from ripieno.testing.cassettes.file import Writer
 from ripieno.testing.cassettes.redaction import Held, StreamRedactor
 from ripieno.testing.cassettes.requests import digest, read_body, shorten
-from ripieno.testing.cassettes.values import describe, describe_answer, describe_event, describe_failure, describe_offer
+from ripieno.testing.cassettes.values import (
+    RecordedEnsemble,
+    RecordedEvent,
+    RecordedFailure,
+    RecordedModel,
+    RecordedSettings,
+    record_offer,
+)
 
 
 class Desk:
@@ -78,34 +86,36 @@ class RunTape:
         self,
         conversation: Conversation,
         kept: int,
-        models: Sequence[Mapping[str, Any]],
+        models: tuple[RecordedModel, ...],
         execution: Execution,
         settings: Mapping[str, Any],
     ) -> None:
         """How the run begins. The first ``kept`` canisters are those with which the last run of it ended."""
         stored = serialize(conversation.replace(canisters=conversation.canisters[kept:]))
-        controls: Controls | None = settings.get("controls")
+        recorded = RecordedSettings(
+            controls=settings.get("controls") or Controls(),
+            limits=settings.get("limits") or execution.limits,
+            rules=execution.rules,
+            execution_limits=execution.limits,
+            tools=None if settings.get("tools") is None else tuple(settings["tools"]),
+            workspace=None if execution.surroundings is None else str(execution.surroundings.workspace),
+        )
         self._put(
             "conduct",
             conversation=stored,
             kept=kept,
-            models=list(models),
-            controls=describe(controls or Controls()),
-            limits=describe(settings.get("limits") or execution.limits),
-            rules=describe(execution.rules),
-            execution_limits=describe(execution.limits),
-            tools=None if settings.get("tools") is None else list(settings["tools"]),
-            workspace=None if execution.surroundings is None else str(execution.surroundings.workspace),
+            models=write(tuple[RecordedModel, ...], models),
+            settings=write(RecordedSettings, recorded),
         )
 
     def offer(self, offer: Offer) -> None:
         """What is offered, when it is another than before."""
         if offer is self._offer:
             return
-        self._offer, described = offer, describe_offer(offer)
-        if described != self._offered:
-            self._offered = described
-            self._put("ensemble", ensembles=described)
+        self._offer, offered = offer, record_offer(offer)
+        if offered != self._offered:
+            self._offered = offered
+            self._put("ensemble", ensembles=write(tuple[RecordedEnsemble, ...], offered))
 
     def request(self, model: str, path: str, stream: bool, body: bytes) -> int:
         """A request as it is sent; its number."""
@@ -132,17 +142,16 @@ class RunTape:
     def failed(self, number: int, error: ProviderFailure) -> None:
         """The request failed."""
         self._streams[number].close()
-        self._put("failure", request=number, failure=describe_failure(error))
+        self._put("failure", request=number, failure=write(RecordedFailure, RecordedFailure.of(error)))
 
     def alert(self, alert: Alert) -> None:
         """The model is asked again, and when."""
-        self._put("alert", event=describe_event(alert))
+        self._put("alert", event=write(RecordedEvent, alert))
 
     def event(self, invocation: str, event: Event) -> None:
         """What a call told while it ran."""
-        described = describe_event(event)
-        if described is not None:
-            self._put("event", invocation=invocation, event=described)
+        if isinstance(event, RecordedEvent):
+            self._put("event", invocation=invocation, event=write(RecordedEvent, event))
 
     def result(self, fields: Mapping[str, Any]) -> None:
         """The result of a call."""
@@ -156,7 +165,7 @@ class RunTape:
             tool=request.tool,
             question=request.question is not None,
             arguments=thaw(request.arguments),
-            **describe_answer(answer),
+            answer=write(Answer, checked(answer)),
         )
 
 

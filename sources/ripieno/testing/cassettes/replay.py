@@ -8,15 +8,13 @@ from typing import Any
 from ripieno.approvals import Confirmer
 from ripieno.assembly.plugins import discover
 from ripieno.assembly.protection import secrets_among
-from ripieno.canisters import Canister, Controls, Conversation
-from ripieno.canisters.controls import Limits, Rules
+from ripieno.canisters import Canister, Conversation
 from ripieno.canisters.events import Alert
 from ripieno.canisters.serialization import deserialize_conversation
 from ripieno.conducting import Run, conduct
 from ripieno.ensembles import Definition, Ensemble, Surroundings
 from ripieno.exceptions import InputError, ReplayDivergence, SerializationInvalidity
 from ripieno.execution import Execution
-from ripieno.jsonvalues import is_list
 from ripieno.models import Model, Protocol
 from ripieno.sandbox.processes import LocalSpawner
 from ripieno.storage.records import Recorder as Journal
@@ -26,7 +24,7 @@ from ripieno.testing.cassettes.file import Line, read
 from ripieno.testing.cassettes.player import Player
 from ripieno.testing.cassettes.recorder import Ends
 from ripieno.testing.cassettes.replayed_parts import PlayedConfirmer, PlayedExecution, played_model
-from ripieno.testing.cassettes.values import restore, restore_definition
+from ripieno.testing.cassettes.values import RecordedEnsemble, RecordedModel, RecordedSettings
 
 
 class _Stage(Ensemble):
@@ -159,16 +157,17 @@ class Replay:
         self, line: Line, recorded: Conversation, what: Any, execution: Execution | None, settings: Mapping[str, Any]
     ) -> Run:
         conversation = recorded if what is None else Conversation.of(what).replace(identifier=recorded.identifier)
+        recorded_settings: RecordedSettings = line.read(RecordedSettings, "settings")
         stages = self._stages(line.run)
         player = self._player(line, stages)
         self._players[conversation.identifier] = player
         journal: Journal | None = None if execution is None else execution.reporter.recorder
         played = Execution(
-            limits=restore(Limits, line.fields.get("execution_limits", {})),
-            rules=restore(Rules, line.fields["rules"]),
+            limits=recorded_settings.execution_limits,
+            rules=recorded_settings.rules,
             confirmer=self.confirmer(),
             recorder=journal,
-            surroundings=_surroundings(line),
+            surroundings=_surroundings(recorded_settings.workspace),
         )
         kept = {name: settings[name] for name in ("answers", "watchers", "auxdata") if name in settings}
         if what is not None and settings.get("supervisor") is not None:
@@ -178,9 +177,9 @@ class Replay:
             conversation,
             ensembles=tuple(stages.values()),
             execution=PlayedExecution(played, player, live=False),
-            tools=_texts(line.fields.get("tools")),
-            controls=restore(Controls, line.fields.get("controls", {})),
-            limits=restore(Limits, line.fields["limits"]),
+            tools=recorded_settings.tools,
+            controls=recorded_settings.controls,
+            limits=recorded_settings.limits,
             **kept,
         )
         self._ends.note(run)
@@ -205,7 +204,7 @@ class Replay:
         return run
 
     def _model(self, line: Line, player: Player, live: Model | None = None) -> Model:
-        models: Sequence[Any] = line.fields["models"]
+        models: tuple[RecordedModel, ...] = line.read(tuple[RecordedModel, ...], "models")
         if not models:
             raise SerializationInvalidity(f"Line {line.number} of the cassette names no model.")
         return played_model(models, player, self._protocol, self._redactor, lenient=self._lenient, live=live)
@@ -218,9 +217,9 @@ class Replay:
 
     def _player(self, line: Line, stages: Mapping[str, _Stage]) -> Player:
         def offered(changed: Line) -> None:
-            described = {one["name"]: one["tools"] for one in changed.fields["ensembles"]}
+            tools = {one.name: one.tools for one in _ensembles(changed)}
             for name, stage in stages.items():
-                stage.play([restore_definition(tool) for tool in described.get(name, ())])
+                stage.play(tool.definition() for tool in tools.get(name, ()))
 
         kinds = ("request", "native", "failure", "alert", "event", "result", "decision", "ensemble")
         mine = [one for one in self._tape.lines if one.run == line.run and one.kind in kinds]
@@ -229,15 +228,11 @@ class Replay:
     def _stages(self, run: int) -> dict[str, _Stage]:
         """All ensembles that a run is ever offered, empty."""
         stages: dict[str, _Stage] = {}
-        try:
-            for line in self._tape.lines:
-                if line.kind == "ensemble" and line.run == run:
-                    for one in line.fields["ensembles"]:
-                        name, prefix = one["name"], one.get("prefix", "")
-                        if name not in stages:
-                            stages[name] = _Stage(name, prefix=prefix, description=one.get("description", ""))
-        except (KeyError, TypeError, AttributeError) as error:
-            raise SerializationInvalidity(f"An ensemble of the cassette cannot be read: {error!r}.") from None
+        for line in self._tape.lines:
+            if line.kind == "ensemble" and line.run == run:
+                for one in _ensembles(line):
+                    stage = _Stage(one.name, prefix=one.prefix, description=one.description)
+                    stages.setdefault(one.name, stage)
         return stages
 
     def fork(self, steps: int) -> "Replay":
@@ -281,10 +276,9 @@ class Replay:
         return assemble_with(self, configuration, **settings)
 
 
-def _surroundings(line: Line) -> Surroundings | None:
+def _surroundings(workspace: str | None) -> Surroundings | None:
     """Surroundings that lend nothing: records name the workspace."""
-    workspace = line.fields.get("workspace")
-    if not isinstance(workspace, str):
+    if workspace is None:
         return None
     return Surroundings(workspace=pathlib.Path(workspace), spawner=LocalSpawner(), secrets={}, alert=_ignore)
 
@@ -293,8 +287,9 @@ def _ignore(alert: Alert) -> None:
     """Whoever listens to the run hears of it there."""
 
 
-def _texts(value: object) -> tuple[str, ...] | None:
-    return tuple(map(str, value)) if is_list(value) else None
+def _ensembles(line: Line) -> tuple[RecordedEnsemble, ...]:
+    ensembles: tuple[RecordedEnsemble, ...] = line.read(tuple[RecordedEnsemble, ...], "ensembles")
+    return ensembles
 
 
 def _read_conversation(line: Line) -> Conversation:

@@ -13,6 +13,7 @@ from ripieno.approvals import Answer, ConfirmationRequest, Confirmer
 from ripieno.canisters import Canister, Controls, InvocationCanister, ResultCanister
 from ripieno.canisters.events import Alert, Batches, Event, ExecutionBegan
 from ripieno.canisters.faults import Fault
+from ripieno.canisters.serialization import deserialize
 from ripieno.descriptors import RetryPolicy
 from ripieno.ensembles import Ensemble, Invoker
 from ripieno.ensembles.offers import Offer
@@ -29,7 +30,7 @@ from ripieno.storage.redaction import Redactor
 from ripieno.testing.cassettes.file import Line
 from ripieno.testing.cassettes.player import Player
 from ripieno.testing.cassettes.requests import differ, digest, lengthen, read_body
-from ripieno.testing.cassettes.values import restore_answer, restore_event, restore_failure, restore_result
+from ripieno.testing.cassettes.values import RecordedEvent, RecordedFailure, RecordedModel
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,8 @@ class PlayedTransport:
         while True:
             line = await self._player.take("native", number)
             if line.kind == "failure":
-                raise restore_failure(line.fields["failure"])
+                failure: RecordedFailure = line.read(RecordedFailure, "failure")
+                raise failure.error()
             ended = line.fields.get("ended")
             if ended == "whole":
                 return
@@ -126,7 +128,7 @@ class PlayedModel(Model):
         if not (isinstance(event, Alert) and "seconds" in event.details):
             return event
         line = self.player.take_now("alert")
-        return event if line is None else restore_event(line.fields["event"])
+        return event if line is None else _event(line)
 
     def left_out(self, canisters: Iterable[Canister]) -> Mapping[str, int]:
         """As ``Model.left_out``."""
@@ -134,7 +136,7 @@ class PlayedModel(Model):
 
 
 def played_model(
-    stored: Sequence[Any],
+    recorded: Sequence[RecordedModel],
     player: Player,
     protocol: Callable[[str], Protocol],
     redactor: Redactor,
@@ -142,33 +144,32 @@ def played_model(
     lenient: bool,
     live: Model | None = None,
 ) -> PlayedModel:
-    """The model that ``stored`` describes: one, or a chain. Errors: ``SerializationInvalidity``."""
+    """The model that was recorded: one, or a chain."""
     transport = PlayedTransport(player, redactor, lenient=lenient)
-    try:
-        inner = FallbackModel.of([_model(one, transport, protocol) for one in stored])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, RipienoError):
-            raise
-        raise SerializationInvalidity(f"A model of the cassette cannot be read: {error!r}.") from None
+    inner = FallbackModel.of([_model(one, transport, protocol) for one in recorded])
     shown = live or inner
     return PlayedModel(provider=shown.provider, name=shown.name, inner=inner, player=player, live=live)
 
 
-def _model(stored: Mapping[str, Any], transport: PlayedTransport, protocol: Callable[[str], Protocol]) -> Model:
-    wire = protocol(stored["protocol"])
-    if stored["prompted"]:
+def _model(recorded: RecordedModel, transport: PlayedTransport, protocol: Callable[[str], Protocol]) -> Model:
+    wire = protocol(recorded.protocol)
+    if recorded.prompted:
         wire = prompted(wire)
-    elif stored["interpreted"] and wire.interpret is None:
+    elif recorded.interpreted and wire.interpret is None:
         wire = dataclasses.replace(wire, interpret=interpret)
-    capabilities: Mapping[str, Any] = dict(stored["capabilities"])
     provider = Provider(
-        name=stored["provider"],
+        name=recorded.provider,
         protocol=wire,
         transport=transport,
-        capabilities=lambda _: capabilities,
-        retry=_Haste(max_retries=stored["retries"]),
+        capabilities=lambda _: recorded.capabilities,
+        retry=_Haste(max_retries=recorded.retries),
     )
-    return Model(provider=provider, name=stored["name"])
+    return Model(provider=provider, name=recorded.name)
+
+
+def _event(line: Line) -> RecordedEvent:
+    event: RecordedEvent = line.read(RecordedEvent, "event")
+    return event
 
 
 class PlayedConfirmer:
@@ -191,7 +192,8 @@ class PlayedConfirmer:
             # Whoever asks makes a denial of it: the next to take a line hears of it.
             player.fail(error)
             raise
-        return restore_answer(line.fields["answer"], line.fields.get("fields", {}))
+        answer: Answer = line.read(Answer, "answer")
+        return answer
 
 
 class PlayedCall(Call):
@@ -248,7 +250,7 @@ class PlayedExecution(Execution):
         invocation, invoker = prepared.invocation, prepared.invoker
         line = self._player.launch(invocation.identifier)
         if line is not None:
-            return restore_result(line.fields["result"])
+            return deserialize(ResultCanister, line.fields["result"])
         if not self.reporter.note("started", around, invoker.identity, invocation):
             return ResultCanister(invocation_id=invocation.identifier, error=UNRECORDED, report=NOT_RUN)
         if around.notify is not None:
@@ -272,9 +274,9 @@ class PlayedExecution(Execution):
                 line = await self._player.take("call", identifier)
                 if line.kind == "result":
                     call.bug = _bug(line.fields.get("bug"))
-                    call.settle(restore_result(line.fields["result"]))
+                    call.settle(deserialize(ResultCanister, line.fields["result"]))
                 elif around.notify is not None:
-                    around.notify(restore_event(line.fields["event"]))
+                    around.notify(_event(line))
         except RipienoError as error:
             if isinstance(error, ReplayDivergence):
                 self._player.fail(error)

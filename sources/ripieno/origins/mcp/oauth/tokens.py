@@ -10,7 +10,6 @@ import dataclasses
 import fcntl
 import hashlib
 import json
-import math
 import os
 import pathlib
 import stat
@@ -18,14 +17,13 @@ import urllib.parse
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
-from frozendict import frozendict
-
 from ripieno.canisters.events import Alert
+from ripieno.canisters.serialization import deserialize, register, serialize
 from ripieno.ensembles import Surroundings
-from ripieno.jsonvalues import is_table
+from ripieno.exceptions import SerializationInvalidity
+from ripieno.jsonvalues import freeze
 from ripieno.storage.files import replace_private
 
-_VERSION = 1
 #: Bytes of a file that is still read.
 _LARGEST = 1024 * 1024
 #: Seconds between two looks at whether another program still renews, and after which it is not waited for.
@@ -38,7 +36,7 @@ class SignIn:
     """Where somebody is signed in. ``tokens`` and ``client`` are as OAuth has them; ``expires_at`` is Unix time.
 
     ``wanted`` is what a call lacked since: the next sign-in asks for it too. ``metadata`` describes the issuer, and
-    ``protected`` the resource.
+    ``protected`` the resource. Errors: ``ValueError`` for one without a token or a client.
     """
 
     issuer: str
@@ -49,6 +47,12 @@ class SignIn:
     metadata: Mapping[str, Any] | None = None
     protected: Mapping[str, Any] | None = None
     wanted: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("tokens", "client", "metadata", "protected"):
+            object.__setattr__(self, name, freeze(getattr(self, name)))
+        if not isinstance(self.tokens.get("access_token"), str) or not isinstance(self.client.get("client_id"), str):
+            raise ValueError("it has no token, or no client")
 
     def __repr__(self) -> str:
         return f"<SignIn at {self.issuer} for {self.resource}>"
@@ -68,6 +72,9 @@ class SignIn:
         """What must never be shown."""
         held = [*map(self.tokens.get, ("access_token", "refresh_token")), self.client.get("client_secret")]
         return tuple(one for one in held if isinstance(one, str))
+
+
+register({SignIn: "sign-in"})
 
 
 class TokenStore:
@@ -98,7 +105,7 @@ class TokenStore:
     def keep(self, record: SignIn) -> None:
         """Replaces what is kept of its issuer and resource. Errors: ``OSError``."""
         folder = self._prepare()
-        text = json.dumps({"version": _VERSION, **_mapping(record)}, indent=2, sort_keys=True)
+        text = json.dumps(serialize(record), indent=2, sort_keys=True)
         replace_private(folder / _name(record.issuer, record.resource), text + "\n")
 
     def forget(self, resource: str, issuer: str | None = None) -> int:
@@ -145,14 +152,14 @@ class TokenStore:
 
     def _read(self, file: pathlib.Path, resource: str) -> SignIn | None:
         try:
-            record = _record(json.loads(_bytes(file)))
+            record = deserialize(SignIn, json.loads(_bytes(file)))
             if record.resource != resource or file.name != _name(record.issuer, resource):
                 raise ValueError("it is of something else")
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, RecursionError) as error:
-            # What a decoder says of a text may quote it.
-            reason = str(error) if type(error) is ValueError else type(error).__name__
+        except (OSError, SerializationInvalidity, ValueError, RecursionError) as error:
+            # The words of a decoder may quote what it has read.
+            reason = str(error) if type(error) is ValueError else f"it is damaged ({type(error).__name__})"
             message = f"The sign-in in {file} is not used: {reason}. Sign in again, and it is replaced: ripieno login"
             if message not in self._told:
                 self._told.add(message)
@@ -194,31 +201,3 @@ def _bytes(file: pathlib.Path) -> bytes:
         if about.st_size > _LARGEST:
             raise ValueError("it is too large")
         return stream.read(_LARGEST)
-
-
-def _mapping(record: SignIn) -> dict[str, Any]:
-    return {field.name: _plain(getattr(record, field.name)) for field in dataclasses.fields(record)}
-
-
-def _plain(value: Any) -> Any:
-    return dict(value) if is_table(value) else value
-
-
-def _record(stored: Any) -> SignIn:
-    """Errors: ``ValueError`` for whatever is not as it was written."""
-    names = {field.name for field in dataclasses.fields(SignIn)}
-    if not is_table(stored) or stored.get("version") != _VERSION or set(stored) - {"version"} != names:
-        raise ValueError("it does not hold what such a file holds")
-    texts = ("issuer", "resource") + (("wanted",) if stored["wanted"] is not None else ())
-    tables = ("tokens", "client", *(name for name in ("metadata", "protected") if stored[name] is not None))
-    expires = stored["expires_at"]
-    right = all(isinstance(stored[name], str) for name in texts) and all(is_table(stored[name]) for name in tables)
-    if not right or (expires is not None and (type(expires) not in (int, float) or not math.isfinite(expires))):
-        raise ValueError("it has parts of another kind")
-    if not isinstance(stored["tokens"].get("access_token"), str) or not isinstance(
-        stored["client"].get("client_id"), str
-    ):
-        raise ValueError("it has no token, or no client")
-    given: dict[str, Any] = {name: frozendict(one) if is_table(one) else one for name, one in stored.items()}
-    del given["version"]
-    return SignIn(**given)
