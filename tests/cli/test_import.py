@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from ripieno.cli.common import exit_codes
-from ripieno.cli.importing.secrets import Reference, find_references, looks_secret
+from ripieno.cli.importing.secrets import Reference, find_references, holds_secret
 from ripieno.cli.importing.servers import parse
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import is_list, is_table
@@ -54,7 +54,7 @@ def read(user: User, name: str) -> dict[str, Any]:
 
 
 def test_claude_desktop(bring: Call, user: User, call: Call) -> None:
-    done = bring("claude-desktop.json")
+    done = bring("claude-desktop.json", "--keep", "LOG_LEVEL")
     assert (done.code, done.err) == (0, "")
     assert read(user, "filesystem")["connection"]["command"][-1] == "/srv/documents"
     github = read(user, "github")["connection"]
@@ -77,7 +77,7 @@ def test_claude_code(bring: Call, user: User) -> None:
     done = bring("claude-code.json")
     assert done.code == 0
     connection = {"origin": "mcp", "transport": "http", "url": "https://mcp.sentry.example/mcp"}
-    assert read(user, "sentry")["connection"] == {**connection, "headers": {"X-Team": "house"}}
+    assert read(user, "sentry")["connection"] == {**connection, "headers": {"X-Team": "{env:SENTRY_X_TEAM}"}}
     asana = read(user, "asana")["connection"]
     assert (asana["transport"], asana["headers"]) == ("sse", {"Authorization": "Bearer {env:ASANA_TOKEN}"})
     database = read(user, "database")
@@ -105,7 +105,7 @@ def test_vscode(bring: Call, user: User) -> None:
     assert connection["directory"] == "server"
     assert connection["environment"] == {
         "PERPLEXITY_API_KEY": "{env:PERPLEXITY_KEY}",
-        "URL": "https://example.com//x",
+        "URL": "{env:PERPLEXITY_URL}",
         "EDITOR_COLOR": "{env:EDITOR_COLOR}",
     }
     for line in ("${input:perplexity-key}: The key of Perplexity", "envFile: ", "dev: ", "${config:editor.color}"):
@@ -115,7 +115,7 @@ def test_vscode(bring: Call, user: User) -> None:
 
 
 def test_windsurf(bring: Call, user: User) -> None:
-    done = bring("windsurf.json")
+    done = bring("windsurf.json", "--keep", "Accept-Language")
     finder = read(user, "finder")
     assert finder["connection"]["headers"] == {"X-Api-Key": "{env:FINDER_X_API_KEY}", "Accept-Language": "it"}
     assert finder["overrides"] == {"drop_index": {"enabled": False}}
@@ -130,7 +130,7 @@ def test_gemini_cli(bring: Call, user: User) -> None:
     assert tools["connection"]["environment"] == {
         "DATABASE_URL": "{env:DB_CONNECTION_STRING}",
         "API_KEY": "{env:EXTERNAL_API_KEY}",
-        "MODE": "fast",
+        "MODE": "{env:TOOLS_MODE}",
     }
     assert (tools["connection"]["directory"], tools["connection"]["timeout"]) == ("servers/tools", 15)
     assert (tools["defaults"], tools["overrides"]) == ({"timeout": 15}, {"delete_page": {"enabled": False}})
@@ -160,7 +160,7 @@ def test_the_tutorial_shows_what_is_written(bring: Call, user: User) -> None:
     text = (ROOT / "documentation" / "tutorials" / "import-mcp.rst").read_text(encoding="utf-8")
     blocks = re.findall(r"\.\. code-block:: (?:json|toml)\n\n((?:    .*\n|\n)+)", text)
     given, written = (textwrap.dedent(block).strip() + "\n" for block in blocks)
-    done = bring(given)
+    done = bring(given, "--keep", "LOG_LEVEL")
     assert (user.configuration / "ensembles" / "github.toml").read_text() == written
     assert "  export GITHUB_TOKEN=   # for github\n" in done.out
     assert "ripieno tools -e github\n" in done.out
@@ -254,34 +254,68 @@ def test_timeouts_say_what_they_are_about(bring: Call, user: User) -> None:
 
 
 def test_a_configuration_that_names_what_plays_is_told_of(bring: Call, user: User) -> None:
-    user.configure('[ensembles]\nenabled = ["io"]\n[environment]\nallow = ["HOUSE_*"]\n')
+    user.configure('[ensembles]\nenabled = ["io"]\n[environment]\nallow = ["ONE_HOUSE_*"]\n')
     done = bring({"one": {"command": "one", "env": {"HOUSE_KEY": "x", "SHED_KEY": "y"}}})
     assert "add one to enabled under [ensembles]" in done.out
-    assert "add them to allow under [environment], which your configuration has: SHED_KEY\n" in done.out
+    assert "add them to allow under [environment], which your configuration has: ONE_SHED_KEY\n" in done.out
 
 
-def test_two_secrets_never_share_a_variable(bring: Call, user: User) -> None:
+def test_two_values_never_share_a_variable(bring: Call, user: User) -> None:
     servers = {
-        "one": {"command": "one", "env": {"SHED_KEY": "first"}},
-        "two": {"command": "two", "env": {"SHED_KEY": "second", "SAME_KEY": "same"}},
-        "three": {"command": "three", "env": {"X": "${SHED_KEY}", "SAME_KEY": "same"}, "args": ["--same-key", "same"]},
+        "one": {"command": "one", "env": {"SHED_KEY": "first", "ONE_MODE": "fast", "X": "${ONE_SHED_KEY}"}},
+        "two": {"command": "two", "env": {"SHED_KEY": "second"}, "args": ["--shed-key", "second", "--key=third"]},
+        "two key": {"command": "three", "env": {"VALUE": "a"}, "args": ["--key=b", "--key", "c"]},
     }
     bring(servers)
-    environments = [read(user, name)["connection"]["environment"] for name in servers]
-    assert environments[0] == {"SHED_KEY": "{env:ONE_SHED_KEY}"}
-    assert environments[1] == {"SHED_KEY": "{env:TWO_SHED_KEY}", "SAME_KEY": "{env:SAME_KEY}"}
-    assert environments[2] == {"X": "{env:SHED_KEY}", "SAME_KEY": "{env:SAME_KEY}"}
+    one, two, three = (read(user, name)["connection"] for name in ("one", "two", "two-key"))
+    assert one["environment"] == {
+        "SHED_KEY": "{env:ONE_SHED_KEY_2}",
+        "ONE_MODE": "{env:ONE_MODE}",
+        "X": "{env:ONE_SHED_KEY}",
+    }
+    assert two["environment"] == {
+        "SHED_KEY": "{env:TWO_SHED_KEY}",
+        "TWO_SHED_KEY": "{env:TWO_SHED_KEY}",
+        "TWO_KEY": "{env:TWO_KEY}",
+    }
+    assert sorted(three["environment"]) == ["TWO_KEY_KEY", "TWO_KEY_KEY_2", "VALUE"]
 
 
 def test_an_imported_server_plays(bring: Call, user: User, call: Call) -> None:
     clock = {"command": sys.executable, "args": ["-P", "-m", "ripieno.testing.rehearsal.clock", "${NOTHING_HERE}"]}
     path = str(pathlib.Path(ROOT) / "sources")
-    assert bring({"clock": {**clock, "env": {"PYTHONPATH": path}}}).code == 0
+    assert bring({"clock": {**clock, "env": {"PYTHONPATH": path}}}, "--keep", "PYTHONPATH").code == 0
     # It is no reason not to start when a variable is missing.
     assert call("tools").code == 0
     done = user.call("tools", "-e", "clock", "--format", "json", NOTHING_HERE="")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)
+
+
+def test_a_value_stays_where_it_is_told_to(bring: Call, user: User, call: Call) -> None:
+    url = "https://a.example/0d9a2b64-8f4e-4c7c-9d0e-0a6d5c3b2f1a"
+    token = hashlib.sha256(b"").hexdigest()
+    servers = {
+        "one": {"command": "one", "args": ["--max-tokens=5", token], "env": {"MODE": "${A}{fast}", "LEVEL": "hush"}},
+        "two": {"url": url, "headers": {"X-Mode": "Bearer fast"}},
+    }
+    names = ("max-tokens", "ONE_ARGUMENT", "MODE", "url", "X-Mode")
+    done = bring(servers, *(word for name in names for word in ("--keep", name)))
+    assert done.code == 0
+    one, two = (read(user, name)["connection"] for name in ("one", "two"))
+    assert one["command"] == ["one", "--max-tokens=5", token]
+    assert one["environment"] == {"MODE": "{env:A}{{fast}}", "LEVEL": "{env:ONE_LEVEL}"}
+    assert (two["url"], two["headers"]) == (url, {"X-Mode": "Bearer fast"})
+    assert "  export ONE_LEVEL=   # for one (LEVEL)\n" in done.out
+    assert "hush" not in done.out
+    assert "--keep NAME" in done.out
+    assert call("check", "--no-import").code == 0
+
+
+def test_a_name_to_keep_that_there_is_not_stops_it(bring: Call, user: User) -> None:
+    done = bring({"one": {"command": "one", "env": {"LOG_LEVEL": "debug"}}}, "--keep", "LOG_LEVLE")
+    assert (done.code, "Did you mean 'LOG_LEVEL'" in done.err) == (exit_codes.INPUT, True)
+    assert not user.configuration.exists()
 
 
 # What is wrong
@@ -330,13 +364,13 @@ def test_bytes_that_are_no_text(call: Call, tmp_path: pathlib.Path) -> None:
         ({"command": "npx", "cwd": "/srv/${SHED}"}, "cwd has a variable"),
         ({"type": "http", "command": "npx"}, "it has no url"),
         ({"type": "carrier pigeon", "url": "https://a.example"}, "its type is none of"),
-        ({"url": "https://a.example/mcp?api_key=hush"}, "looks like a secret"),
-        ({"url": "https://ada:hush@a.example/mcp"}, "looks like a secret"),
+        ({"url": "https://a.example/mcp?api_key=hush"}, "may hold a secret"),
+        ({"url": "https://ada:hush@a.example/mcp"}, "may hold a secret"),
         ({"url": "https://${SHED}/mcp"}, "url has a variable"),
         ({"url": "ftp://a.example"}, "begins with http://"),
         ({"url": "https://"}, "begins with http:// or https://"),
         ({"url": "https://a.example", "headers": {"A b": "hu"}}, "the name of a header"),
-        ({"url": "https://a.example", "headers": {"A": "hush\r\nB: c"}}, "a header cannot hold"),
+        ({"url": "https://a.example", "headers": {"A": "hush\r\n${B}"}}, "a header cannot hold"),
     ],
 )
 def test_servers_that_are_refused_do_not_keep_others_out(bring: Call, user: User, server: Any, words: str) -> None:
@@ -358,12 +392,12 @@ def test_small_things_are_mended_and_said(bring: Call, user: User) -> None:
         "oauth": {"clientSecret": "hush"},
         "description": "Reads\nthings",
     }
-    done = bring({"one": server})
+    done = bring({"one": server}, "--keep", "PORT", "--keep", "BRACES")
     assert done.code == 0
     written = read(user, "one")
     assert written["ensemble"]["description"] == "Reads things"
     assert written["connection"]["command"] == ["npx", "-y", "server"]
-    assert written["connection"]["environment"] == {"PORT": "80", "DEBUG": "true", "BRACES": "{{x}}"}
+    assert written["connection"]["environment"] == {"PORT": "80", "DEBUG": "{env:ONE_DEBUG}", "BRACES": "{{x}}"}
     for words in ("split", "env.GONE", "env.A-B", "timeout: ", "trust: ", "disabledTools: ", "oauth: "):
         assert f"one: {words}" in done.out.replace("command: it was one text, and is ", "")
     assert "hush" not in done.out
@@ -460,7 +494,7 @@ def test_no_secret_is_written_or_shown(
 def test_arguments_reach_the_program_as_they_are(
     bring: Call, tmp_path: pathlib.Path, words: list[tuple[str, bool]], value: str
 ) -> None:
-    assume(not any(looks_secret(word) or "$" in word or "=" in word or ":" in word for word, _ in words))
+    assume(not any(holds_secret(word) or "$" in word or "=" in word or ":" in word for word, _ in words))
     arguments = [f"|{word}${{SHED}}" if filled else f"|{word}" for word, filled in words]
     done = bring({"one": {"command": "printf", "args": [r"%s\0", *arguments]}}, "--dry-run", "--format", "json")
     (ensemble,) = json.loads(done.out)["ensembles"]

@@ -4,48 +4,60 @@ import hashlib
 
 import pytest
 
-from ripieno.cli.importing.secrets import Reference, Secret, find_references, read_arguments, read_value
+from ripieno.cli.importing.secrets import (
+    Part,
+    Reference,
+    Secret,
+    find_references,
+    holds_secret,
+    read_arguments,
+    read_value,
+)
 
-PLAIN = {
-    "LOG_LEVEL": "debug",
-    "ROOT": "/home/ada/.cache/0123456789abcdef0123456789abcdef",
-    "MODEL": "claude-sonnet-4-5-20250929",
-    "AUTH_ENABLED": "true",
-    "MAX_TOKENS": "4096",
-    "GOOGLE_APPLICATION_CREDENTIALS": "/home/ada/key.json",
-    "SSH_AUTH_SOCK": "/run/agent.sock",
-    "OPTIONS": '{"authEnabled": true, "maxTokens": 4096}',
-    "AUTHOR_NAME": "Ada Lovelace",
-    "PACKAGE": "@modelcontextprotocol/server-sequential-thinking",
-    "REPOSITORY": "git+ssh://git@github.com/house/server",
-    "URL": "https://a.example:8080/mcp?mode=fast&page=2",
-}
-SECRET = {
-    "api-key": "x",
-    "dbPassword": "",
-    "DATABASE_URL": "postgres://ada:pw@localhost/house",
-    "DSN": "whatever",
-    "A": "github_pat_x",
-    "B": "Server=db;User=ada;Password=pw;",
-    "C": '{"Authorization": "Bearer x", "Version": "1"}',
-    "D": "https://a.example/?token=x",
-    "G": '{"version": "1", "apiKey": "x"}',
-    "H": "--option=token=x",
-    "E": "0d9a2b64-8f4e-4c7c-9d0e-0a6d5c3b2f1a",
-    "F": hashlib.sha256(b"").hexdigest(),
-    "TOKEN": "pre${SHED}fix",
-}
+PLAIN = [
+    "/home/ada/.cache/server",
+    "claude-sonnet-4-5-20250929",
+    "@modelcontextprotocol/server-sequential-thinking",
+    "git+ssh://git@github.com/house/server",
+    "https://a.example:8080/mcp?mode=fast&page=2",
+    "--mode=fast",
+]
+SECRET = [
+    "postgres://ada:pw@localhost/house",
+    "https://token@a.example/",
+    "Server=db;User=ada;Password=pw;",
+    '{"Authorization": "Bearer x", "Version": "1"}',
+    "https://a.example/?token=x",
+    "0d9a2b64-8f4e-4c7c-9d0e-0a6d5c3b2f1a",
+    hashlib.sha256(b"").hexdigest(),
+]
 
 
-@pytest.mark.parametrize(("name", "value"), PLAIN.items())
-def test_plain_settings_stay(name: str, value: str) -> None:
-    assert read_value(name, value) == (value,)
+@pytest.mark.parametrize("text", PLAIN)
+def test_plain_texts_hold_no_secret(text: str) -> None:
+    assert not holds_secret(text)
 
 
-@pytest.mark.parametrize(("name", "value"), SECRET.items())
-def test_secrets_are_hidden(name: str, value: str) -> None:
-    assert read_value(name, value) == (Secret(value),)
-    assert value not in repr(Secret(value)) or not value
+@pytest.mark.parametrize("text", SECRET)
+def test_texts_that_hold_a_secret(text: str) -> None:
+    assert holds_secret(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "parts"),
+    [
+        ("LOG_LEVEL", "debug", (Secret("debug"),)),
+        ("A", "", ()),
+        ("Authorization", "Bearer x", ("Bearer ", Secret("x"))),
+        ("Authorization", "Bearer ${A}", ("Bearer ", Reference("A", "${A}"))),
+        ("ROOT", "${A}/notes", (Reference("A", "${A}"), "/notes")),
+        ("TOKEN", "pre${A}fix", (Secret("pre${A}fix"),)),
+        ("URL", "https://ada:pw@${HOST}/", (Secret("https://ada:pw@${HOST}/"),)),
+    ],
+)
+def test_values(name: str, value: str, parts: tuple[Part, ...]) -> None:
+    assert read_value(name, value) == parts
+    assert "debug" not in repr(Secret("debug"))
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,9 @@ def import_() -> None:
     help="Where to write them, instead of your own folder of ensembles.",
 )
 @click.option("--only", metavar="NAME", multiple=True, help="Only this server; may be given again.")
+@click.option(
+    "--keep", metavar="NAME", multiple=True, help="Write this entry of env or headers as it is; may be given again."
+)
 @click.option("--force", is_flag=True, help="Replace ensembles that are there already.")
 @click.option("--dry-run", is_flag=True, help="Print the TOML, and write nothing.")
 @formats
@@ -65,20 +68,22 @@ def mcp(
     into: pathlib.Path | None,
     *,
     only: tuple[str, ...],
+    keep: tuple[str, ...],
     force: bool,
     dry_run: bool,
     output: Format,
 ) -> None:
-    """Make an ensemble of each MCP server in a client's JSON.
+    """Import MCP servers from another client's configuration.
 
-    FILE is what an MCP client is configured with: mcpServers, servers or mcp.servers, with comments or without. What
-    looks like a secret is not written: it becomes a variable, whose name is told. The exit code is 2 when a server was
-    refused, or its ensemble is there already; the others are imported all the same.
+    FILE is what an MCP client is configured with: mcpServers, servers or mcp.servers, with comments or without. Values
+    of env and headers, and arguments that may be secrets, are not written: each becomes a variable, and the command
+    prints which ones to set. FILE stays as it is. The exit code is 2 if a server is refused, or its ensemble exists;
+    the others are imported.
 
     \b
     Example:
       ripieno import mcp ~/.claude.json --dry-run
-      ripieno import mcp .vscode/mcp.json --only github
+      ripieno import mcp .vscode/mcp.json --only github --keep LOG_LEVEL
     """
     gathered = gather(settings.config)
     folder = (into or Places.of_user().configuration / "ensembles").absolute()
@@ -86,7 +91,9 @@ def mcp(
         entries = find_entries(parse(_read(file)))
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
-    outcome = _make_all(_choose(entries, only), gathered, folder, force=force, named=into is not None)
+    chosen = _choose(entries, only)
+    variables = Variables(chosen, keep)
+    outcome = _make_all(chosen, gathered, folder, variables, force=force, named=into is not None)
     texts = {path: f"# Imported from {_quoted(file.name)}\n\n{one.text}" for path, one in outcome.made}
     if not dry_run:
         for path, text in texts.items():
@@ -134,13 +141,18 @@ def _choose(entries: Sequence[Entry], only: Sequence[str]) -> Sequence[Entry]:
 
 
 def _make_all(
-    entries: Sequence[Entry], gathered: Gathered, folder: pathlib.Path, *, force: bool, named: bool
+    entries: Sequence[Entry],
+    gathered: Gathered,
+    folder: pathlib.Path,
+    variables: Variables,
+    *,
+    force: bool,
+    named: bool,
 ) -> Outcome:
     made: dict[str, tuple[pathlib.Path, Made]] = {}
     refused: list[tuple[str, str]] = []
     there: list[str] = []
     taken: dict[str, Entry] = {}
-    variables = Variables(entries)
     for entry in entries:
         try:
             server = read_entry(entry)
@@ -164,6 +176,7 @@ def _make_all(
             continue
         taken[name] = entry
         made[name] = path, dataclasses.replace(one, notes=(*remark, *one.notes))
+    variables.check()
     return Outcome(made=tuple(made.values()), refused=tuple(refused), there=tuple(there))
 
 
@@ -245,6 +258,7 @@ def _remarks(
     if wanted:
         yield "\nSet these variables, whose values are not written:"
         yield from (f"  export {name}=   # for {', '.join(users)}" for name, users in wanted.items())
+        yield "To write a value that is no secret into the file instead, import again with --keep NAME."
     allow = gathered.configuration.environment
     if allow is not None:
         lacking = [name for name in wanted if not any(fnmatch.fnmatchcase(name, pattern) for pattern in allow)]

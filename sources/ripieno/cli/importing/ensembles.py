@@ -1,10 +1,10 @@
-"""Makes the TOML of an ensemble out of a server of some MCP client: secrets become variables. Pure."""
+"""The TOML of an ensemble for a server of some MCP client. Literal values become variables. Pure."""
 
 import dataclasses
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import tomli_w
@@ -17,7 +17,7 @@ from ripieno.cli.importing.secrets import (
     Reference,
     Secret,
     find_references,
-    looks_secret,
+    holds_secret,
     read_arguments,
     read_value,
     variable_name,
@@ -26,7 +26,7 @@ from ripieno.cli.importing.servers import Entry, Server
 from ripieno.descriptors.ensembles import read_ensemble
 from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.ensembles.owner import OPEN_DEADLINE
-from ripieno.exceptions import InputError
+from ripieno.exceptions import InputError, NameAbsence
 from ripieno.jsonvalues import is_list, is_table
 from ripieno.origins.mcp.settings import read_connection
 
@@ -34,11 +34,6 @@ from ripieno.origins.mcp.settings import read_connection
 _LENGTH = 64
 #: What a server has to start at most, and a call to run, in seconds.
 _LONGEST_START, _LONGEST_CALL = OPEN_DEADLINE - 2, 86_400
-#: Words that do not tell whose variable it is.
-_GENERIC = re.compile(
-    r"ACCESS|API|APIKEY|ARGUMENT|AUTH|AUTHORIZATION|BEARER|CLIENT|CREDENTIALS?|DATABASE|DB|HEADER|HOST|ID|KEY|MCP|PASS"
-    r"|PASSWORD|PERSONAL|PRIVATE|SECRET|SERVER|TOKEN|URI|URL|USER|USERNAME|VALUE|X"
-)
 #: Variables that are set wherever there is a shell.
 _PRESENT = frozenset({HOME, "PATH"})
 
@@ -74,23 +69,36 @@ class Made:
 
 
 class Variables:
-    """The names of variables that are spoken for: two secrets never share one, nor takes one a name that is in use."""
+    """The names of variables that are in use: two values never share one.
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
-        #: What each is for: a secret, or None for one that some file refers to.
-        self._held: dict[str, str | None] = {}
-        for entry in entries:
-            self._held.update((name, None) for name in _referred(entry.table))
+    ``keep`` names entries whose values stay in the file; ``names`` are all that were looked up there.
+    """
+
+    def __init__(self, entries: Iterable[Entry], keep: Collection[str]) -> None:
+        self._keep = keep
+        self.names: set[str] = set()
+        #: What each is for: a value, or None for one that some file refers to.
+        self._held: dict[str, str | None] = {name: None for entry in entries for name in _referred(entry.table)}
 
     def claim(self, hint: str, secret: str, ensemble: str, taken: Mapping[str, str]) -> str:
-        """A name for a secret, after what it is called. ``taken`` are variables that the server has already."""
+        """A name for a secret: the ensemble's and that of the entry. ``taken`` are variables that the server has."""
         owner, plain = variable_name(ensemble), variable_name(hint or "argument")
-        generic = all(map(_GENERIC.fullmatch, plain.split("_")))
-        candidates = [] if generic else [plain]
-        candidates += [f"{owner}_{plain}", *(f"{owner}_{plain}_{number}" for number in range(2, len(self._held) + 3))]
+        whole = plain if plain.startswith(f"{owner}_") else f"{owner}_{plain}"
+        candidates = [whole, *(f"{whole}_{number}" for number in range(2, len(self._held) + 3))]
         name = next(one for one in candidates if self._is_free(one, secret, taken))
         self._held[name] = secret
         return name
+
+    def keeps(self, *names: str) -> bool:
+        """Whether the value of an entry that has these names stays."""
+        self.names.update(names)
+        return any(name in self._keep for name in names)
+
+    def check(self) -> None:
+        """Errors: ``NameAbsence`` for a name that is to be kept, and that no entry has."""
+        for name in self._keep:
+            if name not in self.names:
+                raise NameAbsence("entry", name, self.names)
 
     def _is_free(self, name: str, secret: str, taken: Mapping[str, str]) -> bool:
         place = _place(name)
@@ -130,7 +138,7 @@ def make(server: Server, ensemble: str, inputs: Mapping[str, str], variables: Va
         if directory is not None:
             connection["directory"] = directory
     else:
-        connection["url"] = _url(server.url)
+        connection["url"] = maker.url(server.url)
         headers = {name: maker.text(name, value, header=True) for name, value in server.values.items()}
         if headers:
             connection["headers"] = headers
@@ -182,7 +190,7 @@ def _check(tables: Mapping[str, Any]) -> None:
 
 def _header(server: Server, ensemble: str) -> dict[str, Any]:
     description = " ".join(server.description.split())
-    if not description or looks_secret(description):
+    if not description or holds_secret(description):
         description = f"Tools of the MCP server {propose_name(server.name)}"
     # A client starts without a server that fails; so does what is imported from it.
     header: dict[str, Any] = {"name": ensemble, "description": description, "required": False}
@@ -210,20 +218,10 @@ def _directory(text: str | None) -> str | None:
     if any(isinstance(part, Reference) and part.name not in values for part in parts):
         raise InputError("its cwd has a variable in it, and a folder is written as it is: put the path there.")
     path = "".join(part if isinstance(part, str) else values[part.name] for part in parts)
-    if re.search(r"[\x00-\x1f]", path) or looks_secret(path):
+    if re.search(r"[\x00-\x1f]", path):
         raise InputError("its cwd is no path that could be written.")
     path = os.path.normpath(os.path.expanduser(path))
     return None if path == "." else path
-
-
-def _url(text: str) -> str:
-    """The address. Errors: ``InputError`` for a secret in it, or a variable: it is written as it is."""
-    parts = read_value("", text, bare=False)
-    if any(isinstance(part, Secret) for part in parts):
-        raise InputError("its url holds what looks like a secret. Give it in headers instead, and import again.")
-    if any(isinstance(part, Reference) for part in parts):
-        raise InputError("its url has a variable in it, and an address is written as it is: put it there.")
-    return text
 
 
 def _plain(number: float) -> int | float:
@@ -250,10 +248,20 @@ class _Maker:
                 self.notes.append(f"env.{name}: no variable can have this name")
         return made
 
+    def url(self, text: str) -> str:
+        """The address. Errors: ``InputError`` for a secret in it, or a variable: it is written as it is."""
+        if any(isinstance(part, Reference) for part in find_references(text, bare=False)):
+            raise InputError("its url has a variable in it, and an address is written as it is: put it there.")
+        if holds_secret(text) and not self._variables.keeps("url"):
+            raise InputError(
+                "its url may hold a secret. Give that in headers instead, or use --keep url if it holds none."
+            )
+        return text
+
     def text(self, name: str, value: str, *, header: bool = False) -> str:
         """A template for the value. Errors: ``InputError`` for a header that none could send."""
         pieces: list[str] = []
-        for part in read_value(name, value):
+        for part in find_references(value) if self._variables.keeps(name) else read_value(name, value):
             if isinstance(part, str):
                 if header and not re.fullmatch(r"[\t\x20-\x7e]*", part):
                     raise InputError(f"the header {name} has characters that a header cannot hold.")
@@ -273,7 +281,7 @@ class _Maker:
         filled = False
         for number, (hint, parts) in enumerate(read_arguments(command[1:]), 1):
             pieces: list[str] = []
-            for part in parts:
+            for part in self._with_kept(parts, hint, environment):
                 if isinstance(part, str):
                     pieces.append(shlex.quote(part))
                     continue
@@ -284,6 +292,15 @@ class _Maker:
             return [program, *command[1:]]
         self.notes.append("arguments with variables in them: sh fills them in, since a command is no template")
         return ["sh", "-c", " ".join(["exec", shlex.quote(program), *words])]
+
+    def _with_kept(self, parts: Iterable[Part], hint: str, environment: Mapping[str, str]) -> Iterable[Part]:
+        """The parts of an argument; those that are to be kept are texts."""
+        for part in parts:
+            if isinstance(part, Secret):
+                name = self._variables.claim(hint, part.value, self._ensemble, environment)
+                yield part.value if self._variables.keeps(hint, name) else part
+            else:
+                yield part
 
     def _variable(
         self, part: Reference | Secret, hint: str, number: int, environment: dict[str, str], *, moved: bool
@@ -306,7 +323,7 @@ class _Maker:
             asked = self._inputs.get(part.written[2:-1].removeprefix("input:"), "")
             if ":" in part.written and not part.written.startswith("${env:"):
                 what += f"; it stood there as {part.written}"
-            if asked and not looks_secret(asked):
+            if asked and not holds_secret(asked):
                 what += f": {' '.join(asked.split())}"
             if part.defaulted:
                 self.notes.append(f"the default of {part.name}, which is a variable to be set")
@@ -326,8 +343,6 @@ def _program(text: str) -> str:
         raise InputError("its command has a variable in it: write the whole path of the program instead.")
     program = "".join(part if isinstance(part, str) else os.path.expanduser("~") for part in parts)
     program = os.path.expanduser(program)
-    if looks_secret(program):
-        raise InputError("its command looks like a secret.")
     if not program.strip():
         raise InputError("its command is empty.")
     if "/" in program and not program.startswith("/"):

@@ -1,9 +1,7 @@
-"""What looks like a secret in text that people wrote into a configuration, and the variables it refers to. Pure."""
+"""What may be a secret in a client's configuration, and the variables that the configuration refers to. Pure."""
 
 import dataclasses
-import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
@@ -20,29 +18,17 @@ _PLACE = re.compile(r"\$\{((?:[^{}]|\{[^{}]*\})*)\}")
 _BARE = re.compile(r"(?<!\S)\$([A-Z_][A-Z0-9_]*)(?!\S)")
 _SEED_FORM = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)\Z")
 
-_FILE_NAME = re.compile(r"(?:\A|_)(?:FILE|PATH|DIR|DIRECTORY|FOLDER|SOCK|SOCKET|CREDENTIALS)\Z")
-_PATH = re.compile(r"(?:/|~|\.{1,2}/|[A-Za-z]:\\)[^\s=]*\Z")
-_SWITCHES = frozenset({"true", "false", "yes", "no", "on", "off"})
 _SCHEME = re.compile(r"(?:bearer|basic|token|digest|apikey)[ \t]+", re.IGNORECASE)
-#: How the credentials of well-known services begin, and other shapes that are nothing else.
-_SHAPES = re.compile(
-    r"\b(?:sk|pk|rk|ak)[-_][A-Za-z0-9_-]{8,}|\bgh[pousr]_\w{8,}|\bgithub_pat_|\bglpat-|\bxox[a-z]-|\bx?app-\d-\w"
-    r"|\b(?:AKIA|ASIA)[0-9A-Z]{12,}|\bAIza[\w-]{10,}|\bya29\.|\beyJ[\w-]{8,}|\b(?:hf|npm|figd|ntn|lin_api)_\w{8,}"
-    r"|\bsecret_\w{8,}|\b(?:tvly|pplx|fc|gsk|dop_v1|shpat|whsec|re)[-_][\w-]{16,}|-----BEGIN "
-    r"|\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b",
+#: Long runs of letters and digits, UUIDs, and users in addresses.
+_CREDENTIAL = re.compile(
+    r"(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{20,}|\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b"
+    r"|://(?!git@)[^\s/@]+@|://[^\s/@]*:\S+@|\b(?:bearer|basic)\s+[^\s\"']",
     re.IGNORECASE,
 )
-_BEARER = re.compile(r"\b(?:bearer|basic)\s+[^\s\"']", re.IGNORECASE)
-_USER = re.compile(r"://([^\s/?#]*)@|://([^\s/:@?#]*:[^\s]*)@")
-_OPTION = re.compile(r"(-{0,2}([A-Za-z][\w.-]*)=)(.*)\Z", re.DOTALL)
-_HEADER = re.compile(r"(([A-Za-z][\w-]*):[ \t]*)(?!//)(.*)\Z", re.DOTALL)
-#: Values are looked at, not taken: one may hold names and values again.
-_ASSIGNMENT = re.compile(r"([A-Za-z][\w.-]*)=(?=([^\s&;,]+))")
-_FIELD = re.compile(r"([A-Za-z][\w-]*)[\"']?:\s*(?=([^\s/,;}][^\s,;}]*))")
-_RUN = re.compile(r"[A-Za-z0-9+=]{20,}")
-_LOOSE_RUN = re.compile(r"[A-Za-z0-9+=_-]{24,}")
-#: Bits for each character, from which on a long run counts as random.
-_ENTROPY = 3.0
+#: A name with a value. Values are looked at, not taken: one may hold names and values again.
+_ASSIGNMENT = re.compile(r"([A-Za-z][\w.-]*)[\"']?(?:=|:(?!//))\s*(?=[^\s,;&])")
+#: The beginning of an argument before its value: ``--name=``, ``NAME=`` or ``Name:``.
+_OPTION = re.compile(r"-{0,2}([A-Za-z][\w.-]*)(?:=|:(?!//)[ \t]*)")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,52 +50,48 @@ class Secret:
 Part: TypeAlias = str | Reference | Secret
 
 
-def read_value(name: str, value: str, *, bare: bool = True) -> tuple[Part, ...]:
-    """The parts of a value that has a name: text, references, and what looks secret.
+def read_value(name: str, value: str) -> tuple[Part, ...]:
+    """The parts of an entry of ``env`` or ``headers``. A literal is a secret, but for the scheme before it.
 
-    ``bare``: whether ``$NAME`` refers to a variable even beside other words.
+    Text beside references stays, unless its name or its form shows that it is a secret.
     """
-    parts = find_references(value, bare=bare)
-    text = "".join(part for part in parts if isinstance(part, str))
-    named = is_secret_name(name)
+    parts = find_references(value)
     if any(isinstance(part, Reference) for part in parts):
-        hidden = looks_secret(text) or (named and _SCHEME.sub("", text).strip() not in ("", ":", "://:@"))
-        return (Secret(value),) if hidden else parts
-    if not looks_secret(value) and (not named or _is_plain(name, value)):
-        return parts
-    scheme = _SCHEME.match(value)
-    return (scheme[0], Secret(value[scheme.end() :])) if scheme else (Secret(value),)
+        text = "".join(part for part in parts if isinstance(part, str))
+        named = is_secret_name(name) and re.search(r"\w", _SCHEME.sub("", text))
+        return (Secret(value),) if named or holds_secret(text) else parts
+    return _without_scheme(value) if value else ()
 
 
 def read_arguments(arguments: Sequence[str]) -> Iterator[tuple[str, tuple[Part, ...]]]:
-    """Each argument of a program: a name for what it holds (or ""), and its parts."""
+    """Each argument of a program: a name for what it holds (or ""), and its parts.
+
+    An argument is a secret if its option is named like one, or if it holds what looks like one.
+    """
     option = ""
     for argument in arguments:
-        name, literal, value = _split_argument(argument)
-        if option and not argument.startswith("-"):
-            name, literal, value = option, "", argument
-        lone = argument.startswith("-") and not literal and is_secret_name(argument)
-        option = argument.strip("-") if lone else ""
-        parts = read_value(name, value, bare=False)
+        name, literal, value = "" if argument.startswith("-") else option, "", argument
+        while not is_secret_name(name) and (found := _OPTION.match(value)) and not holds_secret(found[0]):
+            name, literal, value = found[1], literal + found[0], value[found.end() :]
+        option = argument.strip("-") if argument.startswith("-") and not literal and is_secret_name(argument) else ""
+        parts: tuple[Part, ...] = find_references(value, bare=False)
+        text = "".join(part for part in parts if isinstance(part, str))
+        if (is_secret_name(name) and _SCHEME.sub("", text).strip()) or holds_secret(text):
+            parts = _without_scheme(value)
         # An address has no name of its own.
         yield name or ("url" if "://" in value else ""), ((literal, *parts) if literal else parts)
 
 
-def _split_argument(argument: str) -> tuple[str, str, str]:
-    """Name, literal beginning and value: of ``--name=value``, ``NAME=value`` and ``Name: value``, or of it all."""
-    found = _OPTION.match(argument)
-    if found and not looks_secret(found[1]):
-        name, literal, value = ("", "", "") if is_secret_name(found[2]) else _split_argument(found[3])
-        # What only looks like a name may be the beginning of a secret, whose end is "=".
-        return (name, found[1] + literal, value) if is_secret_name(name) else (found[2], found[1], found[3])
-    found = _HEADER.match(argument)
-    if found and is_secret_name(found[2]) and not looks_secret(found[1]):
-        return found[2], found[1], found[3]
-    return "", "", argument
+def _without_scheme(value: str) -> tuple[Part, ...]:
+    scheme = _SCHEME.match(value)
+    return (scheme[0], Secret(value[scheme.end() :])) if scheme else (Secret(value),)
 
 
 def find_references(text: str, *, bare: bool = True) -> tuple[str | Reference, ...]:
-    """The text with its references: ``${NAME}``, ``${env:NAME}``, ``${input:id}``, ``${NAME:-default}``, ``$NAME``."""
+    """The text with its references: ``${NAME}``, ``${env:NAME}``, ``${input:id}``, ``${NAME:-default}``, ``$NAME``.
+
+    ``bare``: whether ``$NAME`` refers to a variable even beside other words.
+    """
     seed = _SEED_FORM.match(text)
     if seed:
         return (Reference(seed[1], text),)
@@ -132,7 +114,7 @@ def _bare(text: str, bare: bool, *, whole: bool) -> list[str | Reference]:
 def _place(written: str, content: str) -> str | Reference:
     """What ``${content}`` stands for. What is no variable of a process gets the name of one."""
     content, colon, _ = content.partition(":-")
-    if looks_secret(content) or not content.strip():
+    if holds_secret(content) or not content.strip():
         return written
     shown = f"${{{content}}}"
     if content in _SEPARATORS:
@@ -146,7 +128,7 @@ def _place(written: str, content: str) -> str | Reference:
 
 def variable_name(text: str) -> str:
     """A name of a variable, made of whatever characters: ``my-api.key`` is ``MY_API_KEY``."""
-    name = re.sub(r"[^A-Z0-9]+", "_", _snake(text).upper()).strip("_")
+    name = _normal(text)
     return name if _NAME.match(name) else f"VALUE_{name}".rstrip("_")
 
 
@@ -155,53 +137,11 @@ def is_secret_name(name: str) -> bool:
     return SECRET_NAME.search(_normal(name)) is not None
 
 
-def looks_secret(value: str) -> bool:
-    """Whether a value is likely to be, or to hold, a credential, whatever its name is."""
-    if _SHAPES.search(value) or _BEARER.search(value) or any(map(_is_user, _USER.finditer(value))):
-        return True
-    pairs = [*_ASSIGNMENT.findall(value), *_FIELD.findall(value)]
-    if any(is_secret_name(name) and not _is_plain(name, inner) for name, inner in pairs):
-        return True
-    if _PATH.match(value):
-        return False
-    return any(map(_is_random, _RUN.findall(value))) or any(map(_is_mixed, _LOOSE_RUN.findall(value)))
-
-
-def _is_plain(name: str, value: str) -> bool:
-    """Whether it is no secret, though its name sounds so: a switch, a number of tokens, the path of a file."""
-    normal = _normal(name)
-    if value.lower() in _SWITCHES:
-        return True
-    if normal.endswith("TOKENS") and value.isdecimal():
-        return True
-    return _FILE_NAME.search(normal) is not None and _PATH.match(value) is not None
-
-
-def _is_user(found: re.Match[str]) -> bool:
-    user, colon, password = (found[1] or found[2] or "").partition(":")
-    return bool(password) if colon else user not in ("", "git")
-
-
-def _is_random(run: str) -> bool:
-    digits = any(map(str.isdigit, run))
-    letters = any(map(str.isalpha, run))
-    both = any(map(str.isupper, run)) and any(map(str.islower, run))
-    return letters and (digits or (both and len(run) >= 32)) and _entropy(run) >= _ENTROPY
-
-
-def _is_mixed(run: str) -> bool:
-    return all(any(map(kind, run)) for kind in (str.isdigit, str.isupper, str.islower)) and _entropy(run) >= _ENTROPY
-
-
-def _entropy(text: str) -> float:
-    """Bits for each character, after Shannon."""
-    shares = [count / len(text) for count in Counter(text).values()]
-    return -sum(share * math.log2(share) for share in shares)
-
-
-def _snake(text: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text)
+def holds_secret(text: str) -> bool:
+    """Whether a text may hold a credential, whatever its name is."""
+    return bool(_CREDENTIAL.search(text)) or any(map(is_secret_name, _ASSIGNMENT.findall(text)))
 
 
 def _normal(name: str) -> str:
-    return re.sub(r"[^A-Z0-9]+", "_", _snake(name).upper()).strip("_")
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return re.sub(r"[^A-Z0-9]+", "_", snake.upper()).strip("_")
