@@ -23,7 +23,7 @@ import math
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NoReturn, Protocol, TypeVar
+from typing import Any, Literal, NoReturn, TypeAlias, TypeVar
 
 from frozendict import frozendict
 
@@ -43,6 +43,8 @@ from ripieno.jsonvalues import freeze, thaw
 
 VERSION = 1
 T = TypeVar("T")
+#: What is done to each free text, bytes or JSON before it is written. Words that a type allows stay as they are.
+Change: TypeAlias = Callable[[Any], Any]
 #: The names of the types that something else than their place has to tell apart.
 _TYPES: dict[Any, str] = {
     UserCanister: "user",
@@ -60,30 +62,14 @@ _TYPES: dict[Any, str] = {
 }
 
 
-class Redaction(Protocol):
-    """What is done to free texts, bytes and JSON while they are written. Words that a type allows stay as they are."""
-
-    def text(self, text: str) -> str:
-        """A text as it is written."""
-        ...
-
-    def data(self, data: bytes) -> bytes:
-        """Bytes as they are written."""
-        ...
-
-    def value(self, value: Any) -> Any:
-        """A JSON value as it is written."""
-        ...
-
-
 def register(types: Mapping[type, str]) -> None:
     """Names frozen dataclasses: those that are stored by themselves, and the members of unions."""
     _TYPES.update(types)
 
 
-def serialize(value: Any, redaction: Redaction | None = None) -> dict[str, Any]:
+def serialize(value: Any, change: Change | None = None) -> dict[str, Any]:
     """The JSON mapping of a canister, of a whole conversation, or of another value whose type is registered."""
-    return {"version": VERSION, "type": _TYPES[type(value)], **_codec(type(value)).write(value, redaction)}
+    return {"version": VERSION, "type": _TYPES[type(value)], **_codec(type(value)).write(value, change)}
 
 
 def deserialize(kind: type[T], mapping: Mapping[str, Any]) -> T:
@@ -144,7 +130,7 @@ def _mapping(value: object, place: str) -> Mapping[str, Any]:
 class _Codec(typing.NamedTuple):
     """``read`` takes a JSON value and its place, for errors."""
 
-    write: Callable[[Any, Redaction | None], Any]
+    write: Callable[[Any, Change | None], Any]
     read: Callable[[Any, str], Any]
 
 
@@ -172,8 +158,8 @@ def _made(hint: Any) -> _Codec:
 
 
 def _optional(inner: _Codec) -> _Codec:
-    def write(value: Any, redaction: Redaction | None) -> Any:
-        return None if value is None else inner.write(value, redaction)
+    def write(value: Any, change: Change | None) -> Any:
+        return None if value is None else inner.write(value, change)
 
     def read(value: Any, place: str) -> Any:
         return None if value is None else inner.read(value, place)
@@ -182,8 +168,8 @@ def _optional(inner: _Codec) -> _Codec:
 
 
 def _sequence(inner: _Codec) -> _Codec:
-    def write(value: Any, redaction: Redaction | None) -> list[Any]:
-        return [inner.write(item, redaction) for item in value]
+    def write(value: Any, change: Change | None) -> list[Any]:
+        return [inner.write(item, change) for item in value]
 
     def read(value: Any, place: str) -> tuple[Any, ...]:
         if not isinstance(value, list | tuple):
@@ -199,8 +185,8 @@ def _mappings(origin: Any, member: Any) -> _Codec:
         return _Codec(_write_frozen if origin is frozendict else _write_json, _read_json)
     inner = _codec(member)
 
-    def write(value: Mapping[str, Any], redaction: Redaction | None) -> dict[str, Any]:
-        return {name: inner.write(item, redaction) for name, item in value.items()}
+    def write(value: Mapping[str, Any], change: Change | None) -> dict[str, Any]:
+        return {name: inner.write(item, change) for name, item in value.items()}
 
     def read(value: Any, place: str) -> frozendict[str, Any]:
         items = _mapping(value, place).items()
@@ -210,8 +196,8 @@ def _mappings(origin: Any, member: Any) -> _Codec:
 
 
 def _choice(kinds: Mapping[str, Any]) -> _Codec:
-    def write(value: Any, redaction: Redaction | None) -> dict[str, Any]:
-        return {"type": _TYPES[type(value)], **_codec(type(value)).write(value, redaction)}
+    def write(value: Any, change: Change | None) -> dict[str, Any]:
+        return {"type": _TYPES[type(value)], **_codec(type(value)).write(value, change)}
 
     def read(value: Any, place: str) -> Any:
         fields = dict(_mapping(value, place))
@@ -232,12 +218,12 @@ def _hints(kind: Any) -> Mapping[str, Any]:
     return found
 
 
-def _write_fields(kind: Any, value: Any, redaction: Redaction | None) -> dict[str, Any]:
+def _write_fields(kind: Any, value: Any, change: Change | None) -> dict[str, Any]:
     written: dict[str, Any] = {}
     for field in dataclasses.fields(kind):
         part = getattr(value, field.name)
         if field.default is dataclasses.MISSING or part != field.default:
-            written[field.name] = _codec(_hints(kind)[field.name]).write(part, redaction)
+            written[field.name] = _codec(_hints(kind)[field.name]).write(part, change)
     return written
 
 
@@ -259,20 +245,20 @@ def _read_fields(kind: Any, value: Any, place: str) -> Any:
         raise SerializationInvalidity(f"{place}: {error}") from error
 
 
-def _same(value: Any, _: Redaction | None) -> Any:
+def _same(value: Any, _: Change | None) -> Any:
     return value
 
 
-def _write_text(value: str, redaction: Redaction | None) -> str:
-    return value if redaction is None else redaction.text(value)
+def _write_text(value: str, change: Change | None) -> str:
+    return value if change is None else change(value)
 
 
-def _write_frozen(value: Any, redaction: Redaction | None) -> Any:
-    return thaw(value) if redaction is None else redaction.value(thaw(value))
+def _write_frozen(value: Any, change: Change | None) -> Any:
+    return thaw(value) if change is None else change(thaw(value))
 
 
-def _write_json(value: Any, redaction: Redaction | None) -> Any:
-    return _write_frozen(freeze(value), redaction)
+def _write_json(value: Any, change: Change | None) -> Any:
+    return _write_frozen(freeze(value), change)
 
 
 def _read_literal(members: tuple[Any, ...], value: Any, place: str) -> Any:
@@ -293,7 +279,7 @@ def _read_any(value: Any, place: str) -> Any:
         raise SerializationInvalidity(f"{place}: {error}") from error
 
 
-def _plain(kind: type, write: Callable[[Any, Redaction | None], Any] = _same) -> _Codec:
+def _plain(kind: type, write: Callable[[Any, Change | None], Any] = _same) -> _Codec:
     def read(value: Any, place: str) -> Any:
         if type(value) is not kind:
             _fail(place, f"{type(value).__name__} is no {kind.__name__}")
@@ -308,8 +294,8 @@ def _read_float(value: Any, place: str) -> float:
     return float(value)
 
 
-def _write_bytes(value: bytes, redaction: Redaction | None) -> str:
-    return base64.b64encode(value if redaction is None else redaction.data(value)).decode()
+def _write_bytes(value: bytes, change: Change | None) -> str:
+    return base64.b64encode(value if change is None else change(value)).decode()
 
 
 def _read_bytes(value: Any, place: str) -> bytes:
@@ -321,7 +307,7 @@ def _read_bytes(value: Any, place: str) -> bytes:
         raise SerializationInvalidity(f"{place}: this is no base64 ({error}).") from error
 
 
-def _write_time(value: datetime.datetime, _: Redaction | None) -> str:
+def _write_time(value: datetime.datetime, _: Change | None) -> str:
     if value.tzinfo is None:
         _fail("timestamp", f"{value} has no zone")
     return value.isoformat()

@@ -72,7 +72,7 @@ class Redactor:
         return data
 
     def value(self, value: Any) -> Any:
-        """A JSON value with a mark for each secret in its texts, keys and numbers, and in bytes written as base64."""
+        """Bytes, or a JSON value, with a mark for each secret: in texts, keys and numbers, and in what is base64."""
         return self._value(value) if self._marks else value
 
     def unsettled(self, text: str, start: int) -> int:
@@ -104,6 +104,8 @@ class Redactor:
             return {self.text(key): self._value(item, key) for key, item in value.items()}
         if is_list(value):
             return [self._value(item) for item in value]
+        if isinstance(value, bytes):
+            return self.data(value)
         if value is None or isinstance(value, bool):
             return value
         shown = self.text(written := json.dumps(value))

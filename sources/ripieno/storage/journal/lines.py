@@ -205,7 +205,7 @@ def _write(record: Record, redactor: Redactor) -> str:
     for name in ("invocation", "result", "canister"):
         part = getattr(record, name)
         if part is not None:
-            body[name] = serialize(part, redactor or None)
+            body[name] = serialize(part, redactor.value if redactor else None)
     if record.details:
         body["details"] = redactor.value(record.details)
     return _text(body)
