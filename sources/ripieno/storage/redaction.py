@@ -155,7 +155,8 @@ class _LogFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         message = kept = record.getMessage()
-        for reference in tuple(self.redactors.values()):
+        # A list is made in one step: no collection of garbage changes the table meanwhile.
+        for reference in list(self.redactors.values()):
             redactor = reference()
             kept = kept if redactor is None else redactor.text(kept)
         if kept != message:
