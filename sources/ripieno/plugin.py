@@ -24,7 +24,12 @@ from ripieno.canisters import (
 from ripieno.canisters.events import Alert
 from ripieno.canisters.faults import Change
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
+from ripieno.descriptors.reader.alternatives import TemplateText
+from ripieno.descriptors.reader.keys import Key, Table
+from ripieno.descriptors.reader.kinds import Flag, Free, Named, Number, Several, Text
+from ripieno.descriptors.templates import Template
 from ripieno.ensembles import Connected, Context, Definition, Invocable, Origin, Outcome, Surroundings
+from ripieno.ensembles.origin import NeededProgram, NeededVariable
 from ripieno.exceptions import (
     ExecutionFault,
     FatalFault,
@@ -93,13 +98,20 @@ __all__ = [
     "EnsembleDescriptor",
     "ExecutionFault",
     "FatalFault",
+    "Flag",
+    "Free",
     "ImageContent",
     "Invocable",
     "InvocationCanister",
     "InvocationsProcessor",
     "InvokerDescriptor",
+    "Key",
     "MessagesProcessor",
+    "Named",
+    "NeededProgram",
+    "NeededVariable",
     "NetworkFault",
+    "Number",
     "OpaqueContent",
     "Origin",
     "Outcome",
@@ -113,8 +125,13 @@ __all__ = [
     "ResourceFault",
     "ResultCanister",
     "Schema",
+    "Several",
     "Spawner",
     "Surroundings",
+    "Table",
+    "Template",
+    "TemplateText",
+    "Text",
     "TextualContent",
     "TimeoutFault",
     "ToolFault",

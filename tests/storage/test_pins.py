@@ -13,15 +13,16 @@ from frozendict import frozendict
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ripieno.ensembles.origin import pin_programs
 from ripieno.exceptions import InputError, JsonInvalidity
 from ripieno.jsonvalues import canonical, freeze
+from ripieno.origins.mcp import ORIGIN as MCP
 from ripieno.storage.pins import (
     Comparison,
     Pin,
     PinRecord,
     PinStore,
     compare,
-    pin_command,
     pin_tools,
     read_pins,
     show_difference,
@@ -118,7 +119,7 @@ def test_half_a_character_cannot_be_pinned() -> None:
 
 
 def command(text: str, name: str = "it") -> Pin | None:
-    return pin_command(describe(f'[ensemble]\nname = "{name}"\n[connection]\norigin = "mcp"\n{text}'))
+    return pin_programs(MCP, describe(f'[ensemble]\nname = "{name}"\n[connection]\norigin = "mcp"\n{text}'))
 
 
 def test_a_command_is_its_arguments_and_the_names_of_its_variables() -> None:

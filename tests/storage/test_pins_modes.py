@@ -1,13 +1,16 @@
 """What becomes of tools that are not what was approved, in each mode."""
 
 import pathlib
+from collections.abc import Callable
 
 import pytest
 
 from ripieno.canisters.events import Alert
 from ripieno.descriptors import EnsembleDescriptor
+from ripieno.ensembles.origin import pin_programs
 from ripieno.exceptions import ConnectionFailure
-from ripieno.storage.pins import PinRecord, Pins, PinStore, admit, check_command, pin_command, pin_tools
+from ripieno.origins.mcp import ORIGIN as MCP
+from ripieno.storage.pins import PinRecord, Pins, PinStore, admit, check_command, pin_tools
 from tests.ensembles.test_opener import describe
 from tests.storage.test_pins import record
 
@@ -19,6 +22,10 @@ def ensemble(pin: str, argv: str = "server") -> EnsembleDescriptor:
     return describe(f'[ensemble]\nname = "it"\n{line}[connection]\norigin = "mcp"\ncommand = ["{argv}"]\n')
 
 
+def check(descriptor: EnsembleDescriptor, pins: Pins | None, alert: Callable[[Alert], None]) -> None:
+    check_command(descriptor, pin_programs(MCP, descriptor), pins, alert)
+
+
 def pins_of(folder: pathlib.Path, *, shared: bool = False) -> Pins:
     """What was approved: other words of one tool, and nothing of another."""
     descriptor = ensemble("warn")
@@ -27,7 +34,7 @@ def pins_of(folder: pathlib.Path, *, shared: bool = False) -> Pins:
         for name, text in {**OFFERED, "changed": "As it was"}.items()
         if name != "new"
     ]
-    known = {"it": PinRecord(tools=pin_tools(descriptor, found), command=pin_command(descriptor))}
+    known = {"it": PinRecord(tools=pin_tools(descriptor, found), command=pin_programs(MCP, descriptor))}
     store = PinStore(folder)
     if not shared:
         store.replace({}, known)
@@ -84,7 +91,7 @@ def test_pins_that_cannot_be_read_approve_nothing(tmp_path: pathlib.Path) -> Non
     assert "No tool of 'it' is compared" in alert.message
     assert admitted(ensemble("off"), pins) == (list(OFFERED), [])
     with pytest.raises(ConnectionFailure, match=r"the command cannot be compared\. The pins in"):
-        check_command(ensemble("required"), pins, print)
+        check(ensemble("required"), pins, print)
 
 
 def test_many_names_are_not_all_listed(tmp_path: pathlib.Path) -> None:
@@ -98,7 +105,7 @@ def test_an_approval_counts_at_the_next_check(tmp_path: pathlib.Path) -> None:
     pins = pins_of(tmp_path)
     descriptor = ensemble("required")
     found = [descriptor.discovered(name, description=text) for name, text in OFFERED.items()]
-    now = PinRecord(tools=pin_tools(descriptor, found), command=pin_command(descriptor))
+    now = PinRecord(tools=pin_tools(descriptor, found), command=pin_programs(MCP, descriptor))
     PinStore(tmp_path).replace(pins.own.read(), {"it": now})
     assert admitted(descriptor, pins) == (list(OFFERED), [])
 
@@ -107,14 +114,14 @@ def test_a_changed_command_is_refused_or_told(tmp_path: pathlib.Path) -> None:
     pins = pins_of(tmp_path)
     alerts: list[Alert] = []
     for mode in ("required", "warn", "off"):
-        check_command(ensemble(mode), pins, alerts.append)
-        check_command(ensemble(mode, "evil"), Pins(PinStore(tmp_path / "empty")), alerts.append)
-        check_command(ensemble(mode, "evil"), None, alerts.append)
-    check_command(ensemble("off", "evil"), pins, alerts.append)
+        check(ensemble(mode), pins, alerts.append)
+        check(ensemble(mode, "evil"), Pins(PinStore(tmp_path / "empty")), alerts.append)
+        check(ensemble(mode, "evil"), None, alerts.append)
+    check(ensemble("off", "evil"), pins, alerts.append)
     assert alerts == []
     with pytest.raises(ConnectionFailure, match=r"not the one that was approved\. See .*--approve it$"):
-        check_command(ensemble("required", "evil"), pins, alerts.append)
-    check_command(ensemble("warn", "evil"), pins, alerts.append)
+        check(ensemble("required", "evil"), pins, alerts.append)
+    check(ensemble("warn", "evil"), pins, alerts.append)
     assert [alert.message.partition(".")[0] for alert in alerts] == [
         "The command of ensemble 'it' is not the one that was approved"
     ]
@@ -126,9 +133,9 @@ def test_the_users_own_record_wins_and_a_conflict_is_told(tmp_path: pathlib.Path
     pins = Pins(own, shared)
     assert pins.record("it") == own.read()["it"]
     alerts: list[Alert] = []
-    check_command(ensemble("warn"), pins, alerts.append)
+    check(ensemble("warn"), pins, alerts.append)
     assert [alert.message for alert in alerts] == [
         "The project's pins of 'it' are not yours (its command; new, same, changed). Yours count."
     ]
     with pytest.raises(ConnectionFailure):
-        check_command(ensemble("required", "evil"), pins, alerts.append)
+        check(ensemble("required", "evil"), pins, alerts.append)

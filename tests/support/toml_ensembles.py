@@ -14,6 +14,7 @@ from ripieno.descriptors.ensembles import read_ensemble
 from ripieno.descriptors.reader.problems import Source
 from ripieno.ensembles import Context, Ensemble, Origin, Surroundings
 from ripieno.ensembles.opener import opener
+from ripieno.ensembles.origin import check_origin
 from ripieno.ensembles.owner import Recovery
 from ripieno.exceptions import Problem
 from ripieno.origins.client import ORIGIN as CLIENT
@@ -88,7 +89,7 @@ def describe(text: str, folder: pathlib.Path | None = None) -> EnsembleDescripto
 def check(text: str, folder: pathlib.Path | None = None) -> list[Problem]:
     """What the origins complain about."""
     descriptor = describe(text, folder)
-    return [problem for origin in ORIGINS.values() for problem in origin.check(descriptor)]
+    return [problem for origin in ORIGINS.values() for problem in check_origin(origin, descriptor)]
 
 
 def surround(

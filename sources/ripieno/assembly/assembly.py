@@ -22,6 +22,7 @@ from ripieno.descriptors.names import split
 from ripieno.ensembles import Ensemble, Invoker, Origin, Surroundings
 from ripieno.ensembles.offers import Offer
 from ripieno.ensembles.opener import connect_all, disconnect_all, needed_origins, opener
+from ripieno.ensembles.origin import check_origin
 from ripieno.ensembles.requirements import find_absent
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import (
@@ -177,7 +178,7 @@ class Assembly:
                 except RipienoError as error:
                     failures.append(error)
                 else:
-                    problems.extend(origins[name].check(descriptor))
+                    problems.extend(check_origin(origins[name], descriptor))
             unmet = absent[descriptor.name]
             if unmet is None:
                 ensembles.append(self._ensemble(descriptor, origins))

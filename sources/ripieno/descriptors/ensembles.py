@@ -1,7 +1,7 @@
 """One ensemble: the tables of its file, and the descriptor they make."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from frozendict import frozendict
@@ -103,6 +103,11 @@ class EnsembleDescriptor:
             ),
             file=self.file,
         )
+
+    def located(self) -> Iterator[tuple[InvokerDescriptor, Path]]:
+        """Each invoker, and where its tables begin in its file: ``("invokers", 0)``; ``()`` in a file of its own."""
+        for index, invoker in enumerate(self.invokers):
+            yield invoker, ("invokers", index) if invoker.file == self.file else ()
 
     def configured(self, settings: Mapping[str, Any]) -> "EnsembleDescriptor":
         """The same with settings laid over its configuration, and over that of each invoker."""

@@ -1,18 +1,19 @@
 """JSON Schemas and the reference, made from the tables that the readers read by."""
 
-from collections.abc import Iterator, Mapping
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ripieno.descriptors.configuration import CONFIGURATION, ENSEMBLES, TableOrEnsembles
-from ripieno.descriptors.ensembles import ENSEMBLE
-from ripieno.descriptors.invokers import INVOKER
+from ripieno.descriptors.ensembles import CONNECTION, ENSEMBLE
+from ripieno.descriptors.invokers import INVOCABLE, INVOKER
 from ripieno.descriptors.profiles import PROFILE
 from ripieno.descriptors.providers import PROVIDER
 from ripieno.descriptors.reader.keys import UNSET, Key, Table, toml_line
 from ripieno.descriptors.reader.kinds import Elements, Named, Several
 from ripieno.descriptors.reader.references import OrReference
 from ripieno.exceptions import NameAbsence
-from ripieno.jsonvalues import is_list, is_table
+from ripieno.jsonvalues import EMPTY, is_list, is_table
 
 FILES: Mapping[str, Table] = {
     "ensemble": ENSEMBLE,
@@ -21,6 +22,8 @@ FILES: Mapping[str, Table] = {
     "profile": PROFILE,
     "config": CONFIGURATION,
 }
+#: The tables to which an origin adds keys.
+_OPEN: Mapping[str, Table] = {"connection": CONNECTION, "invocable": INVOCABLE}
 
 
 def _table(kind: str) -> Table:
@@ -29,14 +32,46 @@ def _table(kind: str) -> Table:
     return FILES[kind]
 
 
-def schema(kind: str) -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a kind of file, for editors. Errors: ``NameAbsence``."""
+def settings_table(name: str, own: Table) -> Table:
+    """The whole table ``name`` of an origin: the keys that all origins have, and its own."""
+    table = _OPEN[name]
+    return dataclasses.replace(own, keys=(*table.keys, *(key for key in own.keys if key.name not in table.known)))
+
+
+def schema(kind: str, origins: Mapping[str, Mapping[str, Table]] = EMPTY) -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a kind of file, for editors. Errors: ``NameAbsence``.
+
+    ``origins`` have the tables of each origin, of which one that has none takes any keys.
+    """
     table = _table(kind)
+    rules = {name: [_rule(name, origin, tables) for origin, tables in origins.items() if tables] for name in _OPEN}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"ripieno: {table.title}",
-        **table.schema(),
+        **_with_rules(table.schema(), rules),
     }
+
+
+def _rule(name: str, origin: str, tables: Mapping[str, Table]) -> dict[str, Any]:
+    """What holds of a table that names this origin. One that names none has the default, where there is one."""
+    key = _OPEN[name].known["origin"]
+    named: dict[str, Any] = {"properties": {"origin": {"const": origin}}}
+    if key.default != origin:
+        named["required"] = ["origin"]
+    return {"if": named, "then": settings_table(name, tables[name]).schema() if name in tables else False}
+
+
+def _with_rules(value: Any, rules: Mapping[str, Sequence[Any]]) -> Any:
+    """The same schema, with the rules of the origins wherever there is a table that they add keys to."""
+    if is_list(value):
+        return [_with_rules(item, rules) for item in value]
+    if not is_table(value):
+        return value
+    whole = {name: _with_rules(item, rules) for name, item in value.items()}
+    for name in _OPEN:
+        if is_table(whole.get("properties")) and name in whole["properties"] and rules[name]:
+            whole["properties"][name]["allOf"] = rules[name]
+    return whole
 
 
 def reference(kind: str) -> str:
@@ -45,6 +80,17 @@ def reference(kind: str) -> str:
     for name, table in _tables("", _table(kind)):
         heading = f"``{name}``" if name else table.title[:1].upper() + table.title[1:]
         sections.append(f"{heading}\n{'-' * len(heading)}\n\n{table.documentation}\n\n{_keys(table)}")
+    return "\n".join(sections)
+
+
+def origin_reference(origins: Mapping[str, Mapping[str, Table]]) -> str:
+    """The reference of the keys that origins add, as reStructuredText."""
+    sections: list[str] = []
+    for origin, tables in origins.items():
+        for path, whole in tables.items():
+            for name, table in _tables(path, whole):
+                heading = f'``{name}`` with ``origin = "{origin}"``'
+                sections.append(f"{heading}\n{'-' * len(heading)}\n\n{table.documentation}\n\n{_keys(table)}")
     return "\n".join(sections)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from ripieno.canisters.events import Alert
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.ensembles.ensemble import Claim, Definition, Ensemble, Opened, Opener
-from ripieno.ensembles.origin import Connected, Origin
+from ripieno.ensembles.origin import Connected, Origin, pin_programs
 from ripieno.ensembles.requirements import find_unmet_of
 from ripieno.ensembles.surroundings import Surroundings
 from ripieno.exceptions import NameAbsence, RipienoError, SchemaInvalidity
@@ -54,12 +54,15 @@ def opener(descriptor: EnsembleDescriptor, origins: Mapping[str, Origin], surrou
 
     @contextlib.asynccontextmanager
     async def open_origins() -> AsyncGenerator[Opened, None]:
-        check_command(descriptor, surroundings.pins, surroundings.alert)
+        for name in needed_origins(descriptor):
+            if name not in origins:
+                raise NameAbsence("origin", name, origins)
+        if descriptor.connection is not None:
+            command = pin_programs(origins[descriptor.connection.origin], descriptor)
+            check_command(descriptor, command, surroundings.pins, surroundings.alert)
         async with contextlib.AsyncExitStack() as stack:
             connected: dict[str, Connected] = {}
             for name in needed_origins(descriptor):
-                if name not in origins:
-                    raise NameAbsence("origin", name, origins)
                 connected[name] = await stack.enter_async_context(origins[name].open(descriptor, surroundings))
             main = connected[descriptor.connection.origin] if descriptor.connection is not None else None
             disabled = dict(_find_disabled(descriptor, surroundings))

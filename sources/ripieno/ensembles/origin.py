@@ -4,7 +4,7 @@ What an invocable gives back, where a plain value does not say enough.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -12,10 +12,18 @@ from frozendict import frozendict
 
 from ripieno.canisters.faults import Change
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
+from ripieno.descriptors.json_schema import settings_table
 from ripieno.descriptors.policies import Hosted
+from ripieno.descriptors.reader.keys import Table
+from ripieno.descriptors.reader.kinds import Kind, Named, Several
+from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors.reader.problems import Problems, Source
+from ripieno.descriptors.templates import Template
 from ripieno.ensembles.ensemble import Foresight, Invocable
 from ripieno.ensembles.surroundings import Surroundings
 from ripieno.exceptions import Problem
+from ripieno.jsonvalues import EMPTY, is_list, is_table
+from ripieno.storage.pins import Pin, pin_command
 
 
 def _nothing(descriptor: InvokerDescriptor) -> Foresight | None:
@@ -43,23 +51,164 @@ class Connected:
     left_out: Mapping[str, str] = dataclasses.field(default_factory=frozendict[str, str])
 
 
-class Origin(Protocol):
-    """A kind of place that invokers come from. Plugins write these."""
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class NeededVariable:
+    """An environment variable that a descriptor names.
 
-    @property
-    def name(self) -> str:
-        """What ``origin = "…"`` says."""
-        ...
+    ``key`` leads to it from ``[connection]``, or from the ``[invocable]`` of ``invoker``.
+    """
+
+    name: str
+    key: Path = ()
+    invoker: InvokerDescriptor | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class NeededProgram:
+    """A program that an origin starts: its ``argv``, and the names of the variables that it gets.
+
+    ``key`` leads to it from ``[connection]``, or from the ``[invocable]`` of ``invoker``. A program without a slash
+    is looked for in ``PATH``, and ``./name`` beneath the descriptor's folder. ``replaced`` is true where the origin
+    starts something else when there is none.
+    """
+
+    argv: tuple[str, ...]
+    key: Path = ()
+    invoker: InvokerDescriptor | None = None
+    environment: tuple[str, ...] = ()
+    replaced: bool = False
+
+
+class Origin(Protocol):
+    """A kind of place that invokers come from. Plugins write these.
+
+    ``name`` is what ``origin = "…"`` says. ``tables`` has the keys that it adds to the tables ``connection`` and
+    ``invocable``: a descriptor with other keys is refused, and so is a table that is not among them. Without any, both
+    take any keys. ``tables``, ``variables`` and ``programs`` may be left out, also by a class that does not inherit.
+    """
+
+    name: str
+    tables: Mapping[str, Table] = EMPTY
 
     def check(self, descriptor: EnsembleDescriptor) -> Sequence[Problem]:
-        """What is wrong with the parts of a descriptor that are this origin's. Imports nothing, does no I/O."""
+        """What else is wrong with the parts of a descriptor that are this origin's. Imports nothing, does no I/O."""
         ...
+
+    def variables(self, descriptor: EnsembleDescriptor) -> Iterable[NeededVariable]:
+        """The variables that it needs. By default those in values of the kind ``TemplateText(variables=True)``."""
+        return _declared_variables(self, descriptor)
+
+    def programs(self, descriptor: EnsembleDescriptor) -> Iterable[NeededProgram]:
+        """The programs that it starts. By default the list ``command`` of ``[connection]``."""
+        return _command(self, descriptor)
 
     def open(
         self, descriptor: EnsembleDescriptor, surroundings: Surroundings
     ) -> AbstractAsyncContextManager[Connected]:
         """Connects, and disconnects at the end. Entered and left by one task."""
         ...
+
+
+def tables_of(origin: Origin) -> Mapping[str, Table]:
+    """The keys that an origin adds, by table; none for one that declares none."""
+    tables: Mapping[str, Table] = getattr(origin, "tables", EMPTY)
+    return tables
+
+
+def needed_variables(origin: Origin, descriptor: EnsembleDescriptor) -> tuple[NeededVariable, ...]:
+    """The variables that an ensemble needs for an origin."""
+    has_own = hasattr(origin, "variables")
+    return tuple(origin.variables(descriptor) if has_own else _declared_variables(origin, descriptor))
+
+
+def needed_programs(origin: Origin, descriptor: EnsembleDescriptor) -> tuple[NeededProgram, ...]:
+    """The programs that an ensemble starts by an origin."""
+    return tuple(origin.programs(descriptor) if hasattr(origin, "programs") else _command(origin, descriptor))
+
+
+def pin_programs(origin: Origin, descriptor: EnsembleDescriptor) -> Pin | None:
+    """The pin of what a connection starts; None for a connection that starts nothing."""
+    started = [one for one in needed_programs(origin, descriptor) if one.invoker is None]
+    names = {name for one in started for name in one.environment}
+    return pin_command(descriptor.name, [one.argv for one in started], names)
+
+
+def check_origin(origin: Origin, descriptor: EnsembleDescriptor) -> tuple[Problem, ...]:
+    """Everything that is wrong with the parts of a descriptor that are this origin's."""
+    found: list[Problem] = []
+    for place in _places(origin, descriptor):
+        problems = Problems(Source(file=place.file))
+        check_settings(origin, place.table, place.settings, place.path, problems)
+        found.extend(problems.finished())
+    refused = {(problem.file, problem.key) for problem in found}
+    return (*found, *(one for one in origin.check(descriptor) if (one.file, one.key) not in refused))
+
+
+def check_settings(origin: Origin, table: str, settings: Mapping[str, Any], path: Path, problems: Problems) -> None:
+    """Adds what is wrong with the keys of one table that stands at ``path``, as far as the origin declares them."""
+    tables = tables_of(origin)
+    if table in tables:
+        settings_table(table, tables[table]).read({"origin": origin.name, **settings}, path, problems)
+    elif tables and table == "connection":
+        hint = "Delete [connection], and give each invoker an [invocable] of this origin."
+        problems.add((*path, "origin"), f"nothing can be connected to the origin {origin.name}", hint)
+    elif tables:
+        hint = "Its tools come from [connection]: delete this one, and write what differs under [overrides.NAME]."
+        problems.add((*path, "origin"), f"an invoker cannot be declared for the origin {origin.name}", hint)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """One table of a descriptor that an origin reads: ``[connection]``, or the ``[invocable]`` of an invoker."""
+
+    table: str
+    settings: Mapping[str, Any]
+    path: Path
+    file: str | None
+    invoker: InvokerDescriptor | None = None
+
+
+def _places(origin: Origin, descriptor: EnsembleDescriptor) -> Iterator[_Place]:
+    connection = descriptor.connection
+    if connection is not None and connection.origin == origin.name:
+        yield _Place(table="connection", settings=connection.settings, path=("connection",), file=descriptor.file)
+    for invoker, path in descriptor.located():
+        if invoker.invocable.origin == origin.name:
+            settings, at = invoker.invocable.settings, (*path, "invocable")
+            yield _Place(table="invocable", settings=settings, path=at, file=invoker.file, invoker=invoker)
+
+
+def _declared_variables(origin: Origin, descriptor: EnsembleDescriptor) -> Iterator[NeededVariable]:
+    tables = tables_of(origin)
+    for place in _places(origin, descriptor):
+        for template, key in _templates(tables.get(place.table), place.settings, ()):
+            for name in template.variables:
+                yield NeededVariable(name=name, key=key, invoker=place.invoker)
+
+
+def _templates(kind: Kind | None, value: Any, key: Path) -> Iterator[tuple[Template, Path]]:
+    """The templates that a value has where its kind says so; what cannot be read has none."""
+    if isinstance(kind, Table | Named) and is_table(value):
+        for name, item in value.items():
+            inner = kind.kind if isinstance(kind, Named) else kind.known[name].kind if name in kind.known else None
+            yield from _templates(inner, item, (*key, name))
+    elif isinstance(kind, Several) and is_list(value):
+        for index, item in enumerate(value):
+            yield from _templates(kind.item, item, (*key, index))
+    elif kind is not None:
+        read = kind.read(value, key, Problems(Source()))
+        if isinstance(read, Template):
+            yield read, key
+
+
+def _command(origin: Origin, descriptor: EnsembleDescriptor) -> Iterator[NeededProgram]:
+    connection = descriptor.connection
+    if connection is None or connection.origin != origin.name:
+        return
+    command, environment = (connection.settings.get(name) for name in ("command", "environment"))
+    if is_list(command) and command and all(isinstance(one, str) for one in command):
+        names = tuple(map(str, environment)) if is_table(environment) else ()
+        yield NeededProgram(argv=tuple(command), key=("command", 0), environment=names)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,16 +18,15 @@ import pathlib
 import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
-from ripieno.descriptors.policy_keys import CALL_KEYS
 from ripieno.descriptors.reader.keys import Key, Table
 from ripieno.descriptors.reader.kinds import INVALID, Text
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems, Source
-from ripieno.ensembles import Connected, Context, Foresight, Invocable, Surroundings, is_asynchronous
+from ripieno.ensembles import Connected, Context, Foresight, Invocable, Origin, Surroundings, is_asynchronous
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, InputError, Problem, nearest
 from ripieno.origins.settings import check_connection, check_invocables, read_invocable
@@ -53,7 +52,6 @@ FUNCTION = Table(
             documentation="A function that says what a call would change, and changes nothing; people are shown it.",
             example="package.module:foresee",
         ),
-        *CALL_KEYS,
     ),
 )
 FACTORY = Table(
@@ -216,10 +214,11 @@ def make_foresight(reference: Reference) -> Foresight:
     return foresee
 
 
-class PythonOrigin:
+class PythonOrigin(Origin):
     """``origin = "python"``, the origin of whatever names none."""
 
     name = "python"
+    tables = MappingProxyType({"connection": FACTORY, "invocable": FUNCTION})
 
     def check(self, descriptor: EnsembleDescriptor) -> Sequence[Problem]:
         return (

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
-from ripieno.descriptors.reader.kinds import INVALID, Named, Text, refuse
+from ripieno.descriptors.reader.alternatives import TemplateText
+from ripieno.descriptors.reader.kinds import INVALID, Named, Text
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.descriptors.templates import ArgvTemplate, Complaint, Template
 from ripieno.ensembles import Surroundings
-from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, InputError, Problem
+from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, Problem
 
 Settings = TypeVar("Settings")
 #: Reads the settings of one invoker that stand at a path; None after what is wrong was added.
@@ -25,33 +26,13 @@ VARIABLE_NAME = Text(pattern=r"[A-Za-z_][A-Za-z0-9_]*", shape="the name of a var
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class TemplateText:
-    """A string that is a template; kept parsed. ``variables``: whether it may have ``{env:NAME}``."""
-
-    variables: bool = False
-
-    @property
-    def expected(self) -> str:
-        return "a string, with {argument}" + (" and {env:NAME}" if self.variables else "") + " where values go"
-
-    def read(self, value: Any, path: Path, problems: Problems) -> Any:
-        if not isinstance(value, str):
-            return refuse(self, value, path, problems)
-        try:
-            return Template.parse(value, variables=self.variables)
-        except InputError as error:
-            problems.add(path, str(error))
-            return INVALID
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "string"}
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Argv:
     """A program and its arguments, with places; kept parsed."""
 
-    expected: str = "a list that names a program and its arguments"
+    expected: str = (
+        'a list of strings that names a program and its arguments; { when = "name", argv = [...] } stands for elements '
+        'that are left out where the argument is absent or false, { each = "name" } for the items of a list'
+    )
 
     def read(self, value: Any, path: Path, problems: Problems) -> Any:
         template, complaints = ArgvTemplate.read(value)
@@ -62,13 +43,18 @@ class Argv:
         strings = {"type": "array", "items": {"type": "string"}, "minItems": 1}
         when = {
             "type": "object",
-            "properties": {"when": {"type": "string"}, "argv": strings},
+            "properties": {
+                "when": {"type": "string", "description": "An argument; when absent, null or false, nothing is added."},
+                "argv": {**strings, "description": "The elements that are added otherwise."},
+            },
             "required": ["when", "argv"],
             "additionalProperties": False,
         }
         each = {
             "type": "object",
-            "properties": {"each": {"type": "string"}},
+            "properties": {
+                "each": {"type": "string", "description": "An argument that is a list: one element for each item."}
+            },
             "required": ["each"],
             "additionalProperties": False,
         }
@@ -94,12 +80,10 @@ def check_invocables(
 ) -> tuple[Problem, ...]:
     """What is wrong with the invokers of an origin; keys lead from the file in which each stands."""
     found: list[Problem] = []
-    for index, invoker in enumerate(descriptor.invokers):
+    for invoker, path in descriptor.located():
         if invoker.invocable.origin == origin:
-            inline = invoker.file == descriptor.file
-            path: Path = ("invokers", index, "invocable") if inline else ("invocable",)
             problems = Problems(Source(file=invoker.file))
-            read(descriptor, invoker, path, problems)
+            read(descriptor, invoker, (*path, "invocable"), problems)
             found.extend(problems.finished())
     return tuple(found)
 
@@ -124,15 +108,6 @@ def check_connection(
     problems = Problems(Source(file=descriptor.file))
     read(descriptor, problems)
     return problems.finished()
-
-
-def refuse_connection(origin: str, descriptor: EnsembleDescriptor, hint: str) -> tuple[Problem, ...]:
-    """The problem of an ensemble that connects to an origin which has no connections."""
-
-    def read(_: EnsembleDescriptor, problems: Problems) -> None:
-        problems.add(("connection", "origin"), f"nothing can be connected to the origin {origin}", hint)
-
-    return check_connection(origin, descriptor, read)
 
 
 def check_program(program: str, descriptor: EnsembleDescriptor, path: Path, problems: Problems) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from ripieno.ensembles import Ensemble, Surroundings
+from ripieno.ensembles.origin import pin_programs
 from ripieno.exceptions import ConnectionFailure
-from ripieno.storage.pins import PinRecord, Pins, PinStore, pin_command, pin_tools
+from ripieno.storage.pins import PinRecord, Pins, PinStore, pin_tools
 from tests.origins.mcp.test_http import until
 from tests.support.toml_ensembles import ORIGINS, Alerts, call, describe, make_ensemble, server
 from tests.support.toml_ensembles import surround as surround_without
@@ -71,7 +72,7 @@ async def pin(text: str, surroundings: Surroundings) -> None:
         tools = pin_tools(descriptor, connected.definitions)
     assert surroundings.pins is not None
     store = surroundings.pins.own
-    store.replace(store.read(), {"it": PinRecord(tools=tools, command=pin_command(descriptor))})
+    store.replace(store.read(), {"it": PinRecord(tools=tools, command=pin_programs(ORIGINS["mcp"], descriptor))})
 
 
 async def offered(ensemble: Ensemble) -> set[str]:

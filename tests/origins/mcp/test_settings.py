@@ -42,7 +42,7 @@ def test_settings_that_are_wrong(keys: str, key: str, message: str, hint: str) -
 def test_an_invoker_cannot_be_declared_for_a_server() -> None:
     text = '[ensemble]\nname = "it"\n[[invokers]]\nname = "a"\ndescription = "A"\ninvocable = { origin = "mcp" }'
     (problem,) = check(text)
-    assert (problem.key, "[overrides.a]" in str(problem.hint)) == ("invokers[0].invocable.origin", True)
+    assert (problem.key, "[overrides.NAME]" in str(problem.hint)) == ("invokers[0].invocable.origin", True)
 
 
 def test_a_right_connection_has_no_problems() -> None:

@@ -14,9 +14,8 @@ from ripieno.cli.check.descriptors import lint
 from ripieno.cli.check.functions import resolve_functions
 from ripieno.cli.check.gateway import audit_gateway
 from ripieno.cli.check.models import doubt, doubt_rows
-from ripieno.cli.check.programs import find_missing_programs
+from ripieno.cli.check.needs import find_absent_variables, find_missing_programs
 from ripieno.cli.check.schemas import find_losses
-from ripieno.cli.check.variables import find_absent_variables
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import (
     gather_layers,
@@ -33,13 +32,16 @@ from ripieno.cli.common.rules import audit, find_replaced
 from ripieno.cli.common.tables import print_json
 from ripieno.conducting.observers.console import clean
 from ripieno.descriptors import EnsembleDescriptor
+from ripieno.descriptors.invokers import INVOCABLE
 from ripieno.descriptors.json_schema import FILES
 from ripieno.descriptors.loading import Document, Layer, load_ensembles, locate, read_toml
 from ripieno.descriptors.profiles import read_profile
 from ripieno.descriptors.providers import read_provider
+from ripieno.descriptors.reader.kinds import INVALID
 from ripieno.descriptors.reader.problems import Problems
 from ripieno.ensembles import Origin
 from ripieno.ensembles.opener import needed_origins
+from ripieno.ensembles.origin import check_origin, check_settings
 from ripieno.exceptions import ConfigurationInvalidity, Problem, RipienoError
 from ripieno.testing.scores import Score
 
@@ -173,10 +175,10 @@ def _examine(descriptors: Sequence[EnsembleDescriptor], registry: Registry, impo
             except RipienoError as error:
                 yield Problem(message=f"ensemble {descriptor.name!r}: {error}", file=descriptor.file)
             else:
-                yield from locate(origin.check(descriptor))
+                yield from locate(check_origin(origin, descriptor))
     if importing:
         yield from resolve_functions(descriptors)
-    yield from find_missing_programs(descriptors)
+    yield from find_missing_programs(descriptors, registry)
     yield from lint(descriptors)
 
 
@@ -200,7 +202,7 @@ def _check_paths(settings: Settings, paths: Sequence[pathlib.Path], *, importing
             found.extend(findings.problems)
             count += findings.ensembles
         else:
-            found.extend(_check_document(kind, document))
+            found.extend(_check_document(kind, document, beneath.registry))
     loaded = load_ensembles([Layer(name="caller", paths=tuple(ensembles))])
     known = tuple(loaded.ensembles.values())
     found += [*loaded.problems, *_examine(known, beneath.registry, importing)]
@@ -211,7 +213,8 @@ def _check_paths(settings: Settings, paths: Sequence[pathlib.Path], *, importing
 
 def _find_absent_variables(gathered: Gathered, descriptors: Iterable[EnsembleDescriptor]) -> Sequence[Problem]:
     """Which variables are there is a matter of the whole configuration, whoever names them."""
-    return find_absent_variables(descriptors, make_assembly(gathered, alert=say_alert).surroundings)
+    surroundings = make_assembly(gathered, alert=say_alert).surroundings
+    return find_absent_variables(descriptors, gathered.registry, surroundings)
 
 
 def _meant(path: pathlib.Path, gathered: Gathered, problems: Sequence[Problem]) -> Iterator[Problem]:
@@ -238,7 +241,7 @@ def _files(paths: Iterable[pathlib.Path], found: list[Problem]) -> Iterator[path
         yield from sorted(file.absolute() for file in files)
 
 
-def _check_document(kind: str, document: Document) -> Sequence[Problem]:
+def _check_document(kind: str, document: Document, registry: Registry) -> Sequence[Problem]:
     match kind:
         case "provider":
             descriptor, found = read_provider(document.mapping, document.source)
@@ -252,9 +255,21 @@ def _check_document(kind: str, document: Document) -> Sequence[Problem]:
                 return invalidity.problems
             return ()
         case _:
-            problems = Problems(document.source)
-            FILES["invoker"].read(document.mapping, (), problems)
-            return problems.finished()
+            return _check_invoker(document, registry)
+
+
+def _check_invoker(document: Document, registry: Registry) -> Sequence[Problem]:
+    """The file of an invoker without its ensemble: its keys, and those of its origin."""
+    problems = Problems(document.source)
+    read = FILES["invoker"].read(document.mapping, (), problems)
+    if read is not INVALID and "invocable" in read:
+        settings = INVOCABLE.rest(document.mapping["invocable"])
+        try:
+            name = read["invocable"].get("origin", INVOCABLE.known["origin"].default)
+            check_settings(registry.resolve("origins", name), "invocable", settings, ("invocable",), problems)
+        except RipienoError as error:
+            problems.add(("invocable", "origin"), str(error))
+    return problems.finished()
 
 
 def _sorted(problems: Iterable[Problem]) -> tuple[Problem, ...]:

@@ -22,7 +22,7 @@ from ripieno.approvals.rules import expect
 from ripieno.assembly.configuration import Gathered, Places
 from ripieno.assembly.plugins import PluginStatus
 from ripieno.assembly.trust import Project, TrustStore
-from ripieno.cli.check.variables import absent_variables
+from ripieno.cli.check.needs import absent_variables, pin_connection
 from ripieno.cli.common.assembly import absence, left_out_mappings, make_assembly, say_alert
 from ripieno.cli.common.group import version
 from ripieno.cli.common.models import at_home, show_address, variables_of
@@ -35,7 +35,7 @@ from ripieno.descriptors.rules import CallRules
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import InputError
 from ripieno.sandbox import Sandbox
-from ripieno.storage.pins import Comparison, PinRecord, Pins, compare, pin_command
+from ripieno.storage.pins import Comparison, Pin, PinRecord, Pins, compare
 
 
 def policy_facts(gathered: Gathered, trials: Mapping[str, Trial]) -> dict[str, Any]:
@@ -77,8 +77,10 @@ def _policies(gathered: Gathered, trials: Mapping[str, Trial]) -> Mapping[str, P
     return found
 
 
-def pin_facts(descriptor: EnsembleDescriptor, pins: Pins | None, *, starts: bool = True) -> dict[str, Any] | None:
-    """What is pinned, and what is not as it was pinned; None for an ensemble of our own.
+def pin_facts(
+    descriptor: EnsembleDescriptor, pins: Pins | None, command: Pin | None, *, starts: bool = True
+) -> dict[str, Any] | None:
+    """What is pinned, and what is not as it was pinned; None for an ensemble of our own. ``command`` is what it starts.
 
     ``state`` is ``off``, ``unreadable`` (``reason`` says why), ``not pinned``, ``same``, ``new``, ``changed``, or
     ``not compared`` where it was not connected. Tools of an ensemble that is connected are compared by then; of one
@@ -94,7 +96,7 @@ def pin_facts(descriptor: EnsembleDescriptor, pins: Pins | None, *, starts: bool
         except InputError as error:
             facts |= {"state": "unreadable", "reason": str(error)}
         else:
-            comparison = _compared(descriptor, pins, record)
+            comparison = _compared(descriptor.name, pins, record, command)
             state = "not pinned" if record is None else _state(comparison)
             facts |= {"state": state, "recorded": None if record is None else len(record.tools)}
             # A command may have to be approved before anything starts.
@@ -122,16 +124,15 @@ def pin_row(name: str, facts: Mapping[str, Any]) -> Sequence[str]:
     return name, facts["mode"], brief("; ".join((how, *differences)), 1000), facts["advice"] or ""
 
 
-def _compared(descriptor: EnsembleDescriptor, pins: Pins | None, record: PinRecord | None) -> Comparison | None:
+def _compared(name: str, pins: Pins | None, record: PinRecord | None, command: Pin | None) -> Comparison | None:
     """What differs from the record, as far as it is known; None where nothing was compared."""
     if pins is None or record is None:
         return None
-    now = PinRecord(tools=record.tools, command=pin_command(descriptor))
-    command = compare(record, now).command
-    tools = pins.compared.get(descriptor.name)
+    state = compare(record, PinRecord(tools=record.tools, command=command)).command
+    tools = pins.compared.get(name)
     if tools is None:
-        return None if command == "same" else Comparison(command=command)
-    return dataclasses.replace(tools, command=command)
+        return None if state == "same" else Comparison(command=state)
+    return dataclasses.replace(tools, command=state)
 
 
 def _state(comparison: Comparison | None) -> str:
@@ -322,6 +323,10 @@ def _ensemble(name: str, gathered: Gathered, trials: Mapping[str, Trial], surrou
         "alerts": [] if trial is None else list(trial.alerts),
         "seconds": None if trial is None or trial.seconds is None else round(trial.seconds, 3),
         "connection": None if trial is None or not trial.facts else dict(trial.facts),
-        "absent_variables": absent_variables(descriptor, surroundings) if selected else [],
-        "pins": pin_facts(descriptor, gathered.pins, starts=trial is None or plays) if selected else None,
+        "absent_variables": absent_variables(descriptor, gathered.registry, surroundings) if selected else [],
+        "pins": pin_facts(
+            descriptor, gathered.pins, pin_connection(descriptor, gathered.registry), starts=trial is None or plays
+        )
+        if selected
+        else None,
     }

@@ -14,6 +14,7 @@ import click
 from frozendict import frozendict
 
 from ripieno.assembly.configuration import Gathered, Places
+from ripieno.cli.check.needs import pin_connection
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import gather_layers, make_assembly, require_ensembles
 from ripieno.cli.common.main import run_async
@@ -29,7 +30,6 @@ from ripieno.storage.pins import (
     PinRecord,
     PinStore,
     compare,
-    pin_command,
     pin_tools,
     read_pins,
     show_difference,
@@ -104,7 +104,7 @@ async def look_at(
 async def _look(descriptor: EnsembleDescriptor, gathered: Gathered, surroundings: Surroundings, approved: bool) -> Look:
     name = descriptor.name
     before = None if gathered.pins is None else gathered.pins.record(name)
-    command = pin_command(descriptor)
+    command = pin_connection(descriptor, gathered.registry)
     if not approved and before is not None and before.command != command:
         after = PinRecord(tools=before.tools, command=command)
         return Look(name=name, before=before, after=after, comparison=compare(before, after), started=False)

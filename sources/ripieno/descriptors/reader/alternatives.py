@@ -1,4 +1,4 @@
-"""Texts with variables in them, of which the first counts whose variables are all set."""
+"""Texts with places for arguments and variables; and lists of them, of which the first counts that is complete."""
 
 import dataclasses
 from typing import Any, TypeAlias
@@ -13,6 +13,29 @@ from ripieno.jsonvalues import is_list
 #: One text, or several to choose from; None where the key was left out.
 Choice: TypeAlias = str | tuple[str, ...] | None
 _ADVICE = 'Variables are "{env:NAME}"; write "{{" for a brace that is text.'
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TemplateText:
+    """A string that is a template; kept parsed. ``variables``: whether it may have ``{env:NAME}``."""
+
+    variables: bool = False
+
+    @property
+    def expected(self) -> str:
+        return "a string, with {argument}" + (" and {env:NAME}" if self.variables else "") + " where values go"
+
+    def read(self, value: Any, path: Path, problems: Problems) -> Any:
+        if not isinstance(value, str):
+            return refuse(self, value, path, problems)
+        try:
+            return Template.parse(value, variables=self.variables)
+        except InputError as error:
+            problems.add(path, str(error))
+            return INVALID
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

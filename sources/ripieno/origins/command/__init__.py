@@ -11,34 +11,35 @@ workspace brings is not trusted, so it is always confined.
 import contextlib
 import dataclasses
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from frozendict import frozendict
 
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor, Policy
-from ripieno.descriptors.policy_keys import CALL_KEYS
+from ripieno.descriptors.reader.alternatives import TemplateText
 from ripieno.descriptors.reader.keys import Key, Table
 from ripieno.descriptors.reader.kinds import INVALID, Flag, Number, Several
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems
 from ripieno.descriptors.templates import ArgvTemplate, Template
-from ripieno.ensembles import Connected, Context, Outcome, Surroundings
+from ripieno.ensembles import Connected, Context, Origin, Outcome, Surroundings
+from ripieno.ensembles.origin import NeededProgram
 from ripieno.ensembles.requirements import find_own_program, own_path
 from ripieno.exceptions import Problem
+from ripieno.jsonvalues import is_table
 from ripieno.origins.command.outcomes import failure, report
 from ripieno.origins.command.programs import GRACE, limits_of, resolve, run, surroundings_of, workspace_of
 from ripieno.origins.settings import (
     ENVIRONMENT,
     FOLDER,
     Argv,
-    TemplateText,
     add_complaints,
     check_invocables,
     check_program,
     locate_program,
     read_invocable,
-    refuse_connection,
     require_variables,
 )
 from ripieno.sandbox import ProcessLimits
@@ -54,7 +55,7 @@ PROGRAM = Table(
             kind=Argv(),
             documentation="The program and its arguments; {name} is the place of an argument.",
             required=True,
-            example=["rg", "--json", "--", "{pattern}", "{path}"],
+            example=["rg", {"when": "ignore_case", "argv": ["-i"]}, "--", "{pattern}", {"each": "paths"}],
         ),
         Key(
             name="directory",
@@ -97,7 +98,6 @@ PROGRAM = Table(
             default=False,
             example=True,
         ),
-        *CALL_KEYS,
     ),
 )
 
@@ -150,16 +150,28 @@ def _read(descriptor: EnsembleDescriptor, invoker: InvokerDescriptor, path: Path
     return program if len(problems) == before else None
 
 
-class CommandOrigin:
+class CommandOrigin(Origin):
     """``origin = "command"``."""
 
     name = "command"
+    tables = MappingProxyType({"invocable": PROGRAM})
 
     def check(self, descriptor: EnsembleDescriptor) -> Sequence[Problem]:
-        return (
-            *refuse_connection(self.name, descriptor, "Delete [connection]; a program starts when it is called."),
-            *check_invocables(self.name, descriptor, _read),
-        )
+        return check_invocables(self.name, descriptor, _read)
+
+    def programs(self, descriptor: EnsembleDescriptor) -> Iterator[NeededProgram]:
+        for invoker in descriptor.invokers:
+            if invoker.invocable.origin == self.name:
+                settings = invoker.invocable.settings
+                template, _ = ArgvTemplate.read(settings.get("argv"))
+                environment = settings.get("environment")
+                if template is not None:
+                    yield NeededProgram(
+                        argv=(template.program,),
+                        key=("argv", 0),
+                        invoker=invoker,
+                        environment=tuple(map(str, environment)) if is_table(environment) else (),
+                    )
 
     @contextlib.asynccontextmanager
     async def open(self, descriptor: EnsembleDescriptor, surroundings: Surroundings) -> AsyncGenerator[Connected, None]:

@@ -10,29 +10,28 @@ import contextlib
 import dataclasses
 import json
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from frozendict import frozendict
 
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
-from ripieno.descriptors.policy_keys import CALL_KEYS
+from ripieno.descriptors.reader.alternatives import TemplateText
 from ripieno.descriptors.reader.keys import Key, Table
 from ripieno.descriptors.reader.kinds import INVALID, Flag, Named, Text
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems
 from ripieno.descriptors.templates import Template
-from ripieno.ensembles import Connected, Context, Surroundings
+from ripieno.ensembles import Connected, Context, Origin, Surroundings
 from ripieno.exceptions import ConnectionFailure, InputError, Problem, ValidationFault
 from ripieno.execution.retries import explain_status
 from ripieno.origins.http.client import METHODS, Fetcher, HostPattern, Reach, Request, Wording, check_header
 from ripieno.origins.http.client.addresses import is_local
 from ripieno.origins.http.templates import AnyJson, JsonTemplate, UrlTemplate, UrlText
 from ripieno.origins.settings import (
-    TemplateText,
     add_complaints,
     check_invocables,
     read_invocable,
-    refuse_connection,
     require_variables,
 )
 from ripieno.storage.redaction import Redactor
@@ -83,7 +82,6 @@ REQUEST = Table(
             default=False,
             example=True,
         ),
-        *CALL_KEYS,
     ),
 )
 
@@ -156,18 +154,14 @@ def _check_body(call: Call, path: Path, problems: Problems) -> None:
         problems.add((*path, key), f"a {call.method} has no body", 'Write method = "POST", or use query.')
 
 
-class HttpOrigin:
+class HttpOrigin(Origin):
     """``origin = "http"``."""
 
     name = "http"
+    tables = MappingProxyType({"invocable": REQUEST})
 
     def check(self, descriptor: EnsembleDescriptor) -> Sequence[Problem]:
-        return (
-            *refuse_connection(
-                self.name, descriptor, "Delete [connection]; a request is sent when its tool is called."
-            ),
-            *check_invocables(self.name, descriptor, _read),
-        )
+        return check_invocables(self.name, descriptor, _read)
 
     @contextlib.asynccontextmanager
     async def open(self, descriptor: EnsembleDescriptor, surroundings: Surroundings) -> AsyncGenerator[Connected, None]:

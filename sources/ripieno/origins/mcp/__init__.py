@@ -9,50 +9,50 @@ Only the rooms of this package know the SDK, and it is imported when the first s
 
 import asyncio
 import contextlib
+import dataclasses
 import shutil
 import sys
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from types import MappingProxyType
 
-from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
-from ripieno.descriptors.reader.positions import Path
+from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.reader.problems import Problems, Source
-from ripieno.ensembles import Connected, Surroundings
+from ripieno.ensembles import Connected, Origin, Surroundings
+from ripieno.ensembles.origin import NeededProgram, check_origin
 from ripieno.ensembles.owner import reason
 from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, Problem, ToolFault
 from ripieno.origins.mcp.oauth.person import Person
 from ripieno.origins.mcp.oauth.tokens import TokenStore
 from ripieno.origins.mcp.peers import Peer
 from ripieno.origins.mcp.sdk import import_rooms
-from ripieno.origins.mcp.settings import ServerSettings, read_connection
+from ripieno.origins.mcp.settings import CONNECTION, ServerSettings, read_connection
 from ripieno.origins.mcp.text import clean
 from ripieno.origins.mcp.transports.stdio import Server, run_server
-from ripieno.origins.settings import check_connection, check_invocables, locate_program, require_variables
+from ripieno.origins.settings import check_connection, locate_program, require_variables
 from ripieno.sandbox.processes import clean_environment
 
 #: Characters that are shown of what a server said, or of what was wrong with it.
 _SHOWN = 500
 
 
-def _refuse_invocable(_: EnsembleDescriptor, invoker: InvokerDescriptor, path: Path, problems: Problems) -> None:
-    hint = f"The server defines its tools: delete this one, and say what you know better in [overrides.{invoker.name}]."
-    problems.add((*path, "origin"), "an invoker cannot be declared for the origin mcp", hint)
-
-
-class McpOrigin:
+class McpOrigin(Origin):
     """``origin = "mcp"``."""
 
     name = "mcp"
+    tables = MappingProxyType({"connection": CONNECTION})
 
     def check(self, descriptor: EnsembleDescriptor) -> Sequence[Problem]:
-        return (
-            *check_connection(self.name, descriptor, read_connection),
-            *check_invocables(self.name, descriptor, _refuse_invocable),
-        )
+        return check_connection(self.name, descriptor, read_connection)
+
+    def programs(self, descriptor: EnsembleDescriptor) -> Iterator[NeededProgram]:
+        for program in super().programs(descriptor):
+            # Our own interpreter starts it where there is none of that name.
+            yield dataclasses.replace(program, replaced=program.argv[0] == "python")
 
     @contextlib.asynccontextmanager
     async def open(self, descriptor: EnsembleDescriptor, surroundings: Surroundings) -> AsyncGenerator[Connected, None]:
-        problems = self.check(descriptor)
+        problems = check_origin(self, descriptor)
         settings = read_connection(descriptor, Problems(Source()))
         if settings is None or problems:
             raise ConfigurationInvalidity(problems)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from frozendict import frozendict
 
 from ripieno.descriptors import EnsembleDescriptor
+from ripieno.descriptors.reader.alternatives import TemplateText
 from ripieno.descriptors.reader.keys import Key, Table, toml_line
 from ripieno.descriptors.reader.kinds import INVALID, Named, Number, Several, Text, refuse
 from ripieno.descriptors.reader.positions import Path
@@ -21,7 +22,7 @@ from ripieno.descriptors.reader.problems import Problems
 from ripieno.descriptors.templates import Template
 from ripieno.ensembles.owner import OPEN_DEADLINE
 from ripieno.origins.mcp.addresses import Url
-from ripieno.origins.settings import VARIABLE_NAME, TemplateText, check_program
+from ripieno.origins.settings import VARIABLE_NAME, check_program
 
 _SEED_FORM = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)\Z")
 

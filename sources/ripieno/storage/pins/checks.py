@@ -12,7 +12,7 @@ from frozendict import frozendict
 from ripieno.canisters.events import Alert
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.exceptions import ConnectionFailure, InputError, JsonInvalidity
-from ripieno.storage.pins.records import Comparison, PinRecord, changed_parts, compare, pin_command, pin_tool
+from ripieno.storage.pins.records import Comparison, Pin, PinRecord, changed_parts, compare, pin_tool
 from ripieno.storage.pins.store import PinStore
 
 #: Names that a message lists.
@@ -48,7 +48,7 @@ class Pins:
         return f"The project's pins of {ensemble!r} are not yours ({'; '.join(what)}). Yours count."
 
 
-def check_command(descriptor: EnsembleDescriptor, pins: Pins | None, alert: Tell) -> None:
+def check_command(descriptor: EnsembleDescriptor, command: Pin | None, pins: Pins | None, alert: Tell) -> None:
     """Compares the command that a connection would start, before it does. Pins that cannot be compared are told.
 
     Errors: ``ConnectionFailure`` when it must not be started.
@@ -56,7 +56,6 @@ def check_command(descriptor: EnsembleDescriptor, pins: Pins | None, alert: Tell
     if descriptor.pin == "off" or descriptor.connection is None or pins is None:
         return
     required = descriptor.pin == "required"
-    command = pin_command(descriptor)
     try:
         record = pins.record(descriptor.name)
         conflict = pins.conflict(descriptor.name)

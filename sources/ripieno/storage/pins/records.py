@@ -8,7 +8,7 @@ import dataclasses
 import difflib
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from frozendict import frozendict
@@ -72,18 +72,21 @@ def pin_tool(ensemble: str, invoker: InvokerDescriptor) -> Pin:
     return Pin.of({"ensemble": ensemble, **{key: value for key, value in definition.items() if value is not None}})
 
 
-def pin_command(descriptor: EnsembleDescriptor) -> Pin | None:
-    """The pin of the command that a connection starts: its arguments, and the names of its variables, not the values.
+def pin_command(ensemble: str, commands: Sequence[Sequence[str]], environment: Iterable[str]) -> Pin | None:
+    """The pin of the commands that a connection starts: arguments, and names of variables without their values.
 
     None for a connection that starts none.
     """
-    settings: Mapping[str, Any] = {} if descriptor.connection is None else descriptor.connection.settings
-    command = settings.get("command")
-    if not is_list(command):
+    if not commands:
         return None
-    environment = settings.get("environment")
-    names = sorted(str(name) for name in environment) if is_table(environment) else []
-    return Pin.of({"ensemble": descriptor.name, "command": list(command), "environment": names})
+    command: list[Any] = [list(one) for one in commands]
+    return Pin.of(
+        {
+            "ensemble": ensemble,
+            "command": command[0] if len(command) == 1 else command,
+            "environment": sorted(environment),
+        }
+    )
 
 
 def compare(before: PinRecord | None, after: PinRecord) -> Comparison:

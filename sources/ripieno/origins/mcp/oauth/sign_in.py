@@ -20,6 +20,7 @@ from pydantic import AnyUrl, ValidationError
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.ensembles import Surroundings
+from ripieno.ensembles.origin import check_origin
 from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, InputError
 from ripieno.jsonvalues import is_list
 from ripieno.origins.mcp import ORIGIN, connect
@@ -210,7 +211,7 @@ async def sign_out(descriptor: EnsembleDescriptor, surroundings: Surroundings) -
 
 def _settings(descriptor: EnsembleDescriptor) -> ServerSettings:
     """Errors: ``InputError`` that says how an ensemble could be signed in at."""
-    problems = ORIGIN.check(descriptor)
+    problems = check_origin(ORIGIN, descriptor)
     if problems:
         raise ConfigurationInvalidity(problems)
     settings = signs_in(descriptor)
