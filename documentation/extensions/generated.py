@@ -12,8 +12,10 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import nested_parse_with_titles
 
+from ripieno.assembly.plugins import discover
 from ripieno.cli.common import group
-from ripieno.descriptors.json_schema import reference
+from ripieno.descriptors.json_schema import origin_reference, reference
+from ripieno.ensembles.origin import tables_of
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -38,6 +40,14 @@ class DescriptorReference(Generated):
 
     def text(self) -> str:
         return reference(self.arguments[0])
+
+
+class OriginReference(Generated):
+    """``.. origin-reference::`` The keys that each origin adds."""
+
+    def text(self) -> str:
+        registry = discover()
+        return origin_reference({name: tables_of(registry.resolve("origins", name)) for name in registry.origins})
 
 
 class CommandReference(Generated):
@@ -94,6 +104,7 @@ def _block(title: str, text: str) -> str:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Registers the directives."""
     app.add_directive("descriptor-reference", DescriptorReference)
+    app.add_directive("origin-reference", OriginReference)
     app.add_directive("command-reference", CommandReference)
     app.add_directive("provider-table", ProviderTable)
     app.add_directive("tool-table", ToolTable)

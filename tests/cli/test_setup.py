@@ -1,14 +1,11 @@
-"""``ripieno new``, ``trust``, ``doctor`` and ``schema``: setting up, and seeing what is set up."""
+"""``ripieno new``, ``trust`` and ``doctor``: setting up, and seeing what is set up."""
 
 import json
 from collections.abc import Callable
-from typing import Any
 
-import jsonschema
 import pytest
 
 from ripieno.cli.common import exit_codes
-from ripieno.descriptors.json_schema import FILES
 from tests.support.command_line import ROOT, Screen, User
 from tests.support.users import Done
 
@@ -171,26 +168,3 @@ def test_the_doctor_at_a_terminal(user: User) -> None:
         assert screen.end() == 0
         for title in ("Versions", "Layers", "Providers", "Ensembles", "All of it can start."):
             assert title in screen.text
-
-
-@pytest.mark.parametrize("kind", FILES)
-def test_schemas_are_schemas(call: Call, kind: str) -> None:
-    done = call("schema", kind)
-    assert done.code == 0
-    jsonschema.Draft202012Validator.check_schema(json.loads(done.out))
-
-
-@pytest.mark.parametrize(
-    ("connection", "fits"),
-    [
-        ({"origin": "mcp", "command": ["a"], "timeout": 5}, True),
-        ({"origin": "mcp", "comand": ["a"]}, False),
-        ({"origin": "mcp", "timeout": 60}, False),
-        ({"origin": "python", "factory": "a.b:c"}, True),
-        ({"origin": "python", "command": ["a"]}, False),
-        ({"origin": "of a plugin", "anything": 1}, True),
-    ],
-)
-def test_the_schema_of_an_ensemble_knows_the_keys_of_a_connection(call: Call, connection: Any, fits: bool) -> None:
-    whole: Any = jsonschema.Draft202012Validator(json.loads(call("schema", "ensemble").out))
-    assert whole.is_valid({"ensemble": {"name": "a"}, "connection": connection}) is fits

@@ -5,7 +5,9 @@ import os
 import pathlib
 import subprocess
 import sys
+import tomllib
 
+import jsonschema
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -34,6 +36,30 @@ def ripieno(installed: pathlib.Path, home: pathlib.Path, *arguments: str) -> sub
     }
     command = [sys.executable, "-m", "ripieno", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=home)
+
+
+STATION = """
+[ensemble]
+name = "station"
+description = "Reads the gauges of a weather station"
+[connection]
+origin = "weather-station"
+driver = ["read-the-gauge", "--quietly"]
+password = "{env:STATION_PASSWORD}"
+[[invokers]]
+name = "read_rain"
+description = "Reads the rain gauge"
+effect = "read"
+invocable = { origin = "weather-station", gauge = "rain" }
+"""
+
+
+def place_station(home: pathlib.Path, text: str = STATION) -> pathlib.Path:
+    """An ensemble of the user that has the plugin's origin."""
+    file = home / "configuration" / "ensembles" / "station.toml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return file
 
 
 def allow(home: pathlib.Path) -> None:
@@ -76,3 +102,57 @@ def test_check_finds_nothing_wrong(installed: pathlib.Path, tmp_path: pathlib.Pa
     data = EXAMPLE / "sources" / "ripieno_weather" / "data" / "ensembles"
     done = ripieno(installed, tmp_path, "check", "--strict", str(data))
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_editors_know_the_keys_of_its_origin(installed: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    before = ripieno(installed, tmp_path, "schema", "ensemble").stdout
+    assert "weather-station" not in before, "It is not allowed yet."
+    allow(tmp_path)
+    invoker = '[invoker]\nname = "a"\ndescription = "A"\n[invocable]\norigin = "weather-station"\ngauge = "rain"\n'
+    for kind, text in (("ensemble", STATION), ("invoker", invoker)):
+        printed = ripieno(installed, tmp_path, "schema", kind)
+        schema = jsonschema.Draft202012Validator(json.loads(printed.stdout))
+        schema.validate(tomllib.loads(text))
+        for key in ("driver", "password", "gauge") if kind == "ensemble" else ("gauge",):
+            assert not schema.is_valid(tomllib.loads(text.replace(f"{key} =", f"{key}x ="))), key
+        assert not schema.is_valid(tomllib.loads(text.replace('"rain"', '"snow"')))
+
+
+def test_check_and_doctor_find_what_its_origin_needs(installed: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    allow(tmp_path)
+    file = place_station(tmp_path)
+    done = ripieno(installed, tmp_path, "check")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"{file}:7: warning: there is no program 'read-the-gauge' in any folder of PATH" in done.stdout
+    assert f"{file}:8: warning: the variable STATION_PASSWORD is not set" in done.stdout
+    done = ripieno(installed, tmp_path, "doctor", "--no-connect", "--format", "json")
+    (seen,) = (one for one in json.loads(done.stdout)["ensembles"] if one["name"] == "station")
+    assert seen["absent_variables"] == ["STATION_PASSWORD"]
+    place_station(tmp_path, STATION.replace("driver", "drivr").replace("gauge =", "guage ="))
+    done = ripieno(installed, tmp_path, "check")
+    assert done.returncode == 2
+    for line, key, meant in ((7, "drivr", "driver"), (13, "guage", "gauge")):
+        assert f"{file}:{line}: error: " in done.stdout
+        assert f" has no key {key}" in done.stdout
+        assert f"Did you mean {meant!r}?" in done.stdout
+
+
+def test_the_program_of_its_origin_is_pinned_and_runs(
+    installed: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allow(tmp_path)
+    monkeypatch.setenv("STATION_PASSWORD", "very secret")
+    driver = json.dumps([sys.executable, "-c", "import os, sys; print(sys.argv[1], os.environ['PASSWORD'])"])
+    text = STATION.replace('["read-the-gauge", "--quietly"]', driver)
+    place_station(tmp_path, text)
+    done = ripieno(installed, tmp_path, "invoke", "station.read_rain")
+    assert (done.returncode, done.stdout) == (0, "rain very secret\n"), done.stderr
+    assert ripieno(installed, tmp_path, "lock").returncode == 0
+    pinned = tomllib.loads((tmp_path / "state" / "pins.toml").read_text())["ensembles"]["station"]["command"]
+    definition = json.loads(pinned["definition"])
+    assert (definition["command"], definition["environment"]) == (json.loads(driver), ["PASSWORD"])
+    place_station(tmp_path, text.replace("print(", "print('changed', "))
+    assert "not the one that was approved" in ripieno(installed, tmp_path, "invoke", "station.read_rain").stderr
+    done = ripieno(installed, tmp_path, "doctor", "--no-connect", "--format", "json")
+    (seen,) = (one for one in json.loads(done.stdout)["ensembles"] if one["name"] == "station")
+    assert (seen["pins"]["state"], seen["pins"]["command"]) == ("changed", "changed")

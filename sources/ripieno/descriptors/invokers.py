@@ -24,6 +24,7 @@ from ripieno.descriptors.reader.kinds import INVALID, Free, Text, plain
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems, spelling
 from ripieno.descriptors.reader.references import OrReference, Reader, Reference, follow, reference_table
+from ripieno.exceptions import nearest
 from ripieno.jsonvalues import EMPTY, is_table, merge, thaw
 
 NO_ARGUMENTS: frozendict[str, Any] = frozendict({"type": "object", "properties": frozendict()})
@@ -108,6 +109,8 @@ INVOCABLE = Table(
     ),
     others="settings of the origin",
 )
+#: What an invocable that names no origin may say.
+_OF_FUNCTIONS = frozenset({"function", "preview"})
 _SCHEMA_SOURCE = reference_table("[arguments]", ".json", "read_file.schema.json")
 ARGUMENTS = OrReference(kind=ArgumentSchema(arguments=True), reference=_SCHEMA_SOURCE, known=KEYWORDS)
 RESULTS = OrReference(kind=ArgumentSchema(arguments=False), reference=_SCHEMA_SOURCE, known=KEYWORDS)
@@ -234,16 +237,23 @@ def _invocable(
 ) -> InvocableDescriptor:
     """How it runs: left out, the function of its name in the ensemble's module."""
     origin = calling.get("origin", "python")
-    if "origin" not in calling and settings.keys() - {"function", "preview"}:
+    unnamed = "origin" not in calling and bool(settings.keys() - _OF_FUNCTIONS)
+    lost = origin == "python" and "function" not in settings and place.surround.module is None
+    slips = [one for one in settings if one not in _OF_FUNCTIONS and nearest(one, _OF_FUNCTIONS)]
+    if slips and (unnamed or lost):
+        for slip in slips:
+            at = (*place.body, "invocable", slip)
+            place.problems.add(at, f"[invocable] has no key {slip}", spelling(slip, _OF_FUNCTIONS))
+    elif unnamed:
         hint = 'For instance: origin = "command".'
         place.problems.add((*place.body, "invocable"), "[invocable] lacks origin", hint)
-    elif origin == "python" and "function" not in settings:
-        if place.surround.module is None:
-            place.problems.add(
-                place.header,
-                f"nothing says how {name!r} runs",
-                'Add module = "package.module" to [ensemble], or an [invocable] table to the invoker.',
-            )
+    elif lost:
+        place.problems.add(
+            place.header,
+            f"nothing says how {name!r} runs",
+            'Add module = "package.module" to [ensemble], or an [invocable] table to the invoker.',
+        )
+    if origin == "python" and "function" not in settings:
         settings = settings | {"function": f"{place.surround.module}:{name}"}
     return InvocableDescriptor(origin=origin, settings=frozendict(settings))
 

@@ -85,6 +85,7 @@ class Origin(Protocol):
     ``name`` is what ``origin = "…"`` says. ``tables`` has the keys that it adds to the tables ``connection`` and
     ``invocable``: a descriptor with other keys is refused, and so is a table that is not among them. Without any, both
     take any keys. ``tables``, ``variables`` and ``programs`` may be left out, also by a class that does not inherit.
+    The last two are called only for descriptors that the tables accept.
     """
 
     name: str
@@ -117,12 +118,16 @@ def tables_of(origin: Origin) -> Mapping[str, Table]:
 
 def needed_variables(origin: Origin, descriptor: EnsembleDescriptor) -> tuple[NeededVariable, ...]:
     """The variables that an ensemble needs for an origin."""
+    if check_tables(origin, descriptor):
+        return ()
     has_own = hasattr(origin, "variables")
     return tuple(origin.variables(descriptor) if has_own else _declared_variables(origin, descriptor))
 
 
 def needed_programs(origin: Origin, descriptor: EnsembleDescriptor) -> tuple[NeededProgram, ...]:
     """The programs that an ensemble starts by an origin."""
+    if check_tables(origin, descriptor):
+        return ()
     return tuple(origin.programs(descriptor) if hasattr(origin, "programs") else _command(origin, descriptor))
 
 
@@ -135,13 +140,19 @@ def pin_programs(origin: Origin, descriptor: EnsembleDescriptor) -> Pin | None:
 
 def check_origin(origin: Origin, descriptor: EnsembleDescriptor) -> tuple[Problem, ...]:
     """Everything that is wrong with the parts of a descriptor that are this origin's."""
+    found = check_tables(origin, descriptor)
+    refused = {(problem.file, problem.key) for problem in found}
+    return (*found, *(one for one in origin.check(descriptor) if (one.file, one.key) not in refused))
+
+
+def check_tables(origin: Origin, descriptor: EnsembleDescriptor) -> tuple[Problem, ...]:
+    """What the tables of an origin refuse."""
     found: list[Problem] = []
     for place in _places(origin, descriptor):
         problems = Problems(Source(file=place.file))
         check_settings(origin, place.table, place.settings, place.path, problems)
         found.extend(problems.finished())
-    refused = {(problem.file, problem.key) for problem in found}
-    return (*found, *(one for one in origin.check(descriptor) if (one.file, one.key) not in refused))
+    return tuple(found)
 
 
 def check_settings(origin: Origin, table: str, settings: Mapping[str, Any], path: Path, problems: Problems) -> None:

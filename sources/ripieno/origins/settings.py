@@ -30,8 +30,7 @@ class Argv:
     """A program and its arguments, with places; kept parsed."""
 
     expected: str = (
-        'a list of strings that names a program and its arguments; { when = "name", argv = [...] } stands for elements '
-        'that are left out where the argument is absent or false, { each = "name" } for the items of a list'
+        "a list that names a program and its arguments: strings, and tables with when and argv, or with each"
     )
 
     def read(self, value: Any, path: Path, problems: Problems) -> Any:

@@ -11,9 +11,16 @@ from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import dotted
 from ripieno.ensembles import Origin, Surroundings
 from ripieno.ensembles.opener import needed_origins
-from ripieno.ensembles.origin import NeededProgram, NeededVariable, needed_programs, needed_variables, pin_programs
+from ripieno.ensembles.origin import (
+    NeededProgram,
+    NeededVariable,
+    check_tables,
+    needed_programs,
+    needed_variables,
+    pin_programs,
+)
 from ripieno.ensembles.requirements import programs_of
-from ripieno.exceptions import Problem, RipienoError
+from ripieno.exceptions import ConfigurationInvalidity, Problem, RipienoError
 from ripieno.origins.settings import advise_setting, locate_program
 from ripieno.sandbox.processes import clean_environment
 from ripieno.storage.pins import Pin
@@ -30,9 +37,16 @@ def find_origins(names: Iterable[str], registry: Registry) -> Iterator[Origin]:
 
 
 def pin_connection(descriptor: EnsembleDescriptor, registry: Registry) -> Pin | None:
-    """The pin of what the connection of an ensemble starts."""
-    names = () if descriptor.connection is None else (descriptor.connection.origin,)
-    return next((pin_programs(origin, descriptor) for origin in find_origins(names, registry)), None)
+    """The pin of what the connection of an ensemble starts.
+
+    Errors: ``ConfigurationInvalidity`` for settings that its origin refuses; those of ``Registry.resolve``.
+    """
+    if descriptor.connection is None:
+        return None
+    origin: Origin = registry.resolve("origins", descriptor.connection.origin)
+    if problems := check_tables(origin, descriptor):
+        raise ConfigurationInvalidity(locate(problems))
+    return pin_programs(origin, descriptor)
 
 
 def absent_variables(descriptor: EnsembleDescriptor, registry: Registry, surroundings: Surroundings) -> list[str]:

@@ -33,9 +33,9 @@ from ripieno.conducting.observers.console import brief, clean
 from ripieno.descriptors import EnsembleDescriptor, Policy
 from ripieno.descriptors.rules import CallRules
 from ripieno.ensembles import Surroundings
-from ripieno.exceptions import InputError
+from ripieno.exceptions import InputError, RipienoError
 from ripieno.sandbox import Sandbox
-from ripieno.storage.pins import Comparison, Pin, PinRecord, Pins, compare
+from ripieno.storage.pins import Comparison, PinRecord, compare
 
 
 def policy_facts(gathered: Gathered, trials: Mapping[str, Trial]) -> dict[str, Any]:
@@ -77,10 +77,8 @@ def _policies(gathered: Gathered, trials: Mapping[str, Trial]) -> Mapping[str, P
     return found
 
 
-def pin_facts(
-    descriptor: EnsembleDescriptor, pins: Pins | None, command: Pin | None, *, starts: bool = True
-) -> dict[str, Any] | None:
-    """What is pinned, and what is not as it was pinned; None for an ensemble of our own. ``command`` is what it starts.
+def pin_facts(descriptor: EnsembleDescriptor, gathered: Gathered, *, starts: bool = True) -> dict[str, Any] | None:
+    """What is pinned, and what is not as it was pinned; None for an ensemble of our own.
 
     ``state`` is ``off``, ``unreadable`` (``reason`` says why), ``not pinned``, ``same``, ``new``, ``changed``, or
     ``not compared`` where it was not connected. Tools of an ensemble that is connected are compared by then; of one
@@ -92,11 +90,11 @@ def pin_facts(
     comparison: Comparison | None = None
     if descriptor.pin != "off":
         try:
-            record = None if pins is None else pins.record(descriptor.name)
+            record = None if gathered.pins is None else gathered.pins.record(descriptor.name)
         except InputError as error:
             facts |= {"state": "unreadable", "reason": str(error)}
         else:
-            comparison = _compared(descriptor.name, pins, record, command)
+            comparison = _compared(descriptor, gathered, record)
             state = "not pinned" if record is None else _state(comparison)
             facts |= {"state": state, "recorded": None if record is None else len(record.tools)}
             # A command may have to be approved before anything starts.
@@ -124,12 +122,16 @@ def pin_row(name: str, facts: Mapping[str, Any]) -> Sequence[str]:
     return name, facts["mode"], brief("; ".join((how, *differences)), 1000), facts["advice"] or ""
 
 
-def _compared(name: str, pins: Pins | None, record: PinRecord | None, command: Pin | None) -> Comparison | None:
+def _compared(descriptor: EnsembleDescriptor, gathered: Gathered, record: PinRecord | None) -> Comparison | None:
     """What differs from the record, as far as it is known; None where nothing was compared."""
-    if pins is None or record is None:
+    if gathered.pins is None or record is None:
+        return None
+    try:
+        command = pin_connection(descriptor, gathered.registry)
+    except RipienoError:
         return None
     state = compare(record, PinRecord(tools=record.tools, command=command)).command
-    tools = pins.compared.get(name)
+    tools = gathered.pins.compared.get(descriptor.name)
     if tools is None:
         return None if state == "same" else Comparison(command=state)
     return dataclasses.replace(tools, command=state)
@@ -324,9 +326,5 @@ def _ensemble(name: str, gathered: Gathered, trials: Mapping[str, Trial], surrou
         "seconds": None if trial is None or trial.seconds is None else round(trial.seconds, 3),
         "connection": None if trial is None or not trial.facts else dict(trial.facts),
         "absent_variables": absent_variables(descriptor, gathered.registry, surroundings) if selected else [],
-        "pins": pin_facts(
-            descriptor, gathered.pins, pin_connection(descriptor, gathered.registry), starts=trial is None or plays
-        )
-        if selected
-        else None,
+        "pins": pin_facts(descriptor, gathered, starts=trial is None or plays) if selected else None,
     }

@@ -104,11 +104,11 @@ async def look_at(
 async def _look(descriptor: EnsembleDescriptor, gathered: Gathered, surroundings: Surroundings, approved: bool) -> Look:
     name = descriptor.name
     before = None if gathered.pins is None else gathered.pins.record(name)
-    command = pin_connection(descriptor, gathered.registry)
-    if not approved and before is not None and before.command != command:
-        after = PinRecord(tools=before.tools, command=command)
-        return Look(name=name, before=before, after=after, comparison=compare(before, after), started=False)
     try:
+        command = pin_connection(descriptor, gathered.registry)
+        if not approved and before is not None and before.command != command:
+            after = PinRecord(tools=before.tools, command=command)
+            return Look(name=name, before=before, after=after, comparison=compare(before, after), started=False)
         found = await _discover(descriptor, gathered, surroundings)
         after = PinRecord(tools=pin_tools(descriptor, found), command=command)
     except RipienoError as error:

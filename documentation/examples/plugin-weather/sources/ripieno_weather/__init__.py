@@ -1,7 +1,7 @@
-"""A plugin: where its TOML is. The tools themselves are imported at their first call."""
+"""A plugin: where its TOML is, and its origin. The tools themselves are imported at their first call."""
 
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ripieno.plugin import hookimpl
 
@@ -10,3 +10,9 @@ from ripieno.plugin import hookimpl
 def ripieno_data() -> Sequence[pathlib.Path]:
     """The folder with ``ensembles/``."""
     return (pathlib.Path(__file__).parent / "data",)
+
+
+@hookimpl
+def ripieno_origins() -> Mapping[str, str]:
+    """What ``origin = "weather-station"`` means."""
+    return {"weather-station": "ripieno_weather.station:ORIGIN"}

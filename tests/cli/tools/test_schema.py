@@ -1,0 +1,122 @@
+"""``ripieno schema``: an editor that validates by it finds the slips that ``ripieno check`` finds."""
+
+import copy
+import json
+import tomllib
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema
+import pytest
+
+from ripieno.cli.common import exit_codes
+from ripieno.descriptors.json_schema import FILES, settings_table
+from ripieno.ensembles.origin import tables_of
+from tests.descriptors.descriptor_examples import whole
+from tests.descriptors.test_reader_laws import edits
+from tests.support.command_line import User
+from tests.support.toml_ensembles import ORIGINS
+from tests.support.users import Done
+
+Call = Callable[..., Done]
+TABLES = [(name, table) for name, origin in ORIGINS.items() for table in tables_of(origin)]
+HEADER = '[ensemble]\nname = "it"\ndescription = "It"\n'
+CONNECTION = HEADER + "[connection]\n"
+INVOKER = HEADER + '[[invokers]]\nname = "do_it"\ndescription = "Does it"\neffect = "none"\n[invokers.invocable]\n'
+ARGUMENTS = '[invokers.arguments]\ntype = "object"\nproperties = { who = { type = "string", description = "Who" } }\n'
+
+
+def validator(call: Call, kind: str) -> Any:
+    """What an editor validates by."""
+    done = call("schema", kind)
+    assert done.code == 0
+    return jsonschema.Draft202012Validator(json.loads(done.out))
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_schemas_are_schemas(call: Call, kind: str) -> None:
+    jsonschema.Draft202012Validator.check_schema(validator(call, kind).schema)
+
+
+@pytest.mark.parametrize(
+    ("text", "slip", "meant"),
+    [
+        (f'{INVOKER}origin = "command"\nargv = ["true"]\n', "argvv", "argv"),
+        (f'{INVOKER}origin = "command"\nargv = ["true"]\nconfined = true\n', "confind", "confined"),
+        (f'{INVOKER}origin = "http"\nurl = "http://a.example/"\nmethod = "POST"\n', "methd", "method"),
+        (f'{INVOKER}origin = "http"\nurl = "http://a.example/"\nquery = {{ a = "b" }}\n', "qeury", "query"),
+        (f'{INVOKER}origin = "http"\nurl = "http://a.example/"\nmethod = "POST"\njson = 1\n', "jsn", "json"),
+        (f'{INVOKER}origin = "python"\nfunction = "json:dumps"\n', "fuction", "function"),
+        (f'{INVOKER}function = "json:dumps"\npreview = "json:dumps"\n', "previw", "preview"),
+        (f'{INVOKER}origin = "client"\ntimeout_argument = "who"\n', "timout_argument", "timeout_argument"),
+        (f'{CONNECTION}origin = "mcp"\ncommand = ["true"]\n', "comand", "command"),
+        (f'{CONNECTION}origin = "mcp"\nurl = "https://a.example/"\noauth = {{ scope = "read" }}\n', "scop", "scope"),
+        (f'{CONNECTION}origin = "python"\nfactory = "json:dumps"\n', "factry", "factory"),
+    ],
+)
+def test_a_slip_is_found_by_editors_and_by_check(call: Call, user: User, text: str, slip: str, meant: str) -> None:
+    ensembles = validator(call, "ensemble")
+    ensembles.validate(tomllib.loads(text))
+    mistyped = text.replace(f"{meant} =", f"{slip} =")
+    assert not ensembles.is_valid(tomllib.loads(mistyped))
+    done = call("check", "--no-import", str(user.ensemble("it", mistyped)))
+    assert done.code == exit_codes.INPUT
+    assert f" has no key {slip}\n" in done.out
+    assert f"Did you mean {meant!r}?" in done.out
+
+
+def test_a_slip_in_the_file_of_an_invoker(call: Call, user: User) -> None:
+    text = '[invoker]\nname = "a"\ndescription = "A"\n[invocable]\norigin = "command"\nargvv = ["true"]\n'
+    assert not validator(call, "invoker").is_valid(tomllib.loads(text))
+    file = user.workspace / "a.toml"
+    file.write_text(text)
+    done = call("check", str(file))
+    assert (done.code, "a.toml:6: error: [invocable] has no key argvv" in done.out) == (exit_codes.INPUT, True)
+    assert "Did you mean 'argv'?" in done.out
+    file.write_text(text.replace("argvv", "argv"))
+    assert call("check", str(file)).code == 0
+    file.write_text(text.replace('"command"', '"comand"'))
+    assert "Did you mean 'command'?" in call("check", str(file)).out
+
+
+@pytest.mark.parametrize(("name", "table"), TABLES)
+def test_every_key_of_every_origin_is_known_and_no_slip_of_it(call: Call, name: str, table: str) -> None:
+    settings = {**whole(settings_table(table, tables_of(ORIGINS[name])[table])), "origin": name}
+    inside: dict[str, Any] = {"connection": settings}
+    if table == "invocable":
+        inside = {"invokers": [{"name": "a", "description": "A", "invocable": settings}]}
+    file = {"ensemble": {"name": "it"}, **inside}
+    ensembles, configurations = validator(call, "ensemble"), validator(call, "config")
+    ensembles.validate(file)
+    configurations.validate({"ensembles": [file]})
+    for key in settings:
+        for slip in dict.fromkeys(edits(key)):
+            if slip and slip not in settings:
+                wrong = copy.deepcopy(file)
+                at = wrong["connection"] if table == "connection" else wrong["invokers"][0]["invocable"]
+                at[slip] = at.pop(key)
+                assert not ensembles.is_valid(wrong), slip
+
+
+@pytest.mark.parametrize(
+    ("tables", "fits"),
+    [
+        ('[connection]\norigin = "mcp"\ncommand = ["a"]\ntimeout = 5\n', True),
+        ('[connection]\norigin = "mcp"\ntimeout = 60\n', False),
+        ('[connection]\norigin = "python"\ncommand = ["a"]\n', False),
+        ('[connection]\norigin = "command"\n', False),
+        ('[connection]\norigin = "of a plugin"\nanything = 1\n', True),
+        ('invocable = { origin = "mcp" }', False),
+        ('invocable = { argv = ["true"] }', False),
+        ('invocable = { origin = "of a plugin", anything = 1 }', True),
+        ('invocable = { origin = "command", argv = ["a", { when = "who", argv = ["-w", "{who}"] }] }', True),
+        ('invocable = { origin = "command", argv = ["a", { wen = "who", argv = ["-w", "{who}"] }] }', False),
+        ('invocable = { origin = "command", argv = ["a", { each = "who" }] }', True),
+        ('invocable = { origin = "command", argv = [] }', False),
+    ],
+)
+def test_what_fits(call: Call, tables: str, fits: bool) -> None:
+    text = HEADER + tables
+    if tables.startswith("invocable"):
+        text = f'{HEADER}[[invokers]]\nname = "do_it"\ndescription = "Does it"\n{tables}\n{ARGUMENTS}'
+    assert validator(call, "ensemble").is_valid(tomllib.loads(text)) is fits
