@@ -1,8 +1,11 @@
 """``ripieno new``, ``trust`` and ``doctor``: setting up, and seeing what is set up."""
 
 import json
+import re
+import tomllib
 from collections.abc import Callable
 
+import jsonschema
 import pytest
 
 from ripieno.cli.common import exit_codes
@@ -26,6 +29,37 @@ def test_a_new_ensemble_works_and_has_nothing_to_warn_of(call: Call, user: User)
     assert call("invoke", "mine.greet_person", "name=Ada", "greeting=Ciao").out == "Ciao, Ada!\n"
     empty = call("invoke", "mine.greet_person", "name= ")
     assert (empty.code, "The name is empty" in empty.err) == (exit_codes.REFUSED, True)
+
+
+def test_an_editor_finds_the_schema_of_a_new_ensemble(call: Call, user: User) -> None:
+    """As Taplo does: the first line names a file, from the folder of the document."""
+    for folder in (user.configuration / "ensembles", user.workspace / "tools"):
+        options = () if folder.name == "ensembles" else ("--folder", str(folder))
+        done = call("new", "ensemble", "mine" if not options else "yours", *options)
+        (document,) = folder.glob("*.toml")
+        text = document.read_text()
+        found = re.match(r"#:schema (\./\S+)\n", text)
+        assert found is not None
+        file = folder / found[1]
+        assert f"Wrote {file}\n" in done.out
+        schema = json.loads(file.read_text())
+        assert schema == json.loads(call("schema", "ensemble").out)
+        jsonschema.Draft202012Validator(schema).validate(tomllib.loads(text))
+        mistyped = tomllib.loads(text.replace("effect =", "efect ="))
+        assert not jsonschema.Draft202012Validator(schema).is_valid(mistyped)
+
+
+def test_an_older_schema_is_replaced_and_another_file_is_not(call: Call, user: User) -> None:
+    call("new", "ensemble", "one")
+    file = user.configuration / "ensembles" / "ensemble.schema.json"
+    new = file.read_text()
+    file.write_text(json.dumps({"title": json.loads(new)["title"]}))
+    assert f"Wrote {file}\n" in call("new", "ensemble", "two").out
+    assert file.read_text() == new
+    for name, text in (("three", "[]"), ("four", '{"title": "mine"}'), ("five", "no JSON")):
+        file.write_text(text)
+        assert f"Kept {file}" in call("new", "ensemble", name).out
+        assert file.read_text() == text
 
 
 def test_two_new_ensembles_play_together(call: Call) -> None:

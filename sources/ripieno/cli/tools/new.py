@@ -1,19 +1,27 @@
 """``ripieno new``: makes things that work already, to be changed into what one wants."""
 
+import json
 import pathlib
 import re
 import shlex
+from typing import Any
 
 import click
 
 from ripieno.assembly.configuration import Gathered, Places, gather
 from ripieno.cli.common.options import Settings, common, pass_settings
+from ripieno.cli.tools.json_schema import whole_schema
 from ripieno.conducting.observers.console import clean
 from ripieno.descriptors.ensembles import ENSEMBLE_NAME
 from ripieno.exceptions import InputError, nearest
+from ripieno.jsonvalues import is_table
 
+#: Where editors find the schema of an ensemble: beside it.
+_SCHEMA = "ensemble.schema.json"
 _DESCRIPTOR = """\
-# An ensemble: tools that belong together. `ripieno schema ensemble` prints what may stand here.
+#:schema ./ensemble.schema.json
+
+# An ensemble: tools that belong together. Editors complete and check it by the schema that the first line names.
 
 [ensemble]
 name = "{name}"
@@ -99,6 +107,8 @@ def new() -> None:
 def ensemble(settings: Settings, name: str, folder: pathlib.Path | None) -> None:
     """Write a small ensemble that works: NAME.toml, and NAME/tools.py with one function.
 
+    Beside it, ensemble.schema.json is for editors that know the line "#:schema", such as Even Better TOML.
+
     Without --folder it goes where it plays at once: the folder "ensembles" of your own configuration.
 
     \b
@@ -120,7 +130,25 @@ def ensemble(settings: Settings, name: str, folder: pathlib.Path | None) -> None
         with path.open("x", encoding="utf-8") as file:
             file.write(text.format(name=name, prefix=name[:_PREFIX]))
         click.echo(clean(f"Wrote {path}"))
+    _write_schema(place / _SCHEMA, gathered)
     click.echo(clean(_next(settings, name, place, named=folder is not None)))
+
+
+def _write_schema(path: pathlib.Path, gathered: Gathered) -> None:
+    """Writes the schema that editors check an ensemble by, also over an older one; another file stays as it is."""
+    schema = whole_schema("ensemble", gathered.registry)
+    try:
+        ours: Any = json.loads(path.read_text(encoding="utf-8"))
+        known = is_table(ours) and ours.get("title") == schema["title"]
+    except FileNotFoundError:
+        known = True
+    except ValueError:
+        known = False
+    if known:
+        path.write_text(f"{json.dumps(schema, indent=2, ensure_ascii=False)}\n", encoding="utf-8")
+        click.echo(clean(f"Wrote {path}"))
+    else:
+        click.echo(clean(f"Kept {path}, which is no schema of ours: editors check {path.parent} by it."))
 
 
 def _proposal(name: str) -> str:

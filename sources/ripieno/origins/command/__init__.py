@@ -53,8 +53,8 @@ PROGRAM = Table(
         Key(
             name="argv",
             kind=Argv(),
-            documentation="The program and its arguments; {name} is the place of an argument. A table with when and argv "
-            "adds its argv where the argument is given, and is not false; one with each adds an element for each item.",
+            documentation="The program and its arguments; {name} is the place of an argument. A table with when and "
+            "argv adds its argv where the argument is given and not false; one with each adds an element per item.",
             required=True,
             example=["rg", {"when": "ignore_case", "argv": ["-i"]}, "--", "{pattern}", {"each": "paths"}],
         ),
