@@ -9,29 +9,17 @@ import click
 
 from ripieno.assembly.configuration import Gathered, gather
 from ripieno.assembly.plugins import Registry
+from ripieno.cli.check.checks import OF_CONFIGURATIONS, OF_ENSEMBLES
 from ripieno.cli.check.coverage import check_environment, split_words
-from ripieno.cli.check.descriptors import lint
-from ripieno.cli.check.functions import resolve_functions
-from ripieno.cli.check.gateway import audit_gateway
-from ripieno.cli.check.models import doubt, doubt_rows
-from ripieno.cli.check.needs import find_absent_variables, find_missing_programs
-from ripieno.cli.check.schemas import find_losses
+from ripieno.cli.check.functions import check_functions
+from ripieno.cli.check.models import doubt_rows
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import (
-    gather_layers,
-    left_out_lines,
-    left_out_mappings,
-    make_assembly,
-    project_of,
-    project_warnings,
-    say_alert,
-)
+from ripieno.cli.common.assembly import gather_layers, left_out_lines, left_out_mappings, project_of, project_warnings
+from ripieno.cli.common.findings import Check, Subject, find_problems
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
-from ripieno.cli.common.rules import audit, find_replaced
 from ripieno.cli.common.tables import print_json
 from ripieno.conducting.observers.console import clean
-from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.invokers import INVOCABLE
 from ripieno.descriptors.json_schema import FILES
 from ripieno.descriptors.loading import Document, Layer, load_ensembles, locate, read_toml
@@ -39,9 +27,7 @@ from ripieno.descriptors.profiles import read_profile
 from ripieno.descriptors.providers import read_provider
 from ripieno.descriptors.reader.kinds import INVALID
 from ripieno.descriptors.reader.problems import Problems
-from ripieno.ensembles import Origin
-from ripieno.ensembles.opener import needed_origins
-from ripieno.ensembles.origin import check_origin, check_settings
+from ripieno.ensembles.origin import check_settings
 from ripieno.exceptions import ConfigurationInvalidity, Problem, RipienoError
 from ripieno.testing.scores import Score
 
@@ -139,47 +125,20 @@ def _check_layers(settings: Settings, importing: bool) -> Findings:
     gathered = gather_layers(settings, quiet=True)
     project = project_of(settings)
     own = () if project is None or project.part is None else (project.part.file,)
-    findings = _examine_gathered(gathered, importing, own)
+    findings = _check_configuration(gathered, importing, own)
     # What is wrong in files that do not count is no error, and good to know before they are trusted.
     found = (*findings.problems, *project_warnings(project))
     return dataclasses.replace(findings, problems=_sorted(found), left_out=gathered)
 
 
-def _examine_gathered(gathered: Gathered, importing: bool, files: Iterable[str] = ()) -> Findings:
+def _check_configuration(gathered: Gathered, importing: bool, files: tuple[str, ...] = ()) -> Findings:
     """Everything about a whole configuration. ``files`` are those that have a say in it, beside its own."""
-    known = tuple(gathered.known.values())
-    found = [*_problems_of(gathered.failures), *gathered.warnings]
-    found += [*_examine(known, gathered.registry, importing), *audit(gathered, (*gathered.files, *files))]
-    found += locate(find_losses(gathered))
-    if not gathered.failures:
-        surroundings = make_assembly(gathered, alert=say_alert).surroundings
-        found += (*doubt(gathered, surroundings.secrets), *audit_gateway(gathered, surroundings))
-    found += _find_absent_variables(gathered, known)
-    return Findings(problems=_sorted(found), ensembles=len(known))
+    subject = Subject(gathered=gathered, descriptors=tuple(gathered.known.values()), files=files)
+    return Findings(problems=_find(OF_CONFIGURATIONS, subject, importing), ensembles=len(subject.descriptors))
 
 
-def _problems_of(failures: Iterable[RipienoError]) -> Iterator[Problem]:
-    for failure in failures:
-        if isinstance(failure, ConfigurationInvalidity):
-            yield from failure.problems
-        else:
-            yield Problem(message=str(failure))
-
-
-def _examine(descriptors: Sequence[EnsembleDescriptor], registry: Registry, importing: bool) -> Iterator[Problem]:
-    """What origins, imports and lints have to say of ensembles that could be read."""
-    for descriptor in descriptors:
-        for name in needed_origins(descriptor):
-            try:
-                origin: Origin = registry.resolve("origins", name)
-            except RipienoError as error:
-                yield Problem(message=f"ensemble {descriptor.name!r}: {error}", file=descriptor.file)
-            else:
-                yield from locate(check_origin(origin, descriptor))
-    if importing:
-        yield from resolve_functions(descriptors)
-    yield from find_missing_programs(descriptors, registry)
-    yield from lint(descriptors)
+def _find(checks: Iterable[Check], subject: Subject, importing: bool) -> tuple[Problem, ...]:
+    return find_problems((one for one in checks if importing or one is not check_functions), subject)
 
 
 def _check_paths(settings: Settings, paths: Sequence[pathlib.Path], *, importing: bool) -> Findings:
@@ -198,23 +157,15 @@ def _check_paths(settings: Settings, paths: Sequence[pathlib.Path], *, importing
         if kind == "ensemble":
             ensembles.append(path)
         elif kind == "config":
-            findings = _examine_gathered(gather(path, workspace=settings.workspace), importing)
+            findings = _check_configuration(gather(path, workspace=settings.workspace), importing)
             found.extend(findings.problems)
             count += findings.ensembles
         else:
             found.extend(_check_document(kind, document, beneath.registry))
     loaded = load_ensembles([Layer(name="caller", paths=tuple(ensembles))])
-    known = tuple(loaded.ensembles.values())
-    found += [*loaded.problems, *_examine(known, beneath.registry, importing)]
-    found += locate(find_replaced(beneath, known))
-    found += _find_absent_variables(beneath, known)
-    return Findings(problems=_sorted(found), ensembles=len(known) + count)
-
-
-def _find_absent_variables(gathered: Gathered, descriptors: Iterable[EnsembleDescriptor]) -> Sequence[Problem]:
-    """Which variables are there is a matter of the whole configuration, whoever names them."""
-    surroundings = make_assembly(gathered, alert=say_alert).surroundings
-    return find_absent_variables(descriptors, gathered.registry, surroundings)
+    subject = Subject(gathered=beneath, descriptors=tuple(loaded.ensembles.values()))
+    found += (*loaded.problems, *_find(OF_ENSEMBLES, subject, importing))
+    return Findings(problems=_sorted(found), ensembles=len(subject.descriptors) + count)
 
 
 def _meant(path: pathlib.Path, gathered: Gathered, problems: Sequence[Problem]) -> Iterator[Problem]:

@@ -1,7 +1,4 @@
-"""Resolves the Python functions that descriptors name: imports them, which only ``check`` does before a call.
-
-Where in somebody's own Python an error came from: the file and line that a person should look at.
-"""
+"""Python functions that descriptors name: whether they can be imported, and which line of the user's code raised."""
 
 import contextlib
 import inspect
@@ -12,9 +9,9 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from ripieno.cli.common.findings import Subject, finding
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.loading import locate
-from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.exceptions import InputError, Problem
 from ripieno.origins.python import Reference, read_function
@@ -53,8 +50,13 @@ def place_of_function(function: Callable[..., Any]) -> str | None:
     return None if code is None else f"{code.co_filename}:{code.co_firstlineno}"
 
 
+def check_functions(subject: Subject) -> Iterable[Problem]:
+    """What is wrong with the Python functions that ensembles name. Their modules are imported."""
+    return resolve_functions(subject.descriptors)
+
+
 def resolve_functions(descriptors: Iterable[EnsembleDescriptor], *, only: str | None = None) -> tuple[Problem, ...]:
-    """What is wrong with the functions of these ensembles, or of the invokers named ``only``, with lines.
+    """The same of some ensembles, or of their invokers named ``only``, with lines.
 
     What modules print goes to standard error.
     """
@@ -63,21 +65,18 @@ def resolve_functions(descriptors: Iterable[EnsembleDescriptor], *, only: str | 
 
 
 def _resolve(descriptor: EnsembleDescriptor, only: str | None) -> Iterator[Problem]:
-    for index, invoker in enumerate(descriptor.invokers):
+    for invoker, body in descriptor.located():
         if invoker.invocable.origin != "python" or not invoker.enabled or only not in (None, invoker.name):
             continue
-        inline = invoker.file == descriptor.file
-        path: Path = ("invokers", index, "invocable") if inline else ("invocable",)
-        problems = Problems(Source(file=invoker.file))
-        reference = read_function(descriptor, invoker, path, problems)
+        path = (*body, "invocable")
+        reference = read_function(descriptor, invoker, path, Problems(Source()))
         # A reference that cannot be read is the origin's to complain about.
         reason = None if reference is None else _try(reference)
         if reason is not None:
-            where = path if "function" in invoker.invocable.settings else path[:-1] or ("invoker",)
-            problems = Problems(Source(file=invoker.file))
+            where = path if "function" in invoker.invocable.settings else body or ("invoker",)
             message = f"the function of {invoker.name!r} cannot be used: {reason}"
-            problems.add(where, message, "This file says which function it is: mend what it says, or the function.")
-            yield from problems.finished()
+            hint = "This file says which function it is: correct the file, or the function."
+            yield finding(invoker.file, where, message, hint, "error")
 
 
 def _try(reference: Reference) -> str | None:

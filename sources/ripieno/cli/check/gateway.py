@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ripieno.assembly.configuration import Gathered
 from ripieno.cli.common.assembly import absence
-from ripieno.descriptors.loading import locate
+from ripieno.cli.common.findings import Subject, finding
 from ripieno.descriptors.loading.unknown_names import file_of
 from ripieno.descriptors.names import split
 from ripieno.descriptors.reader.alternatives import variables_in
@@ -15,9 +15,12 @@ from ripieno.exceptions import Problem
 from ripieno.origins.settings import advise_setting
 
 
-def audit_gateway(gathered: Gathered, surroundings: Surroundings) -> tuple[Problem, ...]:
-    """What `ripieno serve responses` would refuse, with lines; a variable may still be set where it is served."""
-    return locate([*_strange_ensembles(gathered), *_strange_tools(gathered), *_absent_secret(gathered, surroundings)])
+def check_gateway(subject: Subject) -> Iterator[Problem]:
+    """What `ripieno serve responses` would refuse; a variable may still be set where it is served."""
+    if not subject.gathered.failures:
+        yield from _strange_ensembles(subject.gathered)
+        yield from _strange_tools(subject.gathered)
+        yield from _absent_secret(subject.gathered, subject.surroundings)
 
 
 def _strange_ensembles(gathered: Gathered) -> Iterator[Problem]:
@@ -59,5 +62,4 @@ def _absent_secret(gathered: Gathered, surroundings: Surroundings) -> Iterator[P
 
 
 def _problem(gathered: Gathered, path: Path, message: str, hint: str, severity: str = "error") -> Problem:
-    file = file_of(gathered.parts, path)
-    return Problem(message=message, file=file, key=dotted(path), hint=hint, severity=severity)
+    return finding(file_of(gathered.parts, path), path, message, hint, severity)

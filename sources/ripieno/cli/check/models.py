@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from ripieno.assembly.configuration import Gathered
+from ripieno.cli.common.findings import Subject, finding
 from ripieno.descriptors import ProviderDescriptor
-from ripieno.descriptors.loading import load_providers, locate
+from ripieno.descriptors.loading import load_providers
 from ripieno.descriptors.loading.unknown_names import file_of, models_of
 from ripieno.descriptors.model_rows import find_idle
 from ripieno.descriptors.reader.positions import Path
@@ -13,19 +14,19 @@ from ripieno.exceptions import Problem
 from ripieno.jsonvalues import EMPTY
 
 
-def doubt(gathered: Gathered, variables: Mapping[str, str]) -> tuple[Problem, ...]:
-    """Rows that never hold, carriers that carry nothing, and fallbacks that are no help, with lines.
-
-    ``variables`` are those that providers may take.
-    """
-    found = [*_idle_carriers(gathered), *_idle_fallbacks(gathered, variables)]
+def check_models(subject: Subject) -> Iterator[Problem]:
+    """Rows that never hold, carriers that carry nothing, and fallbacks that are no help."""
+    gathered = subject.gathered
+    if gathered.failures:
+        return
+    yield from _idle_carriers(gathered)
+    yield from _idle_fallbacks(gathered, subject.surroundings.secrets)
     for part in gathered.parts:
         for name, keys in part.parts.get("providers", EMPTY).items():
             patterns = [row["match"] for row in keys.get("models", ())]
-            found += _idle_rows(patterns, part.file, ("providers", name, "models"))
+            yield from _idle_rows(patterns, part.file, ("providers", name, "models"))
     for descriptor in load_providers(gathered.layers).providers.values():
-        found += doubt_rows(descriptor)
-    return locate(found)
+        yield from doubt_rows(descriptor)
 
 
 def doubt_rows(descriptor: ProviderDescriptor) -> Iterator[Problem]:
@@ -35,7 +36,7 @@ def doubt_rows(descriptor: ProviderDescriptor) -> Iterator[Problem]:
 
 def _idle_rows(patterns: Sequence[str], file: str | None, at: Path) -> Iterator[Problem]:
     for index, earlier in find_idle(patterns):
-        yield _warning(
+        yield finding(
             file,
             (*at, index, "match"),
             f'the row of "{patterns[index]}" never holds: "{patterns[earlier]}" matches whatever it does, and is first',
@@ -48,7 +49,7 @@ def _idle_carriers(gathered: Gathered) -> Iterator[Problem]:
         if descriptor.carrier is not None and descriptor.protocol != "prompted":
             at: Path = ("providers", descriptor.name, "carrier")
             file = file_of(gathered.parts, at)
-            yield _warning(
+            yield finding(
                 file or descriptor.file,
                 ("provider", "carrier") if file is None else at,
                 f'carrier counts for protocol = "prompted" only, and {descriptor.name!r} speaks {descriptor.protocol}',
@@ -67,10 +68,10 @@ def _idle_fallbacks(gathered: Gathered, variables: Mapping[str, str]) -> Iterato
             own = configuration.agents[str(path[1])].model or own
         if model == own:
             message = f"{dotted(path)} is {model!r}, which has just been asked when a fallback is"
-            yield _warning(file_of(gathered.parts, path), path, message, "Delete it, or name another model.")
+            yield finding(file_of(gathered.parts, path), path, message, "Delete it, or name another model.")
         elif lacking := _lacking(gathered.providers.get(model.partition("/")[0]), variables):
             message = f"{model} is no fallback as long as its provider lacks {' and '.join(lacking)}"
-            yield _warning(file_of(gathered.parts, path), path, message, "Set it (export NAME=…), or delete it here.")
+            yield finding(file_of(gathered.parts, path), path, message, "Set it (export NAME=…), or delete it here.")
 
 
 def _lacking(provider: ProviderDescriptor | None, variables: Mapping[str, str]) -> list[str]:
@@ -81,7 +82,3 @@ def _lacking(provider: ProviderDescriptor | None, variables: Mapping[str, str]) 
         for need in needs
         if not any(all(variables.get(name) for name in one) for one in need)
     ]
-
-
-def _warning(file: str | None, at: Path, message: str, hint: str) -> Problem:
-    return Problem(message=message, file=file, key=dotted(at), hint=hint, severity="warning")

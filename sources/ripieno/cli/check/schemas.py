@@ -4,21 +4,25 @@ import shlex
 from collections.abc import Iterator
 
 from ripieno.assembly.configuration import Gathered
-from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
-from ripieno.descriptors.reader.problems import dotted
+from ripieno.cli.common.findings import Subject, finding
+from ripieno.descriptors import InvokerDescriptor
 from ripieno.exceptions import Problem, RipienoError
 from ripieno.models import Protocol
 from ripieno.schemas import Schema
 from ripieno.schemas.lowering import PLAIN, Dialect, lower
 
 
-def find_losses(gathered: Gathered) -> Iterator[Problem]:
+def check_schemas(subject: Subject) -> Iterator[Problem]:
     """One warning for each declared tool and protocol that would leave out a part of the tool's schema."""
-    for (protocol, strict), dialect in _dialects(gathered).items():
-        for descriptor in gathered.ensembles:
-            for index, invoker in enumerate(descriptor.invokers):
-                if invoker.enabled:
-                    yield from _losses(descriptor, index, invoker, protocol, dialect, strict=strict)
+    for (protocol, strict), dialect in _dialects(subject.gathered).items():
+        for descriptor in subject.gathered.ensembles:
+            for invoker, body in descriptor.located():
+                identity = f"{descriptor.name}.{invoker.name}"
+                message = _explain_loss(identity, invoker, protocol, dialect) if invoker.enabled else None
+                if message is not None:
+                    options = ["--protocol", protocol, *(["--strict"] if strict else [])]
+                    hint = f"See which: {shlex.join(['ripieno', 'explain', identity, *options])}"
+                    yield finding(invoker.file, (*body, "arguments"), message, hint)
 
 
 def _dialects(gathered: Gathered) -> dict[tuple[str, bool], Dialect]:
@@ -41,34 +45,16 @@ def _dialects(gathered: Gathered) -> dict[tuple[str, bool], Dialect]:
     return {key: dialect for key, dialect in found.items() if dialect is not PLAIN}
 
 
-def _losses(
-    descriptor: EnsembleDescriptor,
-    index: int,
-    invoker: InvokerDescriptor,
-    protocol: str,
-    dialect: Dialect,
-    *,
-    strict: bool,
-) -> Iterator[Problem]:
+def _explain_loss(identity: str, invoker: InvokerDescriptor, protocol: str, dialect: Dialect) -> str | None:
+    """What a protocol leaves out of the schema of a tool, or None."""
     try:
         schema = Schema.of(invoker.arguments).without(invoker.policy.presets)
     except RipienoError:
-        return  # Others say so.
+        return None  # Others say so.
     lowered = lower(schema, dialect)
-    lost = [one for one in lowered.losses if one.matters]
-    identity = f"{descriptor.name}.{invoker.name}"
     if lowered.reason:
-        message = f"{identity} cannot be strict for {protocol}: {lowered.reason}"
-    elif lost:
-        message = f"{len(lost)} keyword{'s' * (len(lost) > 1)} of the schema of {identity} cannot be said to {protocol}"
-    else:
-        return
-    inline = invoker.file == descriptor.file
-    command = shlex.join(["ripieno", "explain", identity, "--protocol", protocol, *(["--strict"] if strict else [])])
-    yield Problem(
-        message=message,
-        file=invoker.file,
-        key=dotted(("invokers", index, "arguments") if inline else ("arguments",)),
-        hint=f"See which: {command}",
-        severity="warning",
+        return f"{identity} cannot be strict for {protocol}: {lowered.reason}"
+    lost = sum(one.matters for one in lowered.losses)
+    return (
+        f"{lost} keyword{'s' * (lost > 1)} of the schema of {identity} cannot be said to {protocol}" if lost else None
     )

@@ -9,19 +9,21 @@ import dataclasses
 import fnmatch
 import pathlib
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 
 import click
 
 from ripieno.approvals import Confirmer
 from ripieno.assembly import Assembly
 from ripieno.assembly.configuration import Gathered, Places, gather, provision
+from ripieno.assembly.plugins import Registry
 from ripieno.assembly.trust import Project, TrustStore, find_project
 from ripieno.canisters.events import Alert
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Settings
 from ripieno.conducting import Watcher
-from ripieno.exceptions import NameAbsence, Problem
+from ripieno.ensembles import Origin
+from ripieno.exceptions import NameAbsence, Problem, RipienoError
 from ripieno.models import Protocol
 
 #: Seconds in which most servers have started.
@@ -129,6 +131,13 @@ def resolve_wire(gathered: Gathered, protocol: str | None, *, strict: bool) -> P
     if strict and wire.invocations.strict_dialect is None:
         raise click.UsageError(f"The protocol {protocol!r} cannot hold arguments to their schemas: leave out --strict.")
     return wire
+
+
+def find_origins(names: Iterable[str], registry: Registry) -> Iterator[Origin]:
+    """The origins of these names. What cannot be loaded is left out: ``check`` and every start report it."""
+    for name in names:
+        with contextlib.suppress(RipienoError):
+            yield registry.resolve("origins", name)
 
 
 def absence(gathered: Gathered, name: str) -> str:

@@ -12,7 +12,7 @@ from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.cli.common.trials import Trial, try_ensembles
-from ripieno.cli.doctor.facts import collect_facts, pin_row, policy_facts, print_policy, sandbox_rows
+from ripieno.cli.doctor.facts import collect_facts, policy_facts
 from ripieno.cli.trust.login import print_sign_ins, sign_in_facts
 from ripieno.conducting.observers.console import brief, clean
 from ripieno.exceptions import AssemblyFailure
@@ -62,7 +62,7 @@ def _show_policy(gathered: Gathered, trials: Mapping[str, Trial], output: Format
     if output == "json":
         print_json(facts)
     else:
-        print_policy(facts)
+        _print_policy(facts)
 
 
 def _print(facts: Mapping[str, Any]) -> None:
@@ -73,7 +73,7 @@ def _print(facts: Mapping[str, Any]) -> None:
     _print_layers(facts)
     if facts["sandbox"] is not None:
         _section("Sandbox")
-        print_table((), sandbox_rows(facts["sandbox"]))
+        print_table((), _sandbox_rows(facts["sandbox"]))
     _section("Providers")
     print_table(
         ("NAME", "PROTOCOL", "KEY", "BASE URL"),
@@ -140,7 +140,7 @@ def _print_connections(ensembles: Sequence[Mapping[str, Any]]) -> None:
 
 def _print_pins(ensembles: Sequence[Mapping[str, Any]]) -> None:
     """How the tools that others define compare with what was approved."""
-    rows = [pin_row(one["name"], one["pins"]) for one in ensembles if one["pins"] is not None]
+    rows = [_pin_row(one["name"], one["pins"]) for one in ensembles if one["pins"] is not None]
     if rows:
         _section("Pins")
         print_table(("NAME", "PIN", "STATE", "RECORD WHAT IS THERE"), rows)
@@ -184,3 +184,43 @@ def _list(title: str, lines: Sequence[str]) -> None:
         _section(title)
         for line in lines:
             click.echo(clean(f"  {line}"))
+
+
+def _sandbox_rows(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The sandbox: the tier that holds, what is in it, and why it is no higher."""
+    rows = [("level", facts["level"]), ("holds", facts["name"])]
+    if facts["reason"]:
+        rows.append(("no higher, because", facts["reason"]))
+    if facts["missing"]:
+        rows.append(("tools that need one", f"are not offered: {facts['missing']}"))
+    rows.append(("network", facts["network"]))
+    rows += [(name, ", ".join(facts[name])) for name in ("readable", "writable") if facts[name]]
+    return rows + [("warning", text) for text in facts["warnings"]]
+
+
+def _pin_row(name: str, facts: Mapping[str, Any]) -> Sequence[str]:
+    """Name, mode, how it stands, and what to do, for a table."""
+    recorded = facts["recorded"]
+    pinned = "" if recorded is None else f"pinned {recorded} tool{'' if recorded == 1 else 's'}"
+    differences = [f"{kind}: {', '.join(facts[kind])}" for kind in ("changed", "new", "gone") if facts[kind]]
+    if facts["command"] != "same":
+        differences.insert(0, f"the command is {facts['command']}")
+    words = {
+        "off": "not compared",
+        "unreadable": str(facts["reason"]),
+        "not pinned": "not pinned",
+        "not compared": f"{pinned}, not compared",
+    }
+    how = words.get(facts["state"], pinned)
+    return name, facts["mode"], brief("; ".join((how, *differences)), 1000), facts["advice"] or ""
+
+
+def _print_policy(facts: Mapping[str, Any]) -> None:
+    """What applies to each tool."""
+    rows = [(one["tool"], one["effect"], one["action"], one["reason"]) for one in facts["tools"]]
+    print_table(("TOOL", "EFFECT", "CALLS", "WHY"), rows)
+    lists: Mapping[str, Sequence[str]] = facts["confirmation"]
+    told = "; ".join(f"{name}: {', '.join(patterns)}" for name, patterns in lists.items() if patterns)
+    click.echo(clean(f"\n[confirmation] {told or 'has no rules'}"))
+    for failure in facts["failures"]:
+        click.echo(clean(f"Not connected: {failure}"))

@@ -1,35 +1,26 @@
-"""What ``ripieno doctor`` knows, as JSON: layers, trust, plugins, providers, ensembles, and what was left out.
-
-``ripieno doctor --policy``: whether each tool runs, asks or is denied, and which rule says so.
-
-How the pins of each foreign ensemble stand, for ``ripieno doctor``: as JSON, and as rows for people.
-
-What ``ripieno doctor`` says of the sandbox: the tier that holds, what is in it, and why it is no higher.
-"""
+"""What ``ripieno doctor`` knows, as JSON: what is loaded, enabled, connected, pinned and allowed, and what is not."""
 
 import contextlib
 import dataclasses
 import os
 import platform
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from importlib import metadata
 from typing import Any
-
-import click
 
 from ripieno.approvals.rules import expect
 from ripieno.assembly.configuration import Gathered, Places
 from ripieno.assembly.plugins import PluginStatus
 from ripieno.assembly.trust import Project, TrustStore
-from ripieno.cli.check.needs import absent_variables, pin_connection
-from ripieno.cli.common.assembly import absence, left_out_mappings, make_assembly, say_alert
+from ripieno.cli.check.checks import OF_DOCTOR
+from ripieno.cli.check.needs import absent_variables
+from ripieno.cli.common.assembly import absence, left_out_mappings
+from ripieno.cli.common.findings import Subject, find_problems
 from ripieno.cli.common.group import version
 from ripieno.cli.common.models import at_home, show_address, variables_of
-from ripieno.cli.common.tables import print_table
 from ripieno.cli.common.trials import Trial
-from ripieno.cli.trust.pins import is_foreign
-from ripieno.conducting.observers.console import brief, clean
+from ripieno.cli.trust.pins import is_foreign, pin_connection
 from ripieno.descriptors import EnsembleDescriptor, Policy
 from ripieno.descriptors.rules import CallRules
 from ripieno.ensembles import Surroundings
@@ -37,158 +28,10 @@ from ripieno.exceptions import InputError, RipienoError
 from ripieno.sandbox import Sandbox
 from ripieno.storage.pins import Comparison, PinRecord, compare
 
-
-def policy_facts(gathered: Gathered, trials: Mapping[str, Trial]) -> dict[str, Any]:
-    """What applies to each tool, as JSON. Of ensembles that were not connected, the tools that they declare."""
-    rules = gathered.configuration.confirmation
-    read = CallRules.of(rules)
-    tools: list[dict[str, Any]] = []
-    for identity, policy in sorted(_policies(gathered, trials).items()):
-        outlook = expect(identity, policy, read)
-        tools.append(
-            {"tool": identity, "effect": policy.effect, "action": outlook.action, "reason": f"{outlook.reason}."}
-        )
-    return {
-        "confirmation": {"approve": list(rules.approve), "ask": list(rules.ask), "deny": list(rules.deny)},
-        "tools": tools,
-        "failures": [f"{name}: {one.reason}" for name, one in trials.items() if one.reason is not None],
-    }
-
-
-def print_policy(facts: Mapping[str, Any]) -> None:
-    """The same for people."""
-    rows = [(one["tool"], one["effect"], one["action"], one["reason"]) for one in facts["tools"]]
-    print_table(("TOOL", "EFFECT", "CALLS", "WHY"), rows)
-    lists: Mapping[str, Sequence[str]] = facts["confirmation"]
-    told = "; ".join(f"{name}: {', '.join(patterns)}" for name, patterns in lists.items() if patterns)
-    click.echo(clean(f"\n[confirmation] {told or 'has no rules'}"))
-    for failure in facts["failures"]:
-        click.echo(clean(f"Not connected: {failure}"))
-
-
-def _policies(gathered: Gathered, trials: Mapping[str, Trial]) -> Mapping[str, Policy]:
-    found: dict[str, Policy] = {}
-    for descriptor in gathered.ensembles:
-        trial = trials.get(descriptor.name)
-        if trial is None or trial.reason is not None:
-            found.update((f"{descriptor.name}.{one.name}", one.policy) for one in descriptor.invokers if one.enabled)
-        else:
-            found.update(trial.policies)
-    return found
-
-
-def pin_facts(descriptor: EnsembleDescriptor, gathered: Gathered, *, starts: bool = True) -> dict[str, Any] | None:
-    """What is pinned, and what is not as it was pinned; None for an ensemble of our own.
-
-    ``state`` is ``off``, ``unreadable`` (``reason`` says why), ``not pinned``, ``same``, ``new``, ``changed``, or
-    ``not compared`` where it was not connected. Tools of an ensemble that is connected are compared by then; of one
-    that does not start, nothing is there to be recorded.
-    """
-    if not is_foreign(descriptor):
-        return None
-    facts: dict[str, Any] = {"mode": descriptor.pin, "state": "off", "recorded": None, "reason": None, "advice": None}
-    comparison: Comparison | None = None
-    if descriptor.pin != "off":
-        try:
-            record = None if gathered.pins is None else gathered.pins.record(descriptor.name)
-        except InputError as error:
-            facts |= {"state": "unreadable", "reason": str(error)}
-        else:
-            comparison = _compared(descriptor, gathered, record)
-            state = "not pinned" if record is None else _state(comparison)
-            facts |= {"state": state, "recorded": None if record is None else len(record.tools)}
-            # A command may have to be approved before anything starts.
-            facts["advice"] = _advice(descriptor.name, state) if starts or state == "changed" else None
-    kinds: dict[str, Iterable[str]] = {} if comparison is None else dataclasses.asdict(comparison)
-    for kind in ("new", "changed", "gone"):
-        facts[kind] = list(kinds.get(kind, ()))
-    return {**facts, "command": "same" if comparison is None else comparison.command}
-
-
-def pin_row(name: str, facts: Mapping[str, Any]) -> Sequence[str]:
-    """Name, mode, how it stands, and what to do, for a table."""
-    recorded = facts["recorded"]
-    pinned = "" if recorded is None else f"pinned {recorded} tool{'' if recorded == 1 else 's'}"
-    differences = [f"{kind}: {', '.join(facts[kind])}" for kind in ("changed", "new", "gone") if facts[kind]]
-    if facts["command"] != "same":
-        differences.insert(0, f"the command is {facts['command']}")
-    words = {
-        "off": "not compared",
-        "unreadable": str(facts["reason"]),
-        "not pinned": "not pinned",
-        "not compared": f"{pinned}, not compared",
-    }
-    how = words.get(facts["state"], pinned)
-    return name, facts["mode"], brief("; ".join((how, *differences)), 1000), facts["advice"] or ""
-
-
-def _compared(descriptor: EnsembleDescriptor, gathered: Gathered, record: PinRecord | None) -> Comparison | None:
-    """What differs from the record, as far as it is known; None where nothing was compared."""
-    if gathered.pins is None or record is None:
-        return None
-    try:
-        command = pin_connection(descriptor, gathered.registry)
-    except RipienoError:
-        return None
-    state = compare(record, PinRecord(tools=record.tools, command=command)).command
-    tools = gathered.pins.compared.get(descriptor.name)
-    if tools is None:
-        return None if state == "same" else Comparison(command=state)
-    return dataclasses.replace(tools, command=state)
-
-
-def _state(comparison: Comparison | None) -> str:
-    if comparison is None:
-        return "not compared"
-    if comparison.changed or comparison.command != "same":
-        return "changed"
-    return "new" if comparison.new else "same"
-
-
-def _advice(name: str, state: str) -> str | None:
-    """The command that records what is there now."""
-    advice = {
-        "not pinned": f"ripieno lock {name}",
-        "new": f"ripieno lock --approve {name}",
-        "changed": f"ripieno lock --approve {name}",
-    }
-    return advice.get(state)
-
-
 _ROOT = (
     "This program runs as root, and so do its tools. Landlock is weaker for root: what only root may read is hidden "
     "from them beneath /etc, and nowhere else in the folders of the system. Run it as a user of its own."
 )
-
-
-def sandbox_facts(sandbox: Sandbox | None) -> dict[str, Any] | None:
-    """The facts, as JSON. Tries which tiers hold."""
-    if sandbox is None:
-        return None
-    wishes = sandbox.wishes
-    return {
-        "level": sandbox.level,
-        "tier": sandbox.tier,
-        "name": sandbox.name,
-        "reason": sandbox.reason,
-        "missing": sandbox.missing,
-        "network": {None: "for tools that say so", True: "for all", False: "for none"}[wishes.network],
-        "readable": list(wishes.readable),
-        "writable": list(wishes.writable),
-        "warnings": [_ROOT] if os.geteuid() == 0 and sandbox.tier in (1, 2) else [],
-    }
-
-
-def sandbox_rows(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The same as rows for people."""
-    rows = [("level", facts["level"]), ("holds", facts["name"])]
-    if facts["reason"]:
-        rows.append(("no higher, because", facts["reason"]))
-    if facts["missing"]:
-        rows.append(("tools that need one", f"are not offered: {facts['missing']}"))
-    rows.append(("network", facts["network"]))
-    rows += [(name, ", ".join(facts[name])) for name in ("readable", "writable") if facts[name]]
-    return rows + [("warning", text) for text in facts["warnings"]]
 
 
 def collect_facts(gathered: Gathered, project: Project | None, trials: Mapping[str, Trial]) -> dict[str, Any]:
@@ -196,7 +39,8 @@ def collect_facts(gathered: Gathered, project: Project | None, trials: Mapping[s
     places = Places.of_user()
     failures = [str(failure) for failure in gathered.failures]
     failures += [f"Ensemble {name!r}: {one.reason}" for name, one in trials.items() if one.fatal]
-    surroundings = make_assembly(gathered, alert=say_alert).surroundings
+    subject = Subject(gathered=gathered, descriptors=gathered.ensembles)
+    surroundings = subject.surroundings
     return {
         "versions": _versions(),
         "places": {
@@ -207,7 +51,7 @@ def collect_facts(gathered: Gathered, project: Project | None, trials: Mapping[s
         "configuration": {"files": list(gathered.files), "model": gathered.configuration.model},
         "layers": _layers(gathered),
         "project": _project(project, places),
-        "sandbox": sandbox_facts(surroundings.sandbox),
+        "sandbox": _sandbox(surroundings.sandbox),
         "plugins": [_plugin(one) for one in gathered.registry.plugins],
         "providers": [_provider(name, gathered, surroundings) for name in gathered.providers],
         "ensembles": [_ensemble(name, gathered, trials, surroundings) for name in _names(gathered)],
@@ -216,7 +60,7 @@ def collect_facts(gathered: Gathered, project: Project | None, trials: Mapping[s
         "replaced": [
             {"name": one.name, "file": one.file, "by": one.by_file or one.by_layer} for one in gathered.shadowed
         ],
-        "warnings": [str(problem) for problem in gathered.warnings],
+        "warnings": [str(problem) for problem in find_problems(OF_DOCTOR, subject)],
         "failures": failures,
     }
 
@@ -326,5 +170,112 @@ def _ensemble(name: str, gathered: Gathered, trials: Mapping[str, Trial], surrou
         "seconds": None if trial is None or trial.seconds is None else round(trial.seconds, 3),
         "connection": None if trial is None or not trial.facts else dict(trial.facts),
         "absent_variables": absent_variables(descriptor, gathered.registry, surroundings) if selected else [],
-        "pins": pin_facts(descriptor, gathered, starts=trial is None or plays) if selected else None,
+        "pins": _pins(descriptor, gathered, starts=trial is None or plays) if selected else None,
     }
+
+
+def _sandbox(sandbox: Sandbox | None) -> dict[str, Any] | None:
+    """The facts, as JSON. Tries which tiers hold."""
+    if sandbox is None:
+        return None
+    wishes = sandbox.wishes
+    return {
+        "level": sandbox.level,
+        "tier": sandbox.tier,
+        "name": sandbox.name,
+        "reason": sandbox.reason,
+        "missing": sandbox.missing,
+        "network": {None: "for tools that say so", True: "for all", False: "for none"}[wishes.network],
+        "readable": list(wishes.readable),
+        "writable": list(wishes.writable),
+        "warnings": [_ROOT] if os.geteuid() == 0 and sandbox.tier in (1, 2) else [],
+    }
+
+
+def _pins(descriptor: EnsembleDescriptor, gathered: Gathered, *, starts: bool) -> dict[str, Any] | None:
+    """What is pinned, and what is not as it was pinned; None for an ensemble of our own.
+
+    ``state`` is ``off``, ``unreadable`` (``reason`` says why), ``not pinned``, ``same``, ``new``, ``changed``, or
+    ``not compared`` where it was not connected. Tools of an ensemble that is connected are compared by then; of one
+    that does not start, nothing is there to be recorded.
+    """
+    if not is_foreign(descriptor):
+        return None
+    facts: dict[str, Any] = {"mode": descriptor.pin, "state": "off", "recorded": None, "reason": None, "advice": None}
+    comparison: Comparison | None = None
+    if descriptor.pin != "off":
+        try:
+            record = None if gathered.pins is None else gathered.pins.record(descriptor.name)
+        except InputError as error:
+            facts |= {"state": "unreadable", "reason": str(error)}
+        else:
+            comparison = _compared(descriptor, gathered, record)
+            state = "not pinned" if record is None else _state(comparison)
+            facts |= {"state": state, "recorded": None if record is None else len(record.tools)}
+            # A command may have to be approved before anything starts.
+            facts["advice"] = _advice(descriptor.name, state) if starts or state == "changed" else None
+    kinds: dict[str, Iterable[str]] = {} if comparison is None else dataclasses.asdict(comparison)
+    for kind in ("new", "changed", "gone"):
+        facts[kind] = list(kinds.get(kind, ()))
+    return {**facts, "command": "same" if comparison is None else comparison.command}
+
+
+def _compared(descriptor: EnsembleDescriptor, gathered: Gathered, record: PinRecord | None) -> Comparison | None:
+    """What differs from the record, as far as it is known; None where nothing was compared."""
+    if gathered.pins is None or record is None:
+        return None
+    try:
+        command = pin_connection(descriptor, gathered.registry)
+    except RipienoError:
+        return None
+    state = compare(record, PinRecord(tools=record.tools, command=command)).command
+    tools = gathered.pins.compared.get(descriptor.name)
+    if tools is None:
+        return None if state == "same" else Comparison(command=state)
+    return dataclasses.replace(tools, command=state)
+
+
+def _state(comparison: Comparison | None) -> str:
+    if comparison is None:
+        return "not compared"
+    if comparison.changed or comparison.command != "same":
+        return "changed"
+    return "new" if comparison.new else "same"
+
+
+def _advice(name: str, state: str) -> str | None:
+    """The command that records what is there now."""
+    advice = {
+        "not pinned": f"ripieno lock {name}",
+        "new": f"ripieno lock --approve {name}",
+        "changed": f"ripieno lock --approve {name}",
+    }
+    return advice.get(state)
+
+
+def policy_facts(gathered: Gathered, trials: Mapping[str, Trial]) -> dict[str, Any]:
+    """What applies to each tool, as JSON. Of ensembles that were not connected, the tools that they declare."""
+    rules = gathered.configuration.confirmation
+    read = CallRules.of(rules)
+    tools: list[dict[str, Any]] = []
+    for identity, policy in sorted(_policies(gathered, trials).items()):
+        outlook = expect(identity, policy, read)
+        tools.append(
+            {"tool": identity, "effect": policy.effect, "action": outlook.action, "reason": f"{outlook.reason}."}
+        )
+    return {
+        "confirmation": {"approve": list(rules.approve), "ask": list(rules.ask), "deny": list(rules.deny)},
+        "tools": tools,
+        "failures": [f"{name}: {one.reason}" for name, one in trials.items() if one.reason is not None],
+    }
+
+
+def _policies(gathered: Gathered, trials: Mapping[str, Trial]) -> Mapping[str, Policy]:
+    found: dict[str, Policy] = {}
+    for descriptor in gathered.ensembles:
+        trial = trials.get(descriptor.name)
+        if trial is None or trial.reason is not None:
+            found.update((f"{descriptor.name}.{one.name}", one.policy) for one in descriptor.invokers if one.enabled)
+        else:
+            found.update(trial.policies)
+    return found

@@ -6,7 +6,7 @@ import click
 
 from ripieno.assembly.configuration import gather
 from ripieno.assembly.plugins import Registry
-from ripieno.cli.check.needs import find_origins
+from ripieno.cli.common.assembly import find_origins
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.tables import print_json
 from ripieno.descriptors.json_schema import FILES

@@ -14,7 +14,7 @@ import click
 from frozendict import frozendict
 
 from ripieno.assembly.configuration import Gathered, Places
-from ripieno.cli.check.needs import pin_connection
+from ripieno.assembly.plugins import Registry
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.assembly import gather_layers, make_assembly, require_ensembles
 from ripieno.cli.common.main import run_async
@@ -22,8 +22,10 @@ from ripieno.cli.common.options import Format, Settings, common, formats, pass_s
 from ripieno.cli.common.tables import print_json
 from ripieno.conducting.observers.console import clean
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
+from ripieno.descriptors.loading import locate
 from ripieno.ensembles import Ensemble, Opened, Origin, Surroundings
-from ripieno.exceptions import AssemblyFailure, InputError, NameAbsence, RipienoError
+from ripieno.ensembles.origin import check_tables, pin_programs
+from ripieno.exceptions import AssemblyFailure, ConfigurationInvalidity, InputError, NameAbsence, RipienoError
 from ripieno.storage.pins import (
     Comparison,
     Pin,
@@ -92,6 +94,19 @@ def foreign(gathered: Gathered, names: Sequence[str]) -> list[EnsembleDescriptor
 def is_foreign(descriptor: EnsembleDescriptor) -> bool:
     """Whether others define its tools. What a function of ours connects to offers nothing by itself."""
     return descriptor.connection is not None and descriptor.connection.origin != "python"
+
+
+def pin_connection(descriptor: EnsembleDescriptor, registry: Registry) -> Pin | None:
+    """The pin of what the connection of an ensemble starts.
+
+    Errors: ``ConfigurationInvalidity`` for settings that its origin refuses; those of ``Registry.resolve``.
+    """
+    if descriptor.connection is None:
+        return None
+    origin: Origin = registry.resolve("origins", descriptor.connection.origin)
+    if problems := check_tables(origin, descriptor):
+        raise ConfigurationInvalidity(locate(problems))
+    return pin_programs(origin, descriptor)
 
 
 async def look_at(
