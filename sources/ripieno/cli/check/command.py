@@ -123,17 +123,14 @@ def _count(number: int, thing: str) -> str:
 
 def _check_layers(settings: Settings, importing: bool) -> Findings:
     gathered = gather_layers(settings, quiet=True)
-    project = project_of(settings)
-    own = () if project is None or project.part is None else (project.part.file,)
-    findings = _check_configuration(gathered, importing, own)
+    findings = _check_configuration(gathered, importing)
     # What is wrong in files that do not count is no error, and good to know before they are trusted.
-    found = (*findings.problems, *project_warnings(project))
+    found = (*findings.problems, *project_warnings(project_of(settings)))
     return dataclasses.replace(findings, problems=_sorted(found), left_out=gathered)
 
 
-def _check_configuration(gathered: Gathered, importing: bool, files: tuple[str, ...] = ()) -> Findings:
-    """Everything about a whole configuration. ``files`` are those that have a say in it, beside its own."""
-    subject = Subject(gathered=gathered, descriptors=tuple(gathered.known.values()), files=files)
+def _check_configuration(gathered: Gathered, importing: bool) -> Findings:
+    subject = Subject(gathered=gathered, descriptors=tuple(gathered.known.values()))
     return Findings(problems=_find(OF_CONFIGURATIONS, subject, importing), ensembles=len(subject.descriptors))
 
 

@@ -17,14 +17,10 @@ from ripieno.exceptions import Problem
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Subject:
-    """What is checked: ensembles, and the configuration with which they are loaded.
-
-    ``files`` are configurations in which rules may stand.
-    """
+    """What is checked: ensembles, and the configuration with which they are loaded."""
 
     gathered: Gathered
     descriptors: tuple[EnsembleDescriptor, ...]
-    files: tuple[str, ...] = ()
 
     @functools.cached_property
     def surroundings(self) -> Surroundings:

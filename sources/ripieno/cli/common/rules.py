@@ -1,19 +1,17 @@
 """What only the whole configuration can tell: tools of one name, rules that fit no tool, replaced ensembles."""
 
 import os
-import pathlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
-from ripieno.assembly.configuration import prefix_of
+from ripieno.assembly.configuration import Gathered, prefix_of
 from ripieno.cli.common.findings import Subject, finding
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
-from ripieno.descriptors.loading import load_ensembles, read_toml
+from ripieno.descriptors.loading import load_ensembles
 from ripieno.descriptors.names import expose, matches
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.rules import Pattern
-from ripieno.exceptions import ConfigurationInvalidity, Problem, nearest
-from ripieno.jsonvalues import is_list, is_table
+from ripieno.exceptions import Problem, nearest
+from ripieno.jsonvalues import EMPTY
 
 
 def exposed_names(descriptor: EnsembleDescriptor) -> Iterator[tuple[Path, InvokerDescriptor, str]]:
@@ -51,45 +49,30 @@ def check_rules(subject: Subject) -> Iterator[Problem]:
     identities += [f"{one.name}.{name}" for one in known for name in one.overrides]
     open_ended = [one.name for one in known if one.connection is not None]
     likely = [*identities, *gathered.known, *(f"{name}.*" for name in gathered.known)]
-    tables = [(file, _confirmation(file)) for file in (*gathered.files, *subject.files)]
     rules = gathered.configuration.confirmation
     for key, patterns in (("approve", rules.approve), ("ask", rules.ask), ("deny", rules.deny)):
         for pattern in patterns:
             tool = Pattern.parse(pattern).tool
             half = tool.partition(".")[0]
-            if not any(matches(tool, one) for one in identities) and not any(
-                matches(half, f"{one}.") for one in open_ended
-            ):
-                yield _rule_problem(key, pattern, nearest(tool, likely), tables)
+            if any(matches(tool, one) for one in identities) or any(matches(half, f"{one}.") for one in open_ended):
+                continue
+            near = nearest(tool, likely)
+            hint = (
+                f"Did you mean {' or '.join(map(repr, near))}?"
+                if near
+                else "`ripieno tools` lists the tools that play."
+            )
+            place = _place_of(gathered, key, pattern)
+            yield finding(*place, f"{pattern!r}, which [confirmation] {key} has, fits no tool", hint)
 
 
-def _rule_problem(
-    key: str, pattern: str, near: Sequence[str], tables: Iterable[tuple[str, Mapping[str, Any]]]
-) -> Problem:
-    file, at = next(
-        (
-            (file, ("confirmation", key, table[key].index(pattern)))
-            for file, table in tables
-            if _has(table, key, pattern)
-        ),
-        (None, ("confirmation", key)),
-    )
-    hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else "`ripieno tools` lists the tools that play."
-    return finding(file, at, f"{pattern!r}, which [confirmation] {key} has, fits no tool", hint)
-
-
-def _has(table: Mapping[str, Any], key: str, pattern: str) -> bool:
-    patterns: Any = table.get(key)
-    return is_list(patterns) and pattern in patterns
-
-
-def _confirmation(file: str) -> Mapping[str, Any]:
-    """The table [confirmation] of a file; empty where there is none to be read."""
-    try:
-        table = read_toml(pathlib.Path(file)).mapping.get("confirmation", {})
-    except ConfigurationInvalidity:
-        return {}
-    return table if is_table(table) else {}
+def _place_of(gathered: Gathered, key: str, pattern: str) -> tuple[str | None, Path]:
+    """The first file that has a pattern under [confirmation], and where."""
+    for part in gathered.parts:
+        patterns = part.parts.get("confirmation", EMPTY).get(key, ())
+        if pattern in patterns:
+            return part.file, ("confirmation", key, patterns.index(pattern))
+    return None, ("confirmation", key)
 
 
 def check_replaced(subject: Subject) -> Iterator[Problem]:

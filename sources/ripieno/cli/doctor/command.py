@@ -67,92 +67,55 @@ def _show_policy(gathered: Gathered, trials: Mapping[str, Trial], output: Format
 
 def _print(facts: Mapping[str, Any]) -> None:
     """The facts for people: sections, each a table or a list."""
+    ensembles: Sequence[Mapping[str, Any]] = facts["ensembles"]
     for title in ("versions", "places"):
-        _section(title.capitalize())
-        print_table((), list(facts[title].items()))
+        _table(title.capitalize(), (), list(facts[title].items()))
     _print_layers(facts)
-    if facts["sandbox"] is not None:
-        _section("Sandbox")
-        print_table((), _sandbox_rows(facts["sandbox"]))
-    _section("Providers")
-    print_table(
-        ("NAME", "PROTOCOL", "KEY", "BASE URL"),
-        [(one["name"], one["protocol"], _keys(one), one["base_url"] or _home(one)) for one in facts["providers"]],
-    )
-    _section("Ensembles")
-    print_table(("NAME", "PLAYS", "TOOLS", "LAYER", "WHY"), [_ensemble(one) for one in facts["ensembles"]])
-    _print_failures(facts["ensembles"])
-    absent = [f"{name}, for {one['name']}" for one in facts["ensembles"] for name in one["absent_variables"]]
+    _table("Sandbox", (), [] if facts["sandbox"] is None else _sandbox_rows(facts["sandbox"]))
+    providers = [
+        (one["name"], one["protocol"], _keys(one), one["base_url"] or _home(one)) for one in facts["providers"]
+    ]
+    _table("Providers", ("NAME", "PROTOCOL", "KEY", "BASE URL"), providers)
+    _table("Ensembles", ("NAME", "PLAYS", "TOOLS", "LAYER", "WHY"), [_ensemble(one) for one in ensembles])
+    for one in ensembles:
+        # The table has the first line only; that of a required one stands at the end.
+        lines = (one["reason"] or "").splitlines() if one["failed"] and not one["required"] else []
+        _list(f"Why {one['name']} does not start", lines if len(lines) > 1 else [])
+    absent = [f"{name}, for {one['name']}" for one in ensembles for name in one["absent_variables"]]
     _list("Variables that are named, and not set", absent)
-    _list(
-        "Tools that are left out",
-        [f"{one['name']}.{tool}: {why}." for one in facts["ensembles"] for tool, why in one["left_out"].items()],
-    )
-    _print_connections(facts["ensembles"])
-    _print_pins(facts["ensembles"])
+    left_out = [f"{one['name']}.{tool}: {why}." for one in ensembles for tool, why in one["left_out"].items()]
+    _list("Tools that are left out", left_out)
+    connected = [one for one in ensembles if one["connection"] is not None]
+    headers = ("NAME", "TRANSPORT", "PROTOCOL", "ERA", "SERVER", "SECONDS")
+    _table("Connections", headers, [_connection(one["name"], one["connection"], one["seconds"]) for one in connected])
+    for one in connected:
+        _list(f"Last lines of the standard error of {one['name']}", one["connection"].get("complaints", ()))
+    pins = [_pin(one["name"], one["pins"]) for one in ensembles if one["pins"] is not None]
+    _table("Pins", ("NAME", "PIN", "STATE", "RECORD WHAT IS THERE"), pins)
     print_sign_ins(facts["sign_ins"])
-    if facts["plugins"]:
-        _section("Plugins")
-        plugins = [(one["name"], f"{one['distribution']} {one['version']}", one["state"]) for one in facts["plugins"]]
-        print_table(("NAME", "DISTRIBUTION", "STATE"), plugins)
+    plugins = [(one["name"], f"{one['distribution']} {one['version']}", one["state"]) for one in facts["plugins"]]
+    _table("Plugins", ("NAME", "DISTRIBUTION", "STATE"), plugins)
     _list("Left out", [f"{one['name']} ({one['file']}): {one['reason']}" for one in facts["left_out"]])
     _list("Replaced", [f"{one['name']} ({one['file']}) by {one['by']}" for one in facts["replaced"]])
     _list("Warnings", facts["warnings"])
     _list("A start would fail", facts["failures"])
     if not facts["failures"]:
-        click.echo(clean(f"\n{_summary(facts['ensembles'])}"))
+        click.echo(clean(f"\n{_summary([one['name'] for one in ensembles if one['failed']])}"))
 
 
-def _summary(ensembles: Sequence[Mapping[str, Any]]) -> str:
-    lost = [one["name"] for one in ensembles if one["failed"]]
+def _summary(lost: Sequence[str]) -> str:
     if not lost:
         return "All of it can start."
-    return (
-        f"What is required can start; {len(lost)} optional {'does' if len(lost) == 1 else 'do'} not: {', '.join(lost)}."
-    )
-
-
-def _print_failures(ensembles: Sequence[Mapping[str, Any]]) -> None:
-    """The whole reason of each optional ensemble that did not start, where the table has its first line only."""
-    for one in ensembles:
-        # That of a required one stands at the end.
-        lines = (one["reason"] or "").splitlines() if one["failed"] and not one["required"] else []
-        if len(lines) > 1:
-            _list(f"Why {one['name']} does not start", lines)
-
-
-def _print_connections(ensembles: Sequence[Mapping[str, Any]]) -> None:
-    """How each ensemble that has a connection is connected, and what its server complained about."""
-    connected = [(one, one["connection"]) for one in ensembles if one["connection"] is not None]
-    if not connected:
-        return
-    _section("Connections")
-    print_table(
-        ("NAME", "TRANSPORT", "PROTOCOL", "ERA", "SERVER", "SECONDS"),
-        [
-            (one["name"], facts["transport"], facts["protocol"], facts["era"], facts["server"], f"{one['seconds']:.2f}")
-            for one, facts in connected
-        ],
-    )
-    for one, facts in connected:
-        _list(f"Last lines of the standard error of {one['name']}", facts["complaints"])
-
-
-def _print_pins(ensembles: Sequence[Mapping[str, Any]]) -> None:
-    """How the tools that others define compare with what was approved."""
-    rows = [_pin_row(one["name"], one["pins"]) for one in ensembles if one["pins"] is not None]
-    if rows:
-        _section("Pins")
-        print_table(("NAME", "PIN", "STATE", "RECORD WHAT IS THERE"), rows)
+    does = "does" if len(lost) == 1 else "do"
+    return f"What is required can start; {len(lost)} optional {does} not: {', '.join(lost)}."
 
 
 def _print_layers(facts: Mapping[str, Any]) -> None:
-    _section("Layers, each over the one before it")
     layers = [
         (one["name"] + ("" if one["trusted"] else " (not trusted)"), str(len(one["files"])), ", ".join(one["folders"]))
         for one in facts["layers"]
     ]
-    print_table(("LAYER", "FILES", "FOLDERS"), layers)
+    _table("Layers, each over the one before it", ("LAYER", "FILES", "FOLDERS"), layers)
     configuration, project = facts["configuration"], facts["project"]
     click.echo(clean(f"Configuration: {', '.join(configuration['files']) or 'none'}"))
     click.echo(clean(f"Model: {configuration['model'] or 'none; set default under [model], or use -m'}"))
@@ -175,13 +138,22 @@ def _home(provider: Mapping[str, Any]) -> str:
     return f"that of {provider['cloud']}" if provider["cloud"] in HOMES else "missing"
 
 
-def _section(title: str) -> None:
-    click.echo(f"\n{title}")
+def _connection(name: str, facts: Mapping[str, Any], seconds: float) -> Sequence[str]:
+    """How an ensemble is connected, as far as its origin says so."""
+    told = (str(facts.get(key, "")) for key in ("transport", "protocol", "era", "server"))
+    return name, *told, f"{seconds:.2f}"
+
+
+def _table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A section with a table; nothing where that has no rows."""
+    if rows:
+        click.echo(f"\n{title}")
+        print_table(headers, rows)
 
 
 def _list(title: str, lines: Sequence[str]) -> None:
     if lines:
-        _section(title)
+        click.echo(f"\n{title}")
         for line in lines:
             click.echo(clean(f"  {line}"))
 
@@ -198,7 +170,7 @@ def _sandbox_rows(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     return rows + [("warning", text) for text in facts["warnings"]]
 
 
-def _pin_row(name: str, facts: Mapping[str, Any]) -> Sequence[str]:
+def _pin(name: str, facts: Mapping[str, Any]) -> Sequence[str]:
     """Name, mode, how it stands, and what to do, for a table."""
     recorded = facts["recorded"]
     pinned = "" if recorded is None else f"pinned {recorded} tool{'' if recorded == 1 else 's'}"

@@ -153,24 +153,23 @@ def _names(gathered: Gathered) -> list[str]:
 def _ensemble(name: str, gathered: Gathered, trials: Mapping[str, Trial], surroundings: Surroundings) -> dict[str, Any]:
     descriptor = gathered.known[name]
     selected = any(one.name == name for one in gathered.ensembles)
-    trial = trials.get(name)
-    plays = selected and (trial is None or trial.reason is None)
-    reason = absence(gathered, name) if not selected else trial.reason if trial is not None else None
+    trial = trials.get(name, Trial())
+    plays = selected and trial.reason is None
     return {
         "name": name,
         "layer": descriptor.layer,
         "file": descriptor.file,
         "plays": plays,
-        "reason": reason,
+        "reason": trial.reason if selected else absence(gathered, name),
         "failed": selected and not plays,
         "required": descriptor.required,
-        "tools": None if trial is None else len(trial.names),
-        "left_out": {} if trial is None else dict(trial.left_out),
-        "alerts": [] if trial is None else list(trial.alerts),
-        "seconds": None if trial is None or trial.seconds is None else round(trial.seconds, 3),
-        "connection": None if trial is None or not trial.facts else dict(trial.facts),
+        "tools": len(trial.names) if name in trials else None,
+        "left_out": dict(trial.left_out),
+        "alerts": list(trial.alerts),
+        "seconds": None if trial.seconds is None else round(trial.seconds, 3),
+        "connection": dict(trial.facts) or None,
         "absent_variables": absent_variables(descriptor, gathered.registry, surroundings) if selected else [],
-        "pins": _pins(descriptor, gathered, starts=trial is None or plays) if selected else None,
+        "pins": _pins(descriptor, gathered, starts=plays) if selected else None,
     }
 
 
@@ -213,7 +212,9 @@ def _pins(descriptor: EnsembleDescriptor, gathered: Gathered, *, starts: bool) -
             state = "not pinned" if record is None else _state(comparison)
             facts |= {"state": state, "recorded": None if record is None else len(record.tools)}
             # A command may have to be approved before anything starts.
-            facts["advice"] = _advice(descriptor.name, state) if starts or state == "changed" else None
+            words = {"not pinned": "ripieno lock", "new": "ripieno lock --approve", "changed": "ripieno lock --approve"}
+            if state in words and (starts or state == "changed"):
+                facts["advice"] = f"{words[state]} {descriptor.name}"
     kinds: dict[str, Iterable[str]] = {} if comparison is None else dataclasses.asdict(comparison)
     for kind in ("new", "changed", "gone"):
         facts[kind] = list(kinds.get(kind, ()))
@@ -241,16 +242,6 @@ def _state(comparison: Comparison | None) -> str:
     if comparison.changed or comparison.command != "same":
         return "changed"
     return "new" if comparison.new else "same"
-
-
-def _advice(name: str, state: str) -> str | None:
-    """The command that records what is there now."""
-    advice = {
-        "not pinned": f"ripieno lock {name}",
-        "new": f"ripieno lock --approve {name}",
-        "changed": f"ripieno lock --approve {name}",
-    }
-    return advice.get(state)
 
 
 def policy_facts(gathered: Gathered, trials: Mapping[str, Trial]) -> dict[str, Any]:
