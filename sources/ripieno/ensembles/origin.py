@@ -147,23 +147,33 @@ def check_origin(origin: Origin, descriptor: EnsembleDescriptor) -> tuple[Proble
 
 def check_tables(origin: Origin, descriptor: EnsembleDescriptor) -> tuple[Problem, ...]:
     """What the tables of an origin refuse."""
-    found: list[Problem] = []
-    for place in _places(origin, descriptor):
-        problems = Problems(Source(file=place.file))
-        check_settings(origin, place.table, place.settings, place.path, problems)
-        found.extend(problems.finished())
-    return tuple(found)
+    tables = _whole_tables(origin)
+    found: dict[str | None, Problems] = {}
+    for place in _places(origin, descriptor) if tables else ():
+        problems = found.setdefault(place.file, Problems(Source(file=place.file)))
+        _check_settings(origin, tables.get(place.table), place.settings, place.path, problems)
+    return tuple(problem for problems in found.values() for problem in problems.finished())
 
 
-def check_settings(origin: Origin, table: str, settings: Mapping[str, Any], path: Path, problems: Problems) -> None:
-    """Adds what is wrong with the keys of one table that stands at ``path``, as far as the origin declares them."""
-    tables = tables_of(origin)
-    if table in tables:
-        settings_table(table, tables[table]).read({"origin": origin.name, **settings}, path, problems)
-    elif tables and table == "connection":
+def check_invocable(origin: Origin, settings: Mapping[str, Any], problems: Problems) -> None:
+    """Adds what the tables of an origin refuse of ``[invocable]`` in the file of an invoker."""
+    if tables := _whole_tables(origin):
+        _check_settings(origin, tables.get("invocable"), settings, ("invocable",), problems)
+
+
+def _whole_tables(origin: Origin) -> Mapping[str, Table]:
+    return {name: settings_table(name, own) for name, own in tables_of(origin).items()}
+
+
+def _check_settings(
+    origin: Origin, table: Table | None, settings: Mapping[str, Any], path: Path, problems: Problems
+) -> None:
+    if table is not None:
+        table.read({"origin": origin.name, **settings}, path, problems)
+    elif path == ("connection",):
         hint = "Delete [connection], and give each invoker an [invocable] of this origin."
         problems.add((*path, "origin"), f"nothing can be connected to the origin {origin.name}", hint)
-    elif tables:
+    else:
         hint = "Its tools come from [connection]: delete this one, and write what differs under [overrides.NAME]."
         problems.add((*path, "origin"), f"an invoker cannot be declared for the origin {origin.name}", hint)
 

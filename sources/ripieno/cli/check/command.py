@@ -27,7 +27,7 @@ from ripieno.descriptors.profiles import read_profile
 from ripieno.descriptors.providers import read_provider
 from ripieno.descriptors.reader.kinds import INVALID
 from ripieno.descriptors.reader.problems import Problems
-from ripieno.ensembles.origin import check_settings
+from ripieno.ensembles.origin import check_invocable
 from ripieno.exceptions import ConfigurationInvalidity, Problem, RipienoError
 from ripieno.testing.scores import Score
 
@@ -214,7 +214,7 @@ def _check_invoker(document: Document, registry: Registry) -> Sequence[Problem]:
         settings = INVOCABLE.rest(document.mapping["invocable"])
         try:
             name = read["invocable"].get("origin", INVOCABLE.known["origin"].default)
-            check_settings(registry.resolve("origins", name), "invocable", settings, ("invocable",), problems)
+            check_invocable(registry.resolve("origins", name), settings, problems)
         except RipienoError as error:
             problems.add(("invocable", "origin"), str(error))
     return problems.finished()
