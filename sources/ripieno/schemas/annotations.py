@@ -1,77 +1,18 @@
-"""Annotations as JSON Schema, and JSON values as what the annotations promise.
-
-Docstrings: what describes the whole, and what describes each parameter.
-
-Understood are fields (``:param name: text``) and indented sections (``Args:``), as Sphinx and Google write them.
-"""
+"""Annotations as JSON Schema, and JSON values as what the annotations promise."""
 
 import dataclasses
 import enum
 import inspect
-import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Union
+from typing import Any, Literal, Union
 
 from ripieno.exceptions import JsonInvalidity, SchemaInvalidity
 from ripieno.jsonvalues import freeze, thaw
+from ripieno.schemas.docstrings import documentation_of
 from ripieno.schemas.graph import is_sequence
 from ripieno.schemas.schema import Schema
-
-_FIELD = re.compile(r":(\w+)(?:\s+([^:]*))?:\s*(.*)")
-_SECTION = re.compile(r"(Args|Arguments|Parameters|Returns?|Yields?|Raises|Examples?|Notes?|Warns|Attributes)\s*:\s*")
-_ENTRY = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
-
-
-class Documentation(NamedTuple):
-    """The text before any field or section, and the descriptions of parameters."""
-
-    summary: str
-    parameters: Mapping[str, str]
-
-
-def documentation_of(thing: object) -> Documentation:
-    """What the docstring of a function or class says; empty without one."""
-    lines = (inspect.getdoc(thing) or "").splitlines()
-    end = next(
-        (index for index, line in enumerate(lines) if _FIELD.match(line) or _SECTION.fullmatch(line)), len(lines)
-    )
-    return Documentation("\n".join(lines[:end]).strip(), {**_of_sections(lines), **_of_fields(lines)})
-
-
-def _of_fields(lines: Sequence[str]) -> dict[str, str]:
-    texts: dict[str, list[str]] = {}
-    current: list[str] | None = None
-    for line in lines:
-        if match := _FIELD.match(line):
-            kind, subject, text = match.groups()
-            name = (subject or "").split()[-1:] if kind in ("param", "parameter", "arg", "argument") else []
-            current = texts.setdefault(name[0].lstrip("*"), [text]) if name else None
-        elif current is not None and line[:1].isspace():
-            current.append(line.strip())
-        else:
-            current = None
-    return {name: " ".join(filter(None, parts)) for name, parts in texts.items()}
-
-
-def _of_sections(lines: Sequence[str]) -> dict[str, str]:
-    texts: dict[str, list[str]] = {}
-    inside, indentation = False, 0
-    for line in lines:
-        width = len(line) - len(line.lstrip())
-        if line and not width:
-            section = _SECTION.fullmatch(line)
-            inside, indentation = section is not None and section[1] in ("Args", "Arguments", "Parameters"), 0
-        elif inside and line.strip():
-            indentation = indentation or width
-            match = _ENTRY.fullmatch(line.strip())
-            if match and width == indentation:
-                texts[match[1]] = [match[2]]
-            elif texts:
-                texts[next(reversed(texts))].append(line.strip())
-    return {name: " ".join(filter(None, parts)) for name, parts in texts.items()}
-
 
 _SCALARS: Mapping[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 _ARRAYS = (list, Sequence, Iterable)

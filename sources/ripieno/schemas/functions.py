@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ripieno.exceptions import SchemaInvalidity, ValidationFault
-from ripieno.schemas.annotations import Form, Reader, described, documentation_of, with_default
+from ripieno.schemas.annotations import Form, Reader, described, with_default
+from ripieno.schemas.docstrings import documentation_of
 from ripieno.schemas.schema import Schema
 
 

@@ -16,11 +16,11 @@ from ripieno.cli.common.main import run_async
 from ripieno.cli.common.models import bundled_examples
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.conversations.cassettes import open_cassette, taping
-from ripieno.cli.demo.play import Findings, Play
 from ripieno.cli.demo.play_demo import Tour
 from ripieno.cli.demo.play_repair import Repair
 from ripieno.cli.demo.scores import find_score
 from ripieno.cli.demo.stage import Stage, encore, since
+from ripieno.cli.demo.workspace import Findings, Play
 from ripieno.exceptions import NameAbsence, UsageError
 from ripieno.models import Protocol
 from ripieno.servers.http.server import serve

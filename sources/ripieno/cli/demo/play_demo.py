@@ -9,7 +9,7 @@ import sys
 from collections.abc import Generator
 
 from ripieno.canisters import Conversation
-from ripieno.cli.demo.play import Findings
+from ripieno.cli.demo.workspace import Findings
 from ripieno.exceptions import RipienoError
 
 _FILE = "README.rst"

@@ -11,8 +11,8 @@ import sys
 from typing import Any
 
 from ripieno.canisters import Conversation
-from ripieno.cli.demo.play import Findings
 from ripieno.cli.demo.play_demo import first_in_path
+from ripieno.cli.demo.workspace import Findings
 from ripieno.descriptors.loading import read_toml
 from ripieno.ensembles.requirements import has_command
 from ripieno.exceptions import InputError

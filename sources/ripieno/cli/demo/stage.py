@@ -8,7 +8,7 @@ from typing import TextIO
 from ripieno.canisters import Conversation
 from ripieno.canisters.events import Event, ExecutionBegan, ResultReady, TurnBegan
 from ripieno.cli.conversations.cassettes import Cassette
-from ripieno.cli.demo.play import Findings
+from ripieno.cli.demo.workspace import Findings
 from ripieno.conducting import Run
 from ripieno.conducting.observers.console import Renderer
 from ripieno.testing.cassettes import Recorder, Replay
