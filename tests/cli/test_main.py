@@ -17,7 +17,7 @@ from tests.support.command_line import COMMAND, User
 from tests.support.users import Done
 
 Call = Callable[..., Done]
-HEAVY = ("anthropic", "openai", "mcp", "starlette", "uvicorn", "httpx2", "rich", "jsonschema", "google")
+HEAVY = ("anthropic", "openai", "mcp", "starlette", "uvicorn", "httpx2", "rich", "jsonschema", "google", "pydantic")
 
 
 def commands() -> Iterator[tuple[list[str], click.Command]]:

@@ -2,7 +2,9 @@
 
 import dataclasses
 import enum
-from typing import Annotated, NotRequired, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict
+
+from pydantic import BaseModel, Field
 
 
 class Colour(enum.Enum):
@@ -42,4 +44,9 @@ class Options(TypedDict):
     """
 
     case: bool
-    depth: NotRequired[Annotated[int, "how deep"]]
+    depth: NotRequired[Annotated[int, Field(description="how deep")]]
+
+
+class Ride(BaseModel):
+    kind: Literal["ride"]
+    place: Point | None = None

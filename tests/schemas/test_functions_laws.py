@@ -7,18 +7,20 @@ from typing import Any, Literal, Union
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from ripieno.jsonvalues import thaw
 from ripieno.schemas.functions import define_function
 from tests.counts import count
-from tests.schemas.annotation_examples import Colour, Level, Line, Options, Point
+from tests.schemas.annotation_examples import Colour, Level, Line, Options, Point, Ride
 
 ANNOTATIONS = st.recursive(
-    st.sampled_from([str, int, float, bool, None, Colour, Level, Point, Options, Literal["a", 1], Line]),
+    st.sampled_from([str, int, float, bool, None, Colour, Level, Point, Options, Ride, Literal["a", 1], Line]),
     lambda inner: st.one_of(
         inner.map(lambda one: list[one]),
         inner.map(lambda one: dict[str, one]),
         inner.map(lambda one: tuple[one, ...]),
+        st.tuples(inner, inner).map(lambda two: tuple[two]),
         st.tuples(inner, inner).map(lambda two: Union[two]),  # noqa: UP007
     ),
     max_leaves=4,
@@ -27,13 +29,14 @@ ANNOTATIONS = st.recursive(
 
 def example(schema: Any, draw: Any) -> Any:
     """Some value that a schema made from an annotation takes."""
-    if "enum" in schema:
-        return draw(st.sampled_from(schema["enum"]))
+    if "enum" in schema or "const" in schema:
+        return draw(st.sampled_from(schema.get("enum") or [schema["const"]]))
     if "anyOf" in schema:
         return example(draw(st.sampled_from(schema["anyOf"])), draw)
     kind = schema["type"]
     if kind == "array":
-        return [example(schema["items"], draw) for _ in range(draw(st.integers(0, 2)))]
+        items = schema.get("prefixItems") or [schema["items"]] * draw(st.integers(0, 2))
+        return [example(one, draw) for one in items]
     if kind == "object" and "properties" in schema:
         required = schema.get("required", ())
         chosen = [name for name in schema["properties"] if name in required or draw(st.booleans())]
@@ -50,6 +53,8 @@ def back(value: Any) -> Any:
         return {field.name: back(getattr(value, field.name)) for field in dataclasses.fields(value) if field.init}
     if isinstance(value, enum.Enum):
         return value.value
+    if isinstance(value, BaseModel):
+        return {name: back(getattr(value, name)) for name in type(value).model_fields}
     if isinstance(value, list | tuple):
         return [back(one) for one in value]
     return {name: back(one) for name, one in value.items()} if isinstance(value, dict) else value

@@ -1,13 +1,22 @@
-"""A Python function as a tool."""
+"""Python functions as tools: pydantic reads their annotations and converts the arguments of calls.
+
+Importing pydantic takes 60 ms. Import this module only where a function becomes a tool.
+"""
 
 import dataclasses
 import inspect
+import sys
+import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired, Required, Union
+
+from pydantic import Field, TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, NoDefault
+from pydantic_core import ArgsKwargs
 
 from ripieno.exceptions import SchemaInvalidity, ValidationFault
-from ripieno.schemas.annotations import Form, Reader, described, with_default
 from ripieno.schemas.docstrings import documentation_of
 from ripieno.schemas.schema import Schema
 
@@ -17,7 +26,7 @@ class Signature:
     """What a function needs to be a tool.
 
     ``description`` is its docstring up to the descriptions of parameters. ``invocable(context, arguments)`` calls it
-    with keywords, and gives it enumerations and dataclasses where it asks for them.
+    with keywords, converted to what the annotations promise: enumerations, dataclasses, models, tuples.
     """
 
     description: str
@@ -25,17 +34,13 @@ class Signature:
     invocable: Callable[[Any, Mapping[str, Any]], Any]
 
 
-def function_schema(function: Callable[..., Any]) -> Schema:
-    """The closed argument schema of a function, from annotations, defaults and docstring.
-
-    A first parameter named ``context`` is left out. Descriptions come from ``Annotated[T, "…"]``, ``:param x:`` or an
-    ``Args:`` section. Errors: ``SchemaInvalidity``, with function and parameter, for what cannot be expressed.
-    """
-    return define_function(function).schema
-
-
 def define_function(function: Callable[..., Any]) -> Signature:
-    """Schema, description and invocable of a function. Errors: as ``function_schema``."""
+    """The description, the closed argument schema and the invocable of a function.
+
+    A first parameter named ``context`` is left out. Descriptions come from ``Annotated[T, "…"]``, ``Field``,
+    ``:param x:`` or an ``Args:`` section. Errors: ``SchemaInvalidity``, with function and parameter, for what cannot
+    be expressed.
+    """
     name = getattr(function, "__qualname__", type(function).__qualname__)
     parameters = _parameters(function, name)
     context = next(iter(parameters.values()), None)
@@ -43,20 +48,14 @@ def define_function(function: Callable[..., Any]) -> Signature:
         del parameters[context.name]
     else:
         context = None
+    adapter = _adapter(parameters, name)
     documentation = documentation_of(function)
-    forms: dict[str, Form] = {}
-    others: Form | None = None
-    for parameter in parameters.values():
-        form = described(_form(parameter, name), documentation.parameters.get(parameter.name))
-        if parameter.kind is parameter.VAR_KEYWORD:
-            others = form
-        else:
-            forms[parameter.name] = form
-    return Signature(
-        description=documentation.summary,
-        schema=_schema(forms, others, [one.name for one in parameters.values() if _is_required(one)], name),
-        invocable=_invocable(function, forms, others, context),
-    )
+    mapping = _described(adapter.json_schema(schema_generator=_Generator), documentation.parameters)
+    schema = Schema.of(mapping, closed=True)
+    for problem in schema.validate(schema.complete({})):
+        if problem.code != "missing_required":
+            raise SchemaInvalidity(f"{name}: a default does not fit its annotation: {problem.message}")
+    return Signature(description=documentation.summary, schema=schema, invocable=_invocable(function, adapter, context))
 
 
 def _parameters(function: Callable[..., Any], name: str) -> dict[str, inspect.Parameter]:
@@ -72,48 +71,123 @@ def _parameters(function: Callable[..., Any], name: str) -> dict[str, inspect.Pa
     return {key: one.replace(annotation=hints.get(key, one.annotation)) for key, one in parameters.items()}
 
 
-def _is_required(parameter: inspect.Parameter) -> bool:
-    return parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+def _adapter(parameters: Mapping[str, inspect.Parameter], function: str) -> TypeAdapter[Any]:
+    """What converts ``ArgsKwargs`` to the values of these parameters, by name."""
+
+    def collect(**arguments: Any) -> dict[str, Any]:
+        return arguments
+
+    annotations: dict[str, Any] = {}
+    for name, parameter in parameters.items():
+        where = f"{function}, parameter {name!r}"
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+            raise SchemaInvalidity(f"{where}: arguments have names; a parameter that takes none cannot be filled.")
+        if parameter.annotation is parameter.empty:
+            raise SchemaInvalidity(f"{where}: it has no annotation. Annotate it; Any takes everything.")
+        try:
+            annotations[name] = _readable(parameter.annotation)
+            TypeAdapter[Any](annotations[name]).json_schema(schema_generator=_Generator)
+        except (PydanticUserError, NameError, RecursionError) as error:
+            reason = "it contains itself" if isinstance(error, RecursionError) else str(error).splitlines()[0]
+            raise SchemaInvalidity(
+                f"{where}: JSON Schema cannot express {inspect.formatannotation(parameter.annotation)}. Use str, int,"
+                " float, bool, None, list, dict, Literal, an enumeration, a dataclass, a TypedDict, a pydantic model,"
+                f" or unions of these. ({reason})"
+            ) from None
+    made: Any = collect
+    made.__annotations__, made.__signature__ = annotations, inspect.Signature([*parameters.values()])
+    return TypeAdapter(made)
 
 
-def _form(parameter: inspect.Parameter, function: str) -> Form:
-    where = f"{function}, parameter {parameter.name!r}"
-    if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
-        raise SchemaInvalidity(f"{where}: arguments have names; a parameter that takes none cannot be filled.")
-    if parameter.annotation is parameter.empty:
-        raise SchemaInvalidity(f"{where}: it has no annotation. Annotate it; Any takes everything.")
-    form = Reader(where).form(parameter.annotation)
-    return form if parameter.default is parameter.empty else with_default(form, parameter.default)
+def _readable(annotation: Any) -> Any:
+    """The annotation as pydantic reads it: a text in ``Annotated`` as a field's description."""
+    if sys.version_info < (3, 12) and typing.is_typeddict(annotation):  # Pydantic refuses those of typing.
+        from typing_extensions import TypedDict
+
+        fields = {
+            name: (Required if name in annotation.__required_keys__ else NotRequired)[_readable(hint)]
+            for name, hint in typing.get_type_hints(annotation, include_extras=True).items()
+        }
+        make: Any = TypedDict
+        made = make(annotation.__name__, fields)
+        made.__doc__ = annotation.__doc__
+        return made
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Literal or not arguments:
+        return annotation
+    inner = tuple(map(_readable, arguments))
+    if origin is Annotated:
+        texts = [Field(description=one) for one in inner if isinstance(one, str)]
+        return Annotated[(inner[0], *texts[:1], *inner[1:])]
+    if origin in (Union, types.UnionType):
+        return Union[inner]  # noqa: UP007
+    return origin[inner if inner[1:] else inner[0]]
 
 
-def _schema(forms: Mapping[str, Form], others: Form | None, required: list[str], function: str) -> Schema:
-    mapping: dict[str, Any] = {"type": "object", "properties": {name: form.schema for name, form in forms.items()}}
-    if required:
-        mapping["required"] = required
-    if others is not None:
-        mapping["additionalProperties"] = others.schema
-    schema = Schema.of(mapping, closed=True)
-    for problem in schema.validate(schema.complete({})):
-        if problem.code != "missing_required":
-            raise SchemaInvalidity(f"{function}: a default does not fit its annotation: {problem.message}")
+class _Generator(GenerateJsonSchema):
+    """Schemas for models: closed, described by docstrings, without titles, references and null as a default.
+
+    Not every server reads references. None is often only a mark for an absent argument.
+    """
+
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  as pydantic declares it
+    _definitions: Mapping[str, Any]
+
+    def generate_inner(self, schema: Any) -> JsonSchemaValue:
+        plain: Any = {key: value for key, value in schema.items() if key != "ref"}
+        made = super().generate_inner(plain)
+        made = {key: value for key, value in made.items() if key not in ("title", "discriminator")}
+        if (cls := schema.get("cls")) is None:
+            return made
+        if made.get("description") == inspect.cleandoc(cls.__doc__ or ""):
+            del made["description"]
+        if "properties" in made:
+            made.setdefault("additionalProperties", False)
+        return _described(made, documentation_of(cls).parameters)
+
+    def definitions_schema(self, schema: Any) -> JsonSchemaValue:
+        self._definitions = {one["ref"]: one for one in schema["definitions"]}
+        return self.generate_inner(schema["schema"])
+
+    def definition_ref_schema(self, schema: Any) -> JsonSchemaValue:
+        return self.generate_inner(self._definitions[schema["schema_ref"]])
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
+        return False
+
+    def field_is_present(self, field: Any) -> bool:
+        return field.get("init", True) and super().field_is_present(field)
+
+    def get_default_value(self, schema: Any) -> Any:
+        value = super().get_default_value(schema)
+        return NoDefault if value is None else value
+
+    def encode_default(self, dft: Any) -> Any:
+        encoded = super().encode_default(dft)
+        for field in dataclasses.fields(dft) if dataclasses.is_dataclass(dft) else ():
+            if not field.init:
+                encoded.pop(field.name, None)
+        return encoded
+
+
+def _described(schema: JsonSchemaValue, texts: Mapping[str, str]) -> JsonSchemaValue:
+    """The schema with these texts at properties that are not described otherwise."""
+    for name, one in schema.get("properties", {}).items():
+        if name in texts:
+            one.setdefault("description", texts[name])
     return schema
 
 
 def _invocable(
-    function: Callable[..., Any], forms: Mapping[str, Form], others: Form | None, context: inspect.Parameter | None
+    function: Callable[..., Any], adapter: TypeAdapter[Any], context: inspect.Parameter | None
 ) -> Callable[[Any, Mapping[str, Any]], Any]:
-    converting = {name: form for name, form in forms.items() if form.convert is not None}
     positional = context is not None and context.kind is not context.KEYWORD_ONLY
 
     def call(around: Any, arguments: Mapping[str, Any]) -> Any:
-        given = dict(arguments)
         try:
-            for name, value in given.items():
-                form = converting.get(name, None if name in forms else others)
-                if form is not None:
-                    given[name] = form.value(value)
+            given = adapter.validate_python(ArgsKwargs((), dict(arguments)))
         except (TypeError, ValueError) as error:
-            raise ValidationFault(f"The arguments do not fit together: {error}") from error
+            raise ValidationFault(f"The arguments do not fit together: {_reason(error)}") from error
         if context is None:
             return function(**given)
         return function(around, **given) if positional else function(**given, context=around)
@@ -123,3 +197,10 @@ def _invocable(
 
     body = getattr(function, "__call__", None)  # noqa: B004
     return call_later if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(body) else call
+
+
+def _reason(error: Exception) -> str:
+    if not isinstance(error, ValidationError):
+        return str(error)
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg'].removeprefix('Value error, ')}" for one in found)
