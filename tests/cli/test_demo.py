@@ -35,16 +35,17 @@ def test_the_demo_plays_over_every_wire_and_quotes_the_real_file(user: User, tmp
     assert done.stdout.count("> clock.tell_time ") == len(wires)
     assert done.stdout.count("> count.count_lines ") == len(wires)
     assert done.stdout.count("> io.write_file ") == len(wires)
-    assert done.stdout.count("1 failed, and was mended.") == len(wires)
+    assert done.stdout.count("--- 6 turns, 7 calls, 1 failed, ") == len(wires)
     early = [line for line in lines if "Started early" in line]
     assert len(early) == len(wires)
     assert all(
         "io.read_file, clock.tell_time, count.count_lines" in line and "write_file" not in line for line in early
     )
-    end = done.stdout.partition("\nThe model was scripted")[2]
-    assert 'ripieno ask -m anthropic/MODEL "What is in README.rst?"   # needs ANTHROPIC_API_KEY' in end
-    assert lines[-1] == "The first line of README.rst, which it read: Ripieno"
-    assert "  Ripieno\n  =======" in end
+    end = done.stdout.partition("\nThe workspace at the end:\n")[2]
+    assert "  notes/summary.md:\n    README.rst at 20" in end
+    assert "\n    Ripieno\n    =======\n" in end
+    assert 'ripieno ask -m anthropic/MODEL "What is in this folder?"   # needs ANTHROPIC_API_KEY' in end
+    assert lines[-1] == f"{len(wires)} of {len(wires)} conversations ended as the score 'demo' expects."
     # Nothing stays behind, in the workspace neither.
     assert list(rooms.iterdir()) == []
     assert list(user.workspace.iterdir()) == []
@@ -59,6 +60,64 @@ def test_the_demo_plays_over_one_wire(user: User) -> None:
     absent = user.call("demo", "--protocol", "openai-response")
     assert absent.returncode == exit_codes.INPUT
     assert "Did you mean 'openai-responses'?" in absent.stderr
+
+
+MINE = """
+[score]
+name = "mine"
+prompt = "What is in a.txt?"
+[setup.files]
+"a.txt" = "one\\n"
+[[setup.programs]]
+argv = ["sh", "-c", "echo two >> b.txt"]
+[expect]
+answer = "{read}"
+results.read = ["one", "RESULT"]
+files."a.txt" = ["{read.line:1}", "FILE"]
+files."b.txt" = "two"
+files."c.txt" = "three"
+[[expect.programs]]
+argv = ["cat", "b.txt"]
+output = "two"
+[[expect.programs]]
+argv = ["sh", "-c", "echo said >&2; exit 3"]
+exit_code = 4
+output = "OUTPUT"
+[[turns]]
+text = "I look."
+[[turns.calls]]
+label = "read"
+tool = "read_file"
+arguments = { path = "a.txt" }
+[[turns]]
+text = "It says {read}"
+"""
+
+
+def test_a_score_of_a_users_own_is_compared_with_what_it_expects(user: User) -> None:
+    file = user.workspace / "mine.toml"
+    file.write_text(MINE)
+    done = user.call("demo", "--score", str(file), "--protocol", "anthropic")
+    assert done.returncode == exit_codes.REFUSED
+    failing = "$ sh -c 'echo said >&2; exit 3'"
+    assert done.stderr.splitlines() == [
+        f"Not as expected: {fault}"
+        for fault in (
+            "The result 'read' does not contain 'RESULT'.",
+            "a.txt does not contain 'FILE'.",
+            "c.txt cannot be read: No such file or directory.",
+            f"{failing} ended with exit code 3, not 4.",
+            f"{failing} wrote '', not 'OUTPUT'.",
+        )
+    ]
+    end = done.stdout.partition("The workspace at the end:\n")[2]
+    assert f"  b.txt:\n    two\n  $ cat b.txt: exit code 0\n    two\n  {failing}: exit code 3\n    said\n" in end
+    assert end.endswith("0 of 1 conversations ended as the score 'mine' expects.\n")
+    for wrong in ('"RESULT"', '"FILE"', 'files."c.txt" = "three"', 'output = "OUTPUT"'):
+        file.write_text(file.read_text().replace(wrong, '"one"' if wrong[0] == '"' else ""))
+    file.write_text(file.read_text().replace("exit_code = 4", "exit_code = 3"))
+    done = user.call("demo", "--score", str(file), "--protocol", "anthropic")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_demo_can_be_interrupted(user: User, tmp_path: pathlib.Path) -> None:

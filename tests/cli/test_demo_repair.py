@@ -7,13 +7,12 @@ import subprocess
 import sys
 
 import pytest
-from frozendict import frozendict
 
 from ripieno.assembly.configuration import Places, gather
-from ripieno.canisters import Conversation, InvocationCanister
+from ripieno.canisters import Conversation
 from ripieno.cli.common import exit_codes
-from ripieno.cli.demo.play_repair import Repair
 from ripieno.cli.demo.scores import find_score, wanted_ensembles
+from ripieno.cli.demo.workspace import examine, prepare
 from ripieno.exceptions import InputError
 from ripieno.sandbox.detection import try_tier
 from tests.support.command_line import User
@@ -50,17 +49,16 @@ def test_a_bug_is_mended_under_a_tier_or_the_reason_is_told(
     programs = [line for line in lines if line.startswith(("< git.", "< execution."))]
     assert len(programs) == 6
     assert all(name in line for line in programs)
-    end = done.stdout.partition("looked at afterwards by git and by its tests:\n")[2].splitlines()
-    commit = end[0].split()[0]
-    assert end[0] == f"  {commit} Ripieno: Count a short bar at the end"
-    assert end[1].endswith(" Somebody: A metronome")
-    assert end[2:5] == [
-        "  changed: metronome/bars.py; left to commit: nothing",
-        "  tests of upstream: FAILED (failures=2) (ran 5 tests)",
-        "  tests of metronome: OK (ran 5 tests)",
+    assert f"    Programs ran under {name}." in lines
+    end = done.stdout.partition("The workspace at the end:\n")[2].splitlines()
+    assert end[:3] == [
+        "  $ git log '--format=%an: %s' (in metronome): exit code 0",
+        "    Ripieno: Count a short bar at the end",
+        "    Author: A metronome",
     ]
-    assert end[5].startswith(f"It submitted: Mended in {commit} ")
-    assert end[-1] == f"Every program of a tool ran under {name}."
+    assert "    FAILED (failures=2)" in end
+    assert "  $ git status --porcelain (in metronome): exit code 0, no output" in end
+    assert end[-1] == "1 of 1 conversations ended as the score 'repair' expects."
 
 
 def test_an_agent_that_only_believes_it_has_committed_is_found_out(user: User, tmp_path: pathlib.Path) -> None:
@@ -78,57 +76,55 @@ def test_an_agent_that_only_believes_it_has_committed_is_found_out(user: User, t
     done = user.run("demo", "--score", "repair", "--protocol", "anthropic", PATH=path)
     assert "[main 1234567] Done" in done.stdout
     assert done.returncode == exit_codes.REFUSED, done.stdout
-    assert "The conversation over anthropic did not end as the score says." in done.stderr
-    assert "There is not one commit over those of upstream." in done.stderr
-    assert "There is something left to commit: [' M metronome/bars.py']." in done.stderr
+    assert "$ git log '--format=%an: %s' (in metronome) wrote 'Author: A metronome', not 'Ripieno: Count" in done.stderr
+    assert "$ git status --porcelain (in metronome) wrote 'M metronome/bars.py', not ''." in done.stderr
+    assert done.stdout.endswith("0 of 1 conversations ended as the score 'repair' expects.\n")
     assert "control.submit" in done.stdout
 
 
-async def test_each_fault_of_a_repository_is_told(tmp_path: pathlib.Path) -> None:
-    repair = Repair()
-    with repair.surround(tmp_path):
-        await repair.prepare(tmp_path)
-        nothing = await repair.look(tmp_path, Conversation())
-        assert list(nothing.faults) == ["There is no metronome: nothing was cloned."]
+async def test_each_fault_of_a_repository_is_reported(tmp_path: pathlib.Path) -> None:
+    score = find_score("repair")
+    await prepare(score, tmp_path)
+    _, nothing = await examine(score, tmp_path, Conversation())
+    assert nothing[0] == "The conversation ended with None, not with 'terminal'."
+    assert "$ git status --porcelain (in metronome) cannot run: there is no such folder." in nothing
+    clone = tmp_path / "metronome"
 
-        clone = tmp_path / "metronome"
-        git(tmp_path, "clone", "--quiet", "upstream", "metronome")
-        untouched = await repair.look(tmp_path, Conversation(finish="stop"))
-        assert [one.partition(":")[0] for one in untouched.faults] == [
-            "There is not one commit over those of upstream.",
-            "What was committed is not metronome/bars.py alone",
-            "The tests of metronome do not pass",
-            "Nothing was submitted; it ended with 'stop'.",
-            "What was submitted does not name the commit.",
-        ]
+    async def faults() -> list[str]:
+        _, found = await examine(score, tmp_path, Conversation(finish="terminal"))
+        return [one.partition(" (in metronome)")[0] for one in found if "in metronome" in one and "%h" not in one]
 
-        # Tests that are made to pass are no mended bug.
-        tests = clone / "tests" / "test_bars.py"
-        tests.write_text(tests.read_text().replace("(9, 4), 3)", "(9, 4), 2)"))
-        (clone / "tests" / "test_tempo.py").unlink()
-        git(clone, "commit", "--quiet", "--all", "--message=Done")
-        cheated = await repair.look(tmp_path, submitted(git(clone, "log", "-1", "--format=%h")))
-        assert list(cheated.faults) == [
-            "What was committed is not metronome/bars.py alone: ['tests/test_bars.py', 'tests/test_tempo.py']."
-        ]
+    git(tmp_path, "clone", "--quiet", "upstream", "metronome")
+    log, difference, status, tests = (
+        "$ git log '--format=%an: %s'",
+        "$ git diff --name-only --no-ext-diff origin/main HEAD",
+        "$ git status --porcelain",
+        "$ python3 -m unittest",
+    )
+    assert await faults() == [log, difference, tests]
 
-        git(clone, "reset", "--quiet", "--hard", "origin/main")
-        bars = clone / "metronome" / "bars.py"
-        bars.write_text(bars.read_text().replace("beats // per_bar\n", "-(-beats // per_bar)\n"))
-        git(clone, "commit", "--quiet", "--all", "--message=Mended")
-        good = await repair.look(tmp_path, submitted(git(clone, "log", "-1", "--format=%h")))
-        assert list(good.faults) == []
-        (clone / "more").write_text("")
-        left = await repair.look(tmp_path, submitted(git(clone, "log", "-1", "--format=%h")))
-        assert list(left.faults) == ["There is something left to commit: ['?? more']."]
-        repair.clear(tmp_path)
-        assert os.listdir(tmp_path) == ["upstream"]
+    # Tests that are changed until they pass are no fixed bug.
+    file = clone / "tests" / "test_bars.py"
+    file.write_text(file.read_text().replace("(9, 4), 3)", "(9, 4), 2)"))
+    (clone / "tests" / "test_tempo.py").unlink()
+    git(clone, "commit", "--quiet", "--all", "--message=Count a short bar at the end")
+    assert await faults() == [difference]
+
+    git(clone, "reset", "--quiet", "--hard", "origin/main")
+    bars = clone / "metronome" / "bars.py"
+    bars.write_text(bars.read_text().replace("beats // per_bar\n", "-(-beats // per_bar)\n"))
+    git(clone, "commit", "--quiet", "--all", "--message=Count a short bar at the end")
+    assert await faults() == []
+    (clone / "more").write_text("")
+    assert await faults() == [status]
+    await prepare(score, tmp_path)
+    assert os.listdir(tmp_path) == ["upstream"]
 
 
 async def test_without_git_it_says_so(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(InputError, match="no git in PATH"):
-        await Repair().prepare(tmp_path)
+    with pytest.raises(InputError, match=r"'repair' cannot be prepared\. There is no program 'git'"):
+        await prepare(find_score("repair"), tmp_path)
 
 
 def test_another_score_is_not_played(user: User) -> None:
@@ -138,27 +134,21 @@ def test_another_score_is_not_played(user: User) -> None:
 
 
 def test_whoever_rehearses_it_is_told_of_bundled_ensembles_only(tmp_path: pathlib.Path) -> None:
+    score = find_score("repair")
     gathered = gather(
-        {"ensembles": {"enabled": list(Repair.ensembles)}},
+        score.setup.configuration,
         places=Places(configuration=tmp_path / "configuration", state=tmp_path / "state"),
     )
-    wanted = wanted_ensembles(find_score("repair"), gathered)
-    assert {one.name for one in wanted} == set(Repair.ensembles)
+    wanted = wanted_ensembles(score, gathered)
+    assert {one.name for one in wanted} == set(score.setup.configuration["ensembles"]["enabled"])
     assert all(one.folder is None for one in wanted)
 
 
 def git(folder: pathlib.Path, *words: str) -> str:
-    identity = ["-c", "user.name=A", "-c", "user.email=a@localhost"]
+    identity = ["-c", "user.name=Ripieno", "-c", "user.email=a@localhost"]
     # Whoever runs the tests may have settings of their own.
     environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
     done = subprocess.run(
         ["git", *identity, *words], cwd=folder, env=environment, check=True, capture_output=True, text=True
     )
     return done.stdout.strip()
-
-
-def submitted(commit: str) -> Conversation:
-    answer = InvocationCanister(
-        identifier="call_1", name="submit", arguments=frozendict({"answer": f"Mended in {commit}."})
-    )
-    return Conversation(finish="terminal", submission=answer)

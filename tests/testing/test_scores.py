@@ -104,6 +104,13 @@ HEADER = '[score]\nname = "x"\n'
 @pytest.mark.parametrize(
     ("text", "line", "expected"),
     [
+        pytest.param(HEADER + '[expect]\nanswer = "{seen}"\n[[turns]]\ntext = "a"\n', 3, "'seen'", id="expected label"),
+        pytest.param(HEADER + '[expect.results]\nseen = "a"\n[[turns]]\ntext = "a"\n', 3, "'seen'", id="result"),
+        pytest.param(HEADER + '[expect.files]\n"../a" = "b"\n[[turns]]\ntext = "a"\n', 4, "beneath", id="path outside"),
+        pytest.param(HEADER + '[setup.files]\n"/a" = "b"\n[[turns]]\ntext = "a"\n', 4, "beneath", id="absolute path"),
+        pytest.param(
+            HEADER + '[[setup.programs]]\ndirectory = "a"\n[[turns]]\ntext = "a"\n', 3, "lacks argv", id="no program"
+        ),
         pytest.param('[[turns]]\ntext = "a"\n', None, "lacks score", id="no header"),
         pytest.param(HEADER, None, "lacks turns", id="no turns"),
         pytest.param("turns = []\n" + HEADER, 1, "has no turns", id="empty turns"),

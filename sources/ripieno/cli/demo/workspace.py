@@ -1,67 +1,116 @@
-"""What ``ripieno demo`` plays: with which tools, in which workspace, and what must be true of it afterwards."""
+"""The workspace of a score: prepared as ``[setup]`` says, and compared with ``[expect]`` at the end."""
 
 import contextlib
-import dataclasses
+import os
 import pathlib
-from collections.abc import Sequence
-from typing import Protocol
+import shlex
+import shutil
+import sys
+from collections.abc import Generator, Iterable, Mapping
 
 from ripieno.canisters import Conversation
+from ripieno.exceptions import InputError, ResourceFault
+from ripieno.sandbox import ProcessLimits
+from ripieno.sandbox.processes import Completed, LocalSpawner, clean_environment, collect
+from ripieno.testing.scores import Score
+from ripieno.testing.scores.expectations import Program
+from ripieno.testing.scores.templates import fill
+
+#: How many lines of a file are shown.
+_SHOWN = 8
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
-    """What was found in a workspace after a conversation. ``faults`` say what is not as it must be."""
+@contextlib.contextmanager
+def interpreter_in_path(folder: pathlib.Path) -> Generator[None]:
+    """Makes ``python`` and ``python3`` the interpreter that runs this; ``folder`` gets a script for the first."""
+    script = folder / "python"
+    modules = os.environ.get("PYTHONPATH")
+    path = f"export PYTHONPATH={shlex.quote(modules)}\n" if modules else ""
+    script.write_text(f'#!/bin/sh\n{path}exec {shlex.quote(sys.executable)} "$@"\n', encoding="utf-8")
+    script.chmod(0o700)
+    before = os.environ.get("PATH", os.defpath)
+    os.environ["PATH"] = os.pathsep.join((str(folder), os.path.dirname(sys.executable), before))
+    try:
+        yield
+    finally:
+        os.environ["PATH"] = before
 
-    lines: Sequence[str] = ()
-    faults: Sequence[str] = ()
+
+async def prepare(score: Score, workspace: pathlib.Path) -> None:
+    """Empties the workspace and fills it again. Errors: ``InputError`` when a program is missing, or fails."""
+    _fill(workspace, score.setup.files)
+    for program in score.setup.programs:
+        try:
+            done = await _run(program, workspace)
+        except ResourceFault as error:
+            raise InputError(f"The score {score.name!r} cannot be prepared. {error}") from error
+        if done.exit_code != program.exit_code:
+            raise InputError(f"{_shown(program)} failed: {done.stderr.text.strip()}")
 
 
-class Play(Protocol):
-    """A score with everything around it. All that it makes lies in the demo's temporary folder."""
+def _fill(workspace: pathlib.Path, files: Mapping[str, str]) -> None:
+    for entry in list(workspace.iterdir()):
+        shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+    for name, text in files.items():
+        file = workspace / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
 
-    @property
-    def score(self) -> str:
-        """The name of its score."""
-        ...
 
-    @property
-    def real(self) -> str:
-        """What is real in it, beside the HTTP and the wire formats."""
-        ...
+async def examine(score: Score, workspace: pathlib.Path, conversation: Conversation) -> tuple[list[str], list[str]]:
+    """What a workspace has at the end, in lines to show, and what is not as the score expects."""
+    expect, results = score.expect, score.results(conversation.canisters)
+    lines: list[str] = []
+    faults: list[str] = []
 
-    @property
-    def question(self) -> str | None:
-        """What to ask a real model instead; None when this needs more than a question."""
-        ...
+    def seek(place: str, text: str, wanted: Iterable[str]) -> None:
+        filled = [fill(one, results) for one in wanted]
+        faults.extend(f"{place} does not contain {one!r}." for one in filled if one not in text)
 
-    @property
-    def ensembles(self) -> Sequence[str]:
-        """The ensembles that are played."""
-        ...
+    if conversation.finish != expect.finish:
+        faults.append(f"The conversation ended with {conversation.finish!r}, not with {expect.finish!r}.")
+    submitted = conversation.submission
+    answer = conversation.text if submitted is None else str(submitted.arguments.get("answer", ""))
+    seek("The answer", answer, expect.answer)
+    for label, texts in expect.results.items():
+        seek(f"The result {label!r}", results[label].text if label in results else "", texts)
+    for name, texts in expect.files.items():
+        try:
+            text = (workspace / name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            faults.append(f"{name} cannot be read: {getattr(error, 'strerror', error)}.")
+            continue
+        seek(name, text, texts)
+        if name not in score.setup.files:
+            lines += [f"{name}:", *(f"  {line}" for line in text.strip().splitlines()[:_SHOWN])]
+    for program in expect.programs:
+        if not (workspace / program.directory).is_dir():
+            faults.append(f"{_shown(program)} cannot run: there is no such folder.")
+            continue
+        done = await _run(program, workspace)
+        end = _end(done)
+        lines += [f"{_shown(program)}: exit code {done.exit_code}{'' if end else ', no output'}", *end]
+        output = done.stdout.text.strip()
+        if done.exit_code != program.exit_code:
+            faults.append(f"{_shown(program)} ended with exit code {done.exit_code}, not {program.exit_code}.")
+        if program.output is not None and output != (wanted := fill(program.output, results).strip()):
+            faults.append(f"{_shown(program)} wrote {output!r}, not {wanted!r}.")
+    return lines, faults
 
-    @property
-    def approve(self) -> Sequence[str]:
-        """The tools whose calls run without a question, although they change something."""
-        ...
 
-    @property
-    def confined(self) -> bool:
-        """Whether it is about programs that must run in a sandbox."""
-        ...
+async def _run(program: Program, workspace: pathlib.Path) -> Completed:
+    # With a home of its own: a user's settings of git change nothing.
+    environment = clean_environment({"HOME": str(workspace.parent), "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C.UTF-8"})
+    directory = workspace / program.directory
+    return await collect(await LocalSpawner().start(program.argv, environment, directory, ProcessLimits()))
 
-    def surround(self, folder: pathlib.Path, /) -> contextlib.AbstractContextManager[None]:
-        """The environment while it is played; ``folder`` is the demo's own."""
-        ...
 
-    async def prepare(self, workspace: pathlib.Path) -> None:
-        """Fills a new workspace."""
-        ...
+def _shown(program: Program) -> str:
+    where = "" if program.directory == "." else f" (in {program.directory})"
+    return f"$ {shlex.join(program.argv)}{where}"
 
-    async def look(self, workspace: pathlib.Path, conversation: Conversation) -> Findings:
-        """Looks at the workspace itself, whatever the conversation says of it."""
-        ...
 
-    def clear(self, workspace: pathlib.Path) -> None:
-        """Removes what a conversation has made, so that the next begins as it did."""
-        ...
+def _end(done: Completed) -> list[str]:
+    """The last lines of what a program wrote, without rules."""
+    lines = (done.stdout.text or done.stderr.text).splitlines()
+    return [f"  {line}" for line in lines if any(map(str.isalnum, line))][-2:]

@@ -30,9 +30,32 @@
     text = "It begins with: {second.line:1}"
     finish = "stop"                         # the default without calls; "invocations" with calls; or length, filter
 
-Texts, reasoning and the strings in arguments quote results: ``{label}`` is the whole text, ``{label.line:2}`` one
-line, ``{label.lines:3}`` the first lines, ``{label.json:/a/0}`` what a JSON Pointer finds in it, ``{label.error}``
-the first line of what went wrong; ``{{`` and ``}}`` are braces. What is not there is said in brackets.
+``ripieno demo --score FILE`` runs a score against a rehearsal, over each wire, in a folder of its own. What it begins
+with, and what must be true at its end, are two more tables::
+
+    [setup]
+    configuration = { ensembles.enabled = ["io"], confirmation.approve = ["io.write_file"] }   # as in a ripieno.toml
+    files = { "README.rst" = "Title\\n" }    # of the workspace, by their paths
+    [[setup.programs]]                      # prepare the workspace; the keys are those of [[expect.programs]]
+    argv = ["git", "init"]
+
+    [expect]
+    finish = "stop"                         # the default; or "terminal", after a tool such as submit
+    answer = ["{readme.line:1}"]            # texts in the last answer, or in the "answer" of what was submitted
+    results = { readme = "Title" }          # texts in results, by their labels
+    files = { "notes/summary.md" = "{readme.line:1}" }      # texts in files of the workspace
+    [[expect.programs]]                     # look at the workspace: with your rights, outside of the sandbox
+    argv = ["git", "status", "--porcelain"]
+    directory = "."                         # beneath the workspace
+    exit_code = 0
+    output = ""                             # the whole standard output, but for space at both ends
+
+One text, or a list of texts, all of which must be there. The command reports each difference, and its exit code is 1.
+
+Texts, reasoning, the strings in arguments and what is expected quote results: ``{label}`` is the whole text,
+``{label.line:2}`` one line, ``{label.lines:3}`` the first lines, ``{label.json:/a/0}`` what a JSON Pointer finds in
+it, ``{label.error}`` the first line of what went wrong; ``{{`` and ``}}`` are braces. What is missing is named in
+brackets.
 
 Playing keeps no state: the canisters of a request alone tell which turn is next, by counting the assistant messages
 after the last user canister. Past its end, and where a turn calls a tool that is not offered, a score answers with
@@ -44,11 +67,12 @@ import pathlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ripieno.canisters import Canister
+from ripieno.canisters import Canister, ResultCanister
 from ripieno.canisters.conversation import assistant_messages
 from ripieno.descriptors.loading import read_toml
 from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.exceptions import ConfigurationInvalidity
+from ripieno.testing.scores.expectations import Expectations, Program, Setup
 from ripieno.testing.scores.player import (
     CHUNK,
     WHOLE,
@@ -64,7 +88,21 @@ from ripieno.testing.scores.player import (
 from ripieno.testing.scores.reader import read_score
 from ripieno.testing.scores.turns import Call, ModelFinish, Turn, check
 
-__all__ = ["CHUNK", "WHOLE", "Answer", "Call", "ModelFinish", "Score", "Turn", "callable_names", "events_of", "perform"]
+__all__ = [
+    "CHUNK",
+    "WHOLE",
+    "Answer",
+    "Call",
+    "Expectations",
+    "ModelFinish",
+    "Program",
+    "Score",
+    "Setup",
+    "Turn",
+    "callable_names",
+    "events_of",
+    "perform",
+]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +114,8 @@ class Score:
     description: str = ""
     prompt: str = ""
     continues: bool = False
+    setup: Setup = Setup()  # noqa: RUF009
+    expect: Expectations = Expectations()  # noqa: RUF009
 
     @classmethod
     def read(cls, path: str | pathlib.Path) -> "Score":
@@ -101,6 +141,10 @@ class Score:
     def tools(self) -> tuple[str, ...]:
         """The tools that it calls, each once, by the names that models see."""
         return tuple(dict.fromkeys(call.tool for turn in self.turns for call in turn.calls))
+
+    def results(self, canisters: Sequence[Canister]) -> Mapping[str, ResultCanister]:
+        """The results in these canisters, by the labels of their calls."""
+        return follow(self.turns, canisters if self.continues else since_prompt(canisters))[1]
 
     def answer(self, canisters: Sequence[Canister], tools: Collection[str]) -> Answer:
         """What the model answers to these canisters, when tools of these names are offered."""

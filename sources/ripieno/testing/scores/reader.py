@@ -9,6 +9,7 @@ from ripieno.descriptors.reader.keys import Key, Table, description_key
 from ripieno.descriptors.reader.kinds import Flag, Free, Number, Several, Text
 from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.exceptions import ConfigurationInvalidity
+from ripieno.testing.scores.expectations import EXPECT, SETUP, Expectations, Program, Setup
 from ripieno.testing.scores.templates import LABEL
 from ripieno.testing.scores.turns import Call, ModelFinish, Turn, check
 
@@ -118,6 +119,8 @@ SCORE = Table(
     documentation="One score.",
     keys=(
         Key(name="score", kind=HEADER, documentation=HEADER.documentation, required=True),
+        Key(name="setup", kind=SETUP, documentation=SETUP.documentation),
+        Key(name="expect", kind=EXPECT, documentation=EXPECT.documentation),
         Key(
             name="turns",
             kind=Several(item=TURN, items="tables, one for each answer"),
@@ -134,6 +137,7 @@ def read_score(mapping: Mapping[str, Any], source: Source) -> dict[str, Any]:
     parts = SCORE.read(mapping, (), problems)
     turns: tuple[Turn, ...] = ()
     header: dict[str, Any] = {}
+    setup, expect = Setup(), Expectations()
     if not len(problems):
         header = dict(parts["score"])
         pace = header.pop("pace", 0)
@@ -141,10 +145,16 @@ def read_score(mapping: Mapping[str, Any], source: Source) -> dict[str, Any]:
         for number, keys in enumerate(parts["turns"]):
             if not keys.keys() & {"text", "reasoning", "calls"}:
                 problems.add(("turns", number), "this turn says nothing and calls nothing", "Add text or calls.")
-        check(turns, problems)
+        setup, expect = Setup(**_part(parts, "setup")), Expectations(**_part(parts, "expect"))
+        check(turns, problems, expect.texts())
     if len(problems):
         raise ConfigurationInvalidity(problems.finished())
-    return {**header, "turns": turns}
+    return {**header, "turns": turns, "setup": setup, "expect": expect}
+
+
+def _part(parts: Mapping[str, Any], name: str) -> dict[str, Any]:
+    fields = dict(parts.get(name, ()))
+    return {**fields, "programs": tuple(Program(**one) for one in fields.get("programs", ()))}
 
 
 def _turn(keys: Mapping[str, Any]) -> Turn:

@@ -1,7 +1,7 @@
 """What a score is made of: turns and their calls, and what must hold between them."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from frozendict import frozendict
@@ -39,16 +39,17 @@ class Turn:
     pace: float = 0.0
 
 
-def check(turns: Sequence[Turn], problems: Problems) -> None:
-    """Adds what is wrong with turns that are well formed one by one: labels, references, and empty answers."""
+def check(turns: Sequence[Turn], problems: Problems, expected: Iterable[str] = ()) -> None:
+    """Adds what is wrong with turns that are well formed one by one: labels, references, and empty answers.
+
+    ``expected`` are texts that quote results after the last turn.
+    """
     known: set[str] = set()
     if not turns:
         problems.add(("turns",), "a score has no turns", "Add [[turns]] with a text.")
     for number, turn in enumerate(turns):
         path: _Path = ("turns", number)
-        for at, label in _references(turn, path, problems):
-            if label not in known:
-                problems.add(at, f"no earlier turn has a call labelled {label!r}", spelling(label, known) or None)
+        _check_known(_references(turn, path, problems), known, problems)
         if turn.finish == "invocations" and not turn.calls:
             problems.add((*path, "finish"), 'finish = "invocations" needs calls', "Leave finish out, or add a call.")
         for index, call in enumerate(turn.calls):
@@ -56,6 +57,13 @@ def check(turns: Sequence[Turn], problems: Problems) -> None:
                 problems.add((*path, "calls", index, "label"), f"two calls are labelled {call.label!r}")
             elif call.label is not None:
                 known.add(call.label)
+    _check_known(_quoted([(("expect",), text) for text in expected], problems), known, problems)
+
+
+def _check_known(references: Iterable[tuple[_Path, str]], known: set[str], problems: Problems) -> None:
+    for at, label in references:
+        if label not in known:
+            problems.add(at, f"no earlier turn has a call labelled {label!r}", spelling(label, known) or None)
 
 
 def _references(turn: Turn, path: _Path, problems: Problems) -> Iterator[tuple[_Path, str]]:
@@ -63,11 +71,16 @@ def _references(turn: Turn, path: _Path, problems: Problems) -> Iterator[tuple[_
     texts: list[tuple[_Path, str]] = [((*path, "text"), turn.text), ((*path, "reasoning"), turn.reasoning)]
     for index, call in enumerate(turn.calls):
         texts += [((*path, "calls", index, "arguments"), text) for text in strings_of(call.arguments)]
+    yield from _quoted(texts, problems)
+    yield from (((*path, "expect", index), label) for index, label in enumerate(turn.expect))
+    if turn.on_error is not None:
+        yield (*path, "on_error"), turn.on_error
+
+
+def _quoted(texts: Iterable[tuple[_Path, str]], problems: Problems) -> Iterator[tuple[_Path, str]]:
+    """The labels that texts quote, and where."""
     for at, text in texts:
         labels, senseless = labels_of(text)
         for part in senseless:
             problems.add(at, f"{part} is no reference to a result", f"Write {EXPECTED}.")
         yield from ((at, label) for label in labels)
-    yield from (((*path, "expect", index), label) for index, label in enumerate(turn.expect))
-    if turn.on_error is not None:
-        yield (*path, "on_error"), turn.on_error

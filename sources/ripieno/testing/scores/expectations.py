@@ -1,0 +1,89 @@
+"""What a score begins with and what must be true at its end: the tables ``[setup]`` and ``[expect]`` of its file."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from frozendict import frozendict
+
+from ripieno.descriptors.reader.keys import Key, Table
+from ripieno.descriptors.reader.kinds import Free, Named, Number, Several, Text
+from ripieno.testing.scores.templates import LABEL, strings_of
+
+_TEXT = Text(blank=True)
+_TEXTS = Several(item=_TEXT, items="texts", bare=True)
+_CODE = Number(whole=True, minimum=0, maximum=255)
+_PATH = Text(
+    pattern=r"(?!(?:[^/]*/)*\.\.(?:/|$))[^/\x00-\x1f][^\x00-\x1f]*", shape="a relative path beneath the workspace"
+)
+PROGRAM = Table(
+    title="programs",
+    documentation="A program that runs in the workspace, outside of the sandbox.",
+    keys=(
+        Key(name="argv", kind=Several(item=_TEXT, items="arguments"), documentation="Its arguments.", required=True),
+        Key(name="directory", kind=_PATH, documentation="Where it runs.", default="."),
+        Key(name="exit_code", kind=_CODE, documentation="How it must end.", default=0),
+        Key(name="output", kind=_TEXT, documentation="What it must write, but for space at both ends.", example="OK"),
+    ),
+)
+_PROGRAMS = Several(item=PROGRAM, items="tables, each with argv")
+SETUP = Table(
+    title="[setup]",
+    documentation="What `ripieno demo` begins with.",
+    keys=(
+        Key(name="configuration", kind=Free(), documentation="What a ripieno.toml would say."),
+        Key(name="files", kind=Named(name=_PATH, kind=_TEXT), documentation="Files of the workspace, by their paths."),
+        Key(name="programs", kind=_PROGRAMS, documentation="Programs that prepare the workspace."),
+    ),
+)
+EXPECT = Table(
+    title="[expect]",
+    documentation="What must be true at the end. Texts may quote results.",
+    keys=(
+        Key(name="finish", kind=Text(), documentation="How the conversation ends.", default="stop", example="terminal"),
+        Key(name="answer", kind=_TEXTS, documentation="Texts in the last answer, or in what was submitted."),
+        Key(
+            name="results",
+            kind=Named(name=Text(pattern=LABEL, shape="a label"), kind=_TEXTS),
+            documentation="Texts in results, by their labels.",
+        ),
+        Key(name="files", kind=Named(name=_PATH, kind=_TEXTS), documentation="Texts in files, by their paths."),
+        Key(name="programs", kind=_PROGRAMS, documentation="Programs that look at the workspace."),
+    ),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A program that runs in the workspace. ``output`` is all that it must write; None is anything."""
+
+    argv: tuple[str, ...]
+    directory: str = "."
+    exit_code: int = 0
+    output: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What a score begins with: ``configuration`` as in a ``ripieno.toml``, ``files`` of the workspace."""
+
+    configuration: frozendict[str, Any] = frozendict()  # noqa: RUF009
+    files: frozendict[str, str] = frozendict()  # noqa: RUF009
+    programs: tuple[Program, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Expectations:
+    """What must be true at the end: texts in the answer, in results by label, and in files, and what programs write."""
+
+    finish: str = "stop"
+    answer: tuple[str, ...] = ()
+    results: frozendict[str, tuple[str, ...]] = frozendict()  # noqa: RUF009
+    files: frozendict[str, tuple[str, ...]] = frozendict()  # noqa: RUF009
+    programs: tuple[Program, ...] = ()
+
+    def texts(self) -> Iterator[str]:
+        """Every text that may quote a result, and a quotation of every result that is looked at."""
+        yield from strings_of([self.answer, self.results, self.files])
+        yield from (program.output or "" for program in self.programs)
+        yield from (f"{{{label}}}" for label in self.results)
