@@ -11,7 +11,8 @@ from ripieno.conducting import conduct
 from ripieno.conducting.history import History
 from ripieno.ensembles import Ensemble
 from ripieno.models import Model
-from ripieno.testing import model_of, turn
+from ripieno.testing import turn
+from ripieno.testing.wires import model_of
 
 LONG, SHORT, RUNS = 400, 5, 5
 #: Much less than such a conversation has, so that it is cut often.

@@ -5,6 +5,7 @@ import secrets
 import statistics
 import tempfile
 
+from benchmarks import ours
 from benchmarks.measuring import Row, cpu
 from ripieno.canisters.controls import Limits
 from ripieno.conducting import conduct
@@ -13,7 +14,7 @@ from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.execution import Execution
 from ripieno.schemas import Schema
 from ripieno.storage.journal import Journal
-from ripieno.testing import call, model_of, turn
+from ripieno.testing import call, turn
 
 TURNS, CALLS, RUNS = 100, 4, 5
 _SCHEMA = Schema.of({"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]})
@@ -30,7 +31,7 @@ async def journal_calls() -> list[Row]:
     playing = Ensemble.of(
         "mine", [Definition(name="look", schema=_SCHEMA, invocable=_look, policy=Policy(effect="read"))]
     )
-    model = model_of([*_SCORE, turn("Done.")])
+    model = ours.scored([*_SCORE, turn("Done.")])
 
     async def converse(journal: Journal | None) -> None:
         execution = Execution(

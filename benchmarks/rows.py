@@ -27,7 +27,7 @@ from ripieno.models import Protocol
 from ripieno.models.protocol import Asked, Identifiers
 from ripieno.models.transport.sse import Splitter
 from ripieno.schemas import Schema
-from ripieno.testing import call, model_of, turn
+from ripieno.testing import call, turn
 
 RUNS = 5
 
@@ -194,7 +194,7 @@ async def early() -> list[Row]:
     playing = Ensemble.of("slow", [tool])
     ratios: list[float] = []
     for _ in range(RUNS):
-        model = model_of([turn("word " * 3, calls=[call("wait"), call("wait")], pace=0.05), turn("Done.")])
+        model = ours.scored([turn("word " * 3, calls=[call("wait"), call("wait")], pace=0.05), turn("Done.")])
         before = time.perf_counter()
         sealed = ended = results = 0.0
         async for event in conduct(model, "Go.", ensembles=[playing]):
@@ -224,7 +224,7 @@ async def concurrent() -> list[Row]:
         turn("", calls=[call(f"read_{n}", path=f"{t}.py", start_line=t, end_line=9) for n in range(4)])
         for t in range(1, 10)
     ]
-    model = model_of([*turns, turn("Done.")])
+    model = ours.scored([*turns, turn("Done.")])
     before_memory, before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     conversations = await asyncio.gather(
         *(

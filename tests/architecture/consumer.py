@@ -6,7 +6,8 @@ from typing import Any
 import ripieno
 from ripieno.ensembles import Context
 from ripieno.exceptions import ResourceFault
-from ripieno.testing import call, model_of, turn
+from ripieno.testing import call, turn
+from ripieno.testing.wires import model_of
 
 
 async def find_city(context: Context, arguments: dict[str, Any]) -> dict[str, Any]:

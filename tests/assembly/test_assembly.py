@@ -24,7 +24,8 @@ from ripieno.exceptions import (
     NameAbsence,
 )
 from ripieno.execution import Execution
-from ripieno.testing import call, model_of, turn
+from ripieno.testing import call, turn
+from ripieno.testing.wires import model_of
 from tests.support.homes import Home
 
 FACTORY = """

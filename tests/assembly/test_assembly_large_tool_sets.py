@@ -23,9 +23,10 @@ from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 from ripieno.servers.http.server import serve
 from ripieno.storage.records import Record
-from ripieno.testing import call, model_of, turn
+from ripieno.testing import call, turn
 from ripieno.testing.rehearsal.server import base_url, create_application
 from ripieno.testing.scores import Score
+from ripieno.testing.wires import model_of
 
 LEDGER = """
 [ensemble]

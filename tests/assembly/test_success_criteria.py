@@ -11,7 +11,8 @@ from ripieno.canisters import Conversation, InvocationCanister, ResultCanister
 from ripieno.jsonvalues import thaw
 from ripieno.models import Model
 from ripieno.storage.journal import Journal
-from ripieno.testing import call, model_of, turn
+from ripieno.testing import call, turn
+from ripieno.testing.wires import model_of
 from tests.support.homes import Home
 
 AGENTS: dict[str, Any] = {

@@ -19,7 +19,8 @@ from ripieno.ensembles import Definition, Ensemble
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.execution import Execution
 from ripieno.schemas import Schema
-from ripieno.testing import call, model_of, turn
+from ripieno.testing import call, turn
+from ripieno.testing.wires import model_of
 
 WORD = Schema.of({"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]})
 

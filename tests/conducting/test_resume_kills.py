@@ -12,7 +12,7 @@ HANG = 3000
 
 #: Each child conducts until it ends, or is killed. Its tools append a line that nobody else writes.
 STORM = """
-import asyncio, collections, json, os, pathlib, random, signal, struct, sys, threading
+import asyncio, collections, json, os, pathlib, random, signal, struct, sys, threading, time
 
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.conducting import conduct
@@ -25,7 +25,8 @@ from ripieno.storage.journal import Journal
 from ripieno.descriptors import Policy
 from ripieno.conducting.resume import resumable
 from ripieno.schemas import Schema
-from ripieno.testing import call, model_of, turn
+from ripieno.testing import call, turn
+from ripieno.testing.wires import model_of
 
 folder, kills = pathlib.Path(sys.argv[1]), int(sys.argv[2])
 WORD = Schema.of({"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]})
@@ -49,6 +50,10 @@ def model():
         calls = [call(("append", "look")[(step + number) % 3 == 2], word=f"{step}.{number}") for number in range(3)]
         turns.append(turn(f"Step {step}.", calls=calls))
     return model_of([*turns, turn("All is written.")])
+
+
+# Made before the forks, so that no child imports its wire.
+MODEL = model()
 
 
 class Acknowledging(Journal):
@@ -79,7 +84,7 @@ def play(path, name, writing):
 
         async def main():
             async with ensemble:
-                await conduct(model(), conversation, ensembles=[ensemble], execution=execution)
+                await conduct(MODEL, conversation, ensembles=[ensemble], execution=execution)
 
         asyncio.run(main())
 
@@ -137,7 +142,12 @@ def check(path, name, acknowledged):
     return unknown
 
 
-chance, done, ended, unknown, longest = random.Random(11), 0, 0, 0, 0.05
+# One is left alone first: kills come at any moment of as long as it takes on this machine.
+(folder / "alone").mkdir()
+began = time.monotonic()
+child(folder / "alone", "alone", None)
+longest = time.monotonic() - began
+chance, done, ended, unknown = random.Random(11), 0, 0, 0
 while done < kills:
     path, name, acknowledged = folder / str(ended), f"conversation {ended}", 0
     path.mkdir()

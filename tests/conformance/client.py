@@ -22,8 +22,9 @@ from ripieno.ensembles import Ensemble
 from ripieno.exceptions import AssemblyFailure, ConnectionFailure
 from ripieno.jsonvalues import thaw
 from ripieno.origins.mcp.oauth.sign_in import sign_in
-from ripieno.testing import call, model_of, turn
+from ripieno.testing import call, turn
 from ripieno.testing.scores.turns import Call
+from ripieno.testing.wires import model_of
 
 #: What the suite takes for the description of a client; nobody fetches it.
 METADATA = "https://conformance-test.local/client-metadata.json"

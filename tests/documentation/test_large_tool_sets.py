@@ -12,7 +12,8 @@ from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.controls import Limits
 from ripieno.ensembles.offers import Offer
 from ripieno.jsonvalues import parse
-from ripieno.testing import call, model_of, turn
+from ripieno.testing import call, turn
+from ripieno.testing.wires import model_of
 from tests.documentation.code_blocks import texts
 
 KINDS = ("toml", "toml", "text", "toml", "toml", "")

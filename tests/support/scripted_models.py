@@ -17,7 +17,8 @@ from ripieno.jsonvalues import freeze
 from ripieno.models import Model
 from ripieno.schemas import Schema
 from ripieno.storage.records import Record
-from ripieno.testing import model_of, turn
+from ripieno.testing import turn
+from ripieno.testing.wires import model_of
 
 #: What a scripted turn is made of: an event is said, an error is raised, and anything else is called and awaited.
 Step = Event | BaseException | Callable[[], Awaitable[object] | object]

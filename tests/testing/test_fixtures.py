@@ -85,7 +85,7 @@ def test_a_cassette_that_no_longer_fits_fails_the_test(
     write(pytester, question="What was there?")
     failed = pytester.runpytest_inprocess(*OPTIONS)
     failed.assert_outcomes(failed=1)
-    failed.stdout.fnmatch_lines(["*ReplayDivergence*step 1: messages*"])
+    failed.stdout.fnmatch_lines(["*ReplayDivergence*step 1: input*"])
 
 
 def test_what_a_failing_test_recorded_is_set_aside(pytester: pytest.Pytester) -> None:

@@ -21,10 +21,10 @@ from ripieno.canisters.events import (
 from ripieno.conducting import conduct
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Ensemble
-from ripieno.exceptions import ConfigurationInvalidity, ResourceFault, UsageError
-from ripieno.models.protocol import Asked
-from ripieno.testing import ScoredModel, call, model_of, turn
+from ripieno.exceptions import ConfigurationInvalidity, ResourceFault
+from ripieno.testing import call, turn
 from ripieno.testing.scores import Score
+from ripieno.testing.wires import model_of
 
 
 def reader(folder: pathlib.Path) -> Ensemble:
@@ -137,7 +137,6 @@ async def test_a_conversation_begins_again_or_goes_on(tmp_path: pathlib.Path) ->
 async def test_a_model_plays_a_score_from_anywhere() -> None:
     score = Score.of({"score": {"name": "short"}, "turns": [{"text": "Hello."}]})
     model = model_of(score)
-    assert isinstance(model, ScoredModel)
     assert model.identity == "score/short"
     (canister,) = await model.converse([UserCanister(content=(TextualContent(text="Hi."),))])
     assert canister == dataclasses.replace(canister, content=(TextualContent(text="Hello."),))
@@ -146,11 +145,3 @@ async def test_a_model_plays_a_score_from_anywhere() -> None:
 def test_wrong_turns_are_told_at_once() -> None:
     with pytest.raises(ConfigurationInvalidity, match="Did you mean 'readme'"):
         model_of([READING[0], turn("{raedme}")])
-
-
-async def test_there_is_no_wire_and_that_is_said() -> None:
-    provider = model_of([turn("x")]).provider
-    with pytest.raises(UsageError, match="Rehearse it"):
-        provider.protocol.encoder(Asked(model="x"))
-    assert provider.capabilities("x") == {}
-    await provider.transport.close()

@@ -9,7 +9,8 @@ from ripieno.assembly import Assembly, assemble
 from ripieno.canisters import Conversation, ResultCanister
 from ripieno.jsonvalues import thaw
 from ripieno.storage.undo import Journal
-from ripieno.testing import call, model_of, turn
+from ripieno.testing import call, turn
+from ripieno.testing.wires import model_of
 from tests.support.homes import Home
 from tests.support.scripted_models import Person, invoke
 

@@ -11,16 +11,14 @@ otherwise. Relative paths are beside the test.
 
 import os
 import pathlib
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeAlias
 
 import pytest
 
 from ripieno.models import Model
 from ripieno.testing.cassettes import Recorder, Replay
-from ripieno.testing.scores import Score
-from ripieno.testing.scores.turns import Turn
-from ripieno.testing.wires import rehearsed
+from ripieno.testing.wires import model_of
 
 Scoring: TypeAlias = Callable[..., Model]
 Cassettes: TypeAlias = Callable[..., Recorder | Replay]
@@ -34,12 +32,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def score() -> Scoring:
-    """A function: a score, or turns, to the model that plays them. Its keywords are those of ``wires.rehearsed``."""
-
-    def make(what: Score | Iterable[Turn], **settings: Any) -> Model:
-        return rehearsed(what, **settings)
-
-    return make
+    """``ripieno.testing.wires.model_of``: makes the model of a score, or of turns."""
+    return model_of
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
-"""Scores over a wire, in this process: requests and answers are encoded and decoded as they would be over HTTP."""
+"""Scores as models over a wire format: requests and answers are encoded and decoded in this process, as over HTTP."""
 
 import contextlib
+import functools
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -13,15 +14,15 @@ from ripieno.models import Model, Protocol, Provider
 from ripieno.models.protocol import Natives
 from ripieno.models.transport.sse import read_objects, split
 from ripieno.testing.scores import Score
-from ripieno.testing.scores.player import CHUNK, callable_names, events_of
+from ripieno.testing.scores.player import CHUNK, callable_names, events_of, perform
 from ripieno.testing.scores.turns import Turn
 
 _BYTES = 64 * 1024 * 1024
-_NAME = "rehearsed"
+_NAME = "score"
 
 
 class ScoreTransport:
-    """Answers each request as a server would that plays the score. ``chunk`` is in characters of what is said."""
+    """Answers each request as a server of the score would. ``chunk`` is in characters of a streamed piece."""
 
     def __init__(self, score: Score, protocol: Protocol, chunk: int = CHUNK) -> None:
         self._score = score
@@ -38,14 +39,19 @@ class ScoreTransport:
         native: Any = parse(body, max_bytes=_BYTES, max_depth=128)
         asked = self._protocol.parse({**native, **parameters})
         tools = callable_names([tool.exposed or tool.name for tool in asked.tools], asked.controls)
-        events = events_of(self._score.answer(asked.canisters, tools), model=asked.model, chunk=self._chunk)
+        answer = self._score.answer(asked.canisters, tools)
         if stream:
             encoder = self._protocol.encoder(asked)
-            pieces = [data for data in map(encoder.feed, events) if data]
-            async with contextlib.aclosing(split(_each(pieces), _NAME)) as natives:
+            events = perform(answer, model=asked.model, chunk=self._chunk)
+            pieces = (data async for event in events if (data := encoder.feed(event)))
+            async with (
+                contextlib.aclosing(events),
+                contextlib.aclosing(pieces),
+                contextlib.aclosing(split(pieces, _NAME)) as natives,
+            ):
                 yield natives
         else:
-            yield _each([read_objects(self._protocol.encode(events, asked), _NAME)])
+            yield _whole(read_objects(self._protocol.encode(events_of(answer, model=asked.model), asked), _NAME))
 
     def open(self) -> None:
         """There is nothing to make ready."""
@@ -54,15 +60,21 @@ class ScoreTransport:
         """There is nothing to let go of."""
 
 
-def rehearsed(
-    score: Score | Iterable[Turn], *, protocol: str | Protocol | None = None, chunk: int = CHUNK, **fields: Any
+def model_of(
+    score: Score | Iterable[Turn],
+    *,
+    continues: bool = False,
+    protocol: str | Protocol | None = None,
+    chunk: int = CHUNK,
+    **fields: Any,
 ) -> Model:
-    """A model that plays a score, or turns, over a wire format, without a network. It can be recorded.
+    """The model of a score, or of turns, over a wire format, without a network. It can be recorded.
 
-    ``protocol`` None is the first of those that have a server's half. ``fields`` are capabilities of the model.
-    Errors: ``ConfigurationInvalidity`` when turns refer to what is not there; ``NameAbsence`` for an unknown protocol.
+    ``continues`` lets turns go on when the user speaks again. ``protocol`` None is one that has reasoning, too.
+    ``chunk`` is in characters of a streamed piece; ``fields`` are capabilities of the model. Errors:
+    ``ConfigurationInvalidity`` when turns refer to what is not there; ``NameAbsence`` for an unknown protocol.
     """
-    whole = score if isinstance(score, Score) else Score.of_turns(tuple(score))
+    whole = score if isinstance(score, Score) else Score.of_turns(tuple(score), continues=continues)
     wire = protocol if isinstance(protocol, Protocol) else _protocol(protocol)
     capabilities: frozendict[str, Any] = frozendict(fields)
     provider = Provider(
@@ -74,11 +86,13 @@ def rehearsed(
     return Model(provider=provider, name=whole.name)
 
 
+@functools.cache
 def _protocol(name: str | None) -> Protocol:
     registry = discover()
     names = sorted(registry.protocols) if name is None else [name]
     known: list[Protocol] = [registry.resolve("protocols", one) for one in names]
-    return next((one for one in known if one.routes), known[0])
+    # Of those with a server's half, the last by name carries everything that a score can say.
+    return next((one for one in reversed(known) if one.routes), known[0])
 
 
 def _parameters(protocol: Protocol, path: str, stream: bool) -> Mapping[str, str]:
@@ -90,6 +104,5 @@ def _parameters(protocol: Protocol, path: str, stream: bool) -> Mapping[str, str
     return {"model": name, "method": "streamGenerateContent" if stream else "generateContent"}
 
 
-async def _each(pieces: Iterable[Any]) -> AsyncGenerator[Any, None]:
-    for piece in pieces:
-        yield piece
+async def _whole(natives: Natives) -> AsyncGenerator[Natives, None]:
+    yield natives

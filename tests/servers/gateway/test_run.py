@@ -26,8 +26,8 @@ from ripieno.ensembles import Context
 from ripieno.exceptions import InputError, NameAbsence, ProviderRefusal, ToolExecutionFailure
 from ripieno.models.protocols.openai_responses import PROTOCOL
 from ripieno.servers.gateway.history_checks import check
-from ripieno.testing import call, model_of, turn
-from ripieno.testing.wires import rehearsed
+from ripieno.testing import call, turn
+from ripieno.testing.wires import model_of
 from tests.support.hosted_runs import (
     CALLER,
     PIXEL,
@@ -60,7 +60,7 @@ async def test_a_whole_run_is_one_answer_over_every_wire(tmp_path: pathlib.Path,
     async with staged(tmp_path, configuration=configuration, ensembles=("io",)) as played:
         (tmp_path / "workspace" / "a.txt").write_text("one")
         (tmp_path / "workspace" / "b.txt").write_text("two")
-        events = await played.answer(rehearsed(turns, protocol=protocol), asks())
+        events = await played.answer(model_of(turns, protocol=protocol), asks())
         assert "one" in (tmp_path / "workspace" / "c.txt").read_text()
     assert [event for event in events if isinstance(event, TurnBegan)] == [TurnBegan(model="small", turn=1)]
     ended = end_of(events)
@@ -285,13 +285,13 @@ async def test_without_words_for_it_nothing_of_what_runs_here_is_told(tmp_path: 
     alone = [turn("One.", calls=[call("look", "a")]), turn("", calls=[call("look", "b", n=1)]), turn("{a}"), turn("?")]
     async with staged(tmp_path, ensemble(tool("look", look))) as played:
         for protocol in ("openai-chat", "anthropic"):
-            events = await played.answer(rehearsed(turns, protocol=protocol), asks(tools=["shell"]), shows=False)
+            events = await played.answer(model_of(turns, protocol=protocol), asks(tools=["shell"]), shows=False)
             assert [one.name for one in calls_in(events)] == ["shell"]
             assert {one.index for one in events if isinstance(one, ArgumentsDelta | InvocationBegan)} <= {0}
             assert results_in(events) == []
             assert end_of(events).finish == "open"
             look.runs.clear()
-            events = await played.answer(rehearsed(alone, protocol=protocol), asks(), shows=False)
+            events = await played.answer(model_of(alone, protocol=protocol), asks(), shows=False)
             assert len(look.runs) == 2
             look.runs.clear()
             sealed = [one.content for one in events if isinstance(one, ContentSealed)]

@@ -12,7 +12,8 @@ from ripieno.ensembles import Ensemble
 from ripieno.exceptions import InputError, NameAbsence, RequestInvalidity
 from ripieno.models.protocol import HostedTool
 from ripieno.models.protocols.common.tools import hosted_word
-from ripieno.testing import call, model_of, turn
+from ripieno.testing import call, turn
+from ripieno.testing.wires import model_of
 from tests.support.hosted_runs import Played, asks, calls_in, end_of, results_in, sends, staged
 from tests.support.scripted_models import ensemble, invoke, invokes, says, scripted, tool
 from tests.support.toml_ensembles import SERVERS

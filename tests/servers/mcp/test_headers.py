@@ -14,7 +14,8 @@ from ripieno.ensembles import Context, Definition, Ensemble
 from ripieno.schemas import Schema
 from ripieno.servers.mcp.http import serve_http
 from ripieno.servers.mcp.server import create_server
-from ripieno.testing import call, model_of, turn
+from ripieno.testing import call, turn
+from ripieno.testing.wires import model_of
 
 READ = Policy(effect="read")
 META = {

@@ -6,7 +6,7 @@ from ripieno.approvals import Approve, Deny
 from ripieno.assembly.configuration import Places
 from ripieno.testing import call, turn
 from ripieno.testing.cassettes import Recorder, Replay
-from ripieno.testing.wires import rehearsed
+from ripieno.testing.wires import model_of
 from tests.testing.cassettes.test_replay import Answers, Records, same
 
 TURNS = (
@@ -28,7 +28,7 @@ async def test_an_assembly_is_recorded_replayed_and_forked(tmp_path: pathlib.Pat
             CONFIGURATION, workspace=workspace, places=places, confirmer=asked, recorder=before, secrets={}
         )
         async with assembly:
-            recorded = await assembly.conduct("Go on.", model=rehearsed(TURNS), agent="mine")
+            recorded = await assembly.conduct("Go on.", model=model_of(TURNS), agent="mine")
     assert (workspace / "b.txt").read_text() == "the first line"
     assert asked.asked == 1
     (workspace / "a.txt").unlink()
@@ -60,7 +60,7 @@ async def test_an_assembly_is_recorded_replayed_and_forked(tmp_path: pathlib.Pat
         .assemble(CONFIGURATION, workspace=workspace, places=places, confirmer=denied, secrets={})
     )
     async with assembly:
-        forked = await assembly.conduct(model=rehearsed(turns), agent="mine")
+        forked = await assembly.conduct(model=model_of(turns), agent="mine")
     assert denied.asked == 1
     assert "denied" in forked.text
     assert forked.identifier != recorded.identifier

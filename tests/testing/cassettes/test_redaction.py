@@ -25,7 +25,7 @@ from ripieno.storage.redaction import Redactor
 from ripieno.testing import call, turn
 from ripieno.testing.cassettes import Recorder, Replay
 from ripieno.testing.cassettes.redaction import StreamRedactor
-from ripieno.testing.wires import rehearsed
+from ripieno.testing.wires import model_of
 from tests.counts import count
 
 CANARY = 'sk-"canary\\ä/1234567890'
@@ -60,7 +60,7 @@ async def test_no_secret_stands_in_a_cassette(tmp_path: pathlib.Path, protocol: 
     with Recorder(path, secrets=[CANARY], variables={}) as recording:
         ensembles = [Ensemble.of_functions("mouth", [tell, show], policy=Policy(effect="read"))]
         conversation = await recording.conduct(
-            rehearsed(turns, protocol=protocol, chunk=chunk), f"What is {CANARY}?", ensembles=ensembles
+            model_of(turns, protocol=protocol, chunk=chunk), f"What is {CANARY}?", ensembles=ensembles
         )
     assert CANARY in conversation.text
     assert leaks(path) == []
@@ -132,7 +132,7 @@ class Failing:
 
 
 def failing(failures: Sequence[Exception], retries: int) -> Model:
-    model = rehearsed([turn("At last.")])
+    model = model_of([turn("At last.")])
     transport = Failing(model.provider.transport, failures)
     provider = dataclasses.replace(model.provider, transport=transport, retry=RetryPolicy(max_retries=retries))
     return dataclasses.replace(model, provider=provider)
@@ -177,7 +177,7 @@ async def test_an_unreadable_answer_is_refused_by_the_same_decoder(tmp_path: pat
     """What is recorded is the wire: a decoder that is mended reads it better."""
     path = tmp_path / "c"
     with Recorder(path, variables={}) as recording:
-        whole: Conversation = await recording.conduct(rehearsed([turn("Hello.")], protocol="anthropic"), "Hi.")
+        whole: Conversation = await recording.conduct(model_of([turn("Hello.")], protocol="anthropic"), "Hi.")
     assert whole.text == "Hello."
     lines = path.read_text().splitlines()
     ends = ('"message_delta"', '"message_stop"')

@@ -26,7 +26,7 @@ from ripieno.storage.records import Record
 from ripieno.testing import call, turn
 from ripieno.testing.cassettes import Recorder, Replay, player
 from ripieno.testing.scores.turns import Turn
-from ripieno.testing.wires import rehearsed
+from ripieno.testing.wires import model_of
 from tests.counts import count
 
 WIRES = ("anthropic", "gemini", "openai-chat", "openai-responses")
@@ -118,7 +118,7 @@ async def record_and_replay(
     band, before, after = Band(), Records(), Records()
     with Recorder(path, variables={}) as recording:
         real = Execution(confirmer=recording.confirmer(confirmer), recorder=before, **execution)
-        model = rehearsed(turns, protocol=protocol, chunk=chunk)
+        model = model_of(turns, protocol=protocol, chunk=chunk)
         run = recording.conduct(model, "Go on.", ensembles=band.ensembles(), execution=real)
         events, ended = await follow(run)
     ran = len(band.ran)
@@ -228,7 +228,7 @@ async def record(path: pathlib.Path, turns: Sequence[Turn] = SMALL, **settings: 
     with Recorder(path, variables={}) as recording:
         execution = Execution(rules=Rules(approve=("hands.*",)))
         return await recording.conduct(
-            rehearsed(turns, **{"protocol": "openai-chat", **settings}),
+            model_of(turns, **{"protocol": "openai-chat", **settings}),
             "Go on.",
             ensembles=Band().ensembles(),
             execution=execution,
@@ -276,7 +276,7 @@ async def test_the_recorded_timing_is_kept_on_request(tmp_path: pathlib.Path) ->
 
 async def test_several_runs_of_one_conversation(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "c"
-    model = rehearsed([*SMALL], protocol="anthropic")
+    model = model_of([*SMALL], protocol="anthropic")
     with Recorder(path, variables={}) as recording:
         first = await recording.conduct(model, "Go on.", ensembles=Band().ensembles())
         second = await recording.conduct(model, first.say("And again?"), ensembles=Band().ensembles())
@@ -299,7 +299,7 @@ async def test_a_fork_goes_on_live(tmp_path: pathlib.Path, protocol: str) -> Non
     recorded = await record(path, turns, protocol=protocol)
     other = [turns[0], turn("Other.", calls=[call("look", "new", name="the hills")]), turn("So: {new}")]
     fork = Replay(path).fork(1)
-    run = fork.conduct(rehearsed(other), "Go on.", ensembles=band.ensembles())
+    run = fork.conduct(model_of(other), "Go on.", ensembles=band.ensembles())
     events, conversation = await follow(run)
     assert isinstance(conversation, Conversation)
     assert conversation.text == "So: the hills is there"
@@ -317,7 +317,7 @@ async def test_a_fork_goes_on_live(tmp_path: pathlib.Path, protocol: str) -> Non
 async def test_a_fork_begins_with_what_the_tools_are_now(tmp_path: pathlib.Path) -> None:
     await record(tmp_path / "c")
     with pytest.raises(ReplayDivergence, match=r"step 1: tools"):
-        await Replay(tmp_path / "c").fork(1).conduct(rehearsed(SMALL), "Go on.", ensembles=Band().ensembles()[:1])
+        await Replay(tmp_path / "c").fork(1).conduct(model_of(SMALL), "Go on.", ensembles=Band().ensembles()[:1])
 
 
 async def test_a_cassette_that_is_cut_anywhere_is_read_or_refused(tmp_path: pathlib.Path) -> None:

@@ -21,7 +21,7 @@ from ripieno.testing import call, turn
 from ripieno.testing.cassettes import Recorder, Replay
 from ripieno.testing.cassettes.file import read
 from ripieno.testing.cassettes.recorder import LIMIT
-from ripieno.testing.wires import rehearsed
+from ripieno.testing.wires import model_of
 from tests.origins.mcp.test_http import at, web
 from tests.support.homes import Home
 from tests.support.toml_ensembles import make_ensemble, server, surround
@@ -108,7 +108,7 @@ async def test_both_directions_are_recorded_and_played_without_the_server(
             assert assembly.ensembles[0].connection.protocol == era
             for name in ("Ada", CANARY):
                 turns = [turn(calls=[call(exposed, "one", name=name)]), turn("{one}")]
-                said.append(await assembly.conduct("Go.", model=rehearsed(turns)))
+                said.append(await assembly.conduct("Go.", model=model_of(turns)))
 
     heard = lines(file, "mcp")
     assert {line["ensemble"] for line in heard} == {"it"}
@@ -155,7 +155,7 @@ async def test_nobody_listens_unless_it_is_recorded(tmp_path: pathlib.Path) -> N
             async with ensemble:
                 exposed = ensemble.access_invoker("greet").exposed
                 turns = [turn(calls=[call(exposed, "one", name="Ada")]), turn("Done.")]
-                recorded = await recording.conduct(rehearsed(turns), "Go.", ensembles=[ensemble], execution=execution)
+                recorded = await recording.conduct(model_of(turns), "Go.", ensembles=[ensemble], execution=execution)
         heard = lines(file, "mcp")
         assert bool(heard) == tapped
         assert await Replay(file, variables={}).conduct() == recorded

@@ -139,7 +139,7 @@ def _tape_wire(model: Model, tape: RunTape) -> Model:
     if type(model) is not Model:
         raise UsageError(
             f"{model.identity} ({type(model).__name__}) has no wire, so there is nothing of it that could be recorded. "
-            "Record a model of a provider; a score has a wire when it is rehearsed (ripieno.testing.rehearsed)."
+            "Record a model of a provider, or one of ripieno.testing.wires.model_of."
         )
     transport = TapedTransport(model.provider.transport, tape, model.identity)
     return dataclasses.replace(model, provider=dataclasses.replace(model.provider, transport=transport))
