@@ -19,8 +19,8 @@
         assert conversation.text == "It begins with Ripieno"
 
 The model asks for what its score says; tools, rules, limits and the wire format are the real ones, in one process.
-What a score can say stands in ``ripieno.testing.scores``. ``ripieno.testing.fixtures`` has fixtures for pytest: scores, and
-cassettes that are recorded once and replayed afterwards.
+The form of scores is documented in ``ripieno.testing.scores``. ``ripieno.testing.fixtures`` has fixtures for pytest:
+scores, and cassettes that are recorded once and replayed afterwards.
 """
 
 from collections.abc import Iterable

@@ -155,7 +155,7 @@ def acts(watched: dict[str, str]) -> list[str]:
     # Finding out which sandbox holds starts a process of ours behind the supervisor; the folder has no part in it.
     # Whatever else the supervisor starts is told as ripieno.start.
     lines = log.read_text().splitlines() if log.exists() else []
-    ours = ("/ripieno/supervising/launcher.py", "cannot read outside")
+    ours = ("/ripieno/sandbox/supervision/launcher.py", "cannot read outside")
     return [line for line in lines if not any(mark in line for mark in ours)]
 
 
