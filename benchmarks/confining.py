@@ -11,7 +11,7 @@ from benchmarks.measuring import Row, per_call
 from ripieno.descriptors.sandbox import SandboxDescriptor
 from ripieno.sandbox import ProcessLimits, Sandbox
 from ripieno.sandbox.processes import LocalSpawner, collect
-from ripieno.toolset.workspace.room import Room
+from ripieno.toolset.workspace.workspace import Workspace
 
 RUNS = 100
 #: Milliseconds over a bare spawn.
@@ -22,7 +22,7 @@ async def safe_open() -> list[Row]:
     """A file three folders deep, as every file tool opens it, against ``open`` itself."""
     with tempfile.TemporaryDirectory() as name:
         path = _file(pathlib.Path(name))
-        with Room(name) as room:
+        with Workspace(name) as room:
             mine = per_call(lambda: room.open_file("one/two/three/file").close(), number=5_000)
         theirs = per_call(lambda: path.open("rb").close(), number=5_000)
     return [Row(what="a safe open", measured=mine, budget=30.0, unit="µs", detail=f"open itself {theirs:.0f} µs")]

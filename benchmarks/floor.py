@@ -81,7 +81,7 @@ async def converse_responses(client: httpx2.AsyncClient, url: str) -> list[dict[
 
 
 async def converse_responses_streamed(client: httpx2.AsyncClient, url: str) -> list[dict[str, Any]]:
-    """The same, streamed: text and arguments are gathered from their pieces, items taken as they are done."""
+    """The same, streamed: text and arguments are loaded from their pieces, items taken as they are done."""
     items: list[dict[str, Any]] = [{"role": "user", "content": "Look at everything."}]
     while True:
         body = {"model": "m", "input": items, "tools": FLAT_TOOLS, "store": False, "stream": True}

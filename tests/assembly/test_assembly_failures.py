@@ -6,7 +6,7 @@ import traceback
 import pytest
 
 from ripieno.assembly import assemble
-from ripieno.assembly.configuration import Places, gather
+from ripieno.assembly.configuration import Places, load_configuration
 from ripieno.exceptions import AssemblyFailure, NameAbsence
 
 
@@ -40,28 +40,28 @@ async def test_a_part_of_a_failure_is_one_too(places: Places) -> None:
 
 
 def test_every_unknown_ensemble_is_named(places: Places) -> None:
-    gathered = gather({"ensembles": {"enabled": ["oi", "io", "nothing"]}}, places=places)
-    assert [failure.name for failure in gathered.failures if isinstance(failure, NameAbsence)] == ["oi", "nothing"]
-    assert "under [ensembles] enabled" in str(gathered.failures[0])
+    loaded = load_configuration({"ensembles": {"enabled": ["oi", "io", "nothing"]}}, places=places)
+    assert [failure.name for failure in loaded.failures if isinstance(failure, NameAbsence)] == ["oi", "nothing"]
+    assert "under [ensembles] enabled" in str(loaded.failures[0])
 
 
 def test_the_profile_that_names_an_unknown_ensemble_is_named(places: Places) -> None:
     profiles = places.configuration / "profiles"
     profiles.mkdir(parents=True)
     (profiles / "odd.toml").write_text('[profile]\nname = "odd"\nensembles = ["oi"]\n')
-    (failure,) = gather({"ensembles": {"profile": "odd"}}, places=places).failures
+    (failure,) = load_configuration({"ensembles": {"profile": "odd"}}, places=places).failures
     assert "by the profile 'odd'" in str(failure)
 
 
 def test_a_configuration_that_is_not_there_says_how_to_make_one(places: Places, tmp_path: pathlib.Path) -> None:
     file = tmp_path / "ripieno.toml"
-    (failure,) = gather(file, places=places).failures
+    (failure,) = load_configuration(file, places=places).failures
     assert str(file) in str(failure)
     assert "[ensembles]" in str(failure)
     assert "ripieno schema config" in str(failure)
     # An empty one will do, as it says; a broken one is told what is broken.
     file.write_text("")
-    assert gather(file, places=places).failures == ()
+    assert load_configuration(file, places=places).failures == ()
     file.write_text("[")
-    (failure,) = gather(file, places=places).failures
+    (failure,) = load_configuration(file, places=places).failures
     assert "ripieno schema config" not in str(failure)

@@ -110,7 +110,7 @@ class Approving:
         return Approve()
 
 
-def gathered(tmp_path: pathlib.Path, ensembles: dict[str, str], tables: dict[str, Any], **more: Any) -> Assembly:
+def loaded(tmp_path: pathlib.Path, ensembles: dict[str, str], tables: dict[str, Any], **more: Any) -> Assembly:
     folder = tmp_path / "ensembles"
     folder.mkdir()
     (tmp_path / "work").mkdir()
@@ -126,7 +126,7 @@ async def test_a_model_behind_each_wire_finds_a_tool_and_calls_it(protocol: Prot
     recorder, confirmer = Recorded(), Approving()
     async with serve(create_application(SCORE, [protocol])) as url:
         provider = {"protocol": protocol.name, "base_url": base_url(url, protocol), "api_key": "none"}
-        assembly = gathered(
+        assembly = loaded(
             tmp_path, {"ledger": LEDGER}, {"providers": {"house": provider}}, confirmer=confirmer, recorder=recorder
         )
         async with assembly:
@@ -150,7 +150,7 @@ async def test_a_model_behind_each_wire_finds_a_tool_and_calls_it(protocol: Prot
 
 async def test_rules_over_the_tool_hold_for_a_call_of_it(tmp_path: pathlib.Path) -> None:
     tables = {"confirmation": {"approve": ["deferred.*"], "deny": ["ledger.book_payment"]}}
-    async with gathered(tmp_path, {"ledger": LEDGER}, tables, confirmer=Approving()) as assembly:
+    async with loaded(tmp_path, {"ledger": LEDGER}, tables, confirmer=Approving()) as assembly:
         conversation = await assembly.conduct("Book", model=model_of(SCORE))
     result = [one for one in conversation.canisters if isinstance(one, ResultCanister)][-1]
     assert result.error is not None
@@ -166,7 +166,7 @@ async def test_what_an_agent_does_not_have_is_neither_found_nor_called(tmp_path:
             turn("{found.json:/tools/0/name}; {booked.error}"),
         ]
     )
-    async with gathered(tmp_path, {"ledger": LEDGER}, {"agents": agents}) as assembly:
+    async with loaded(tmp_path, {"ledger": LEDGER}, {"agents": agents}) as assembly:
         conversation = await assembly.conduct("Book", agent="clerk", model=model)
     assert conversation.text.startswith("list_accounts; ")
     assert "There is no tool named 'book_payment'" in conversation.text
@@ -175,7 +175,7 @@ async def test_what_an_agent_does_not_have_is_neither_found_nor_called(tmp_path:
 def test_a_configuration_that_cannot_be_is_refused(tmp_path: pathlib.Path) -> None:
     places = Places(configuration=tmp_path, state=tmp_path / "state")
     for wrong in ({"search_over": -1}, {"search_over": "many"}, {"serch_over": 3}):
-        failures = assemble({"tools": wrong}, places=places).gathered.failures
+        failures = assemble({"tools": wrong}, places=places).loaded.failures
         assert isinstance(failures[0], ConfigurationInvalidity)
         assert "search_over" in str(failures[0])
 
@@ -195,7 +195,7 @@ async def test_five_thousand_tools_make_no_larger_request_than_none(tmp_path: pa
     many = {f"many_{at}": thousand(f"many_{at}", at * 1_000) for at in range(5)}
     began = time.monotonic()
     tables = {"tools": {"search_over": 50}, "enabled": ["io"]}
-    async with gathered(tmp_path, many, tables) as assembly:
+    async with loaded(tmp_path, many, tables) as assembly:
         started = time.monotonic() - began
         offer = Offer.of(assembly.ensembles)
         # All that can be searchable is, the tools of io as well.
@@ -236,7 +236,7 @@ argv = [{sys.executable!r}, "-c", "for n in range(200000): print('number', n)"]
 async def test_a_program_that_says_a_lot_is_read_on(tmp_path: pathlib.Path) -> None:
     tables = {"enabled": ["outputs"]}
     whole = "".join(f"number {number}\n" for number in range(200_000))
-    async with gathered(tmp_path, {"speaker": SPEAKER}, tables) as assembly:
+    async with loaded(tmp_path, {"speaker": SPEAKER}, tables) as assembly:
         conversation = await assembly.conduct("Count", model=model_of([turn("", calls=[call("count")]), turn("Done")]))
         said = next(one for one in conversation.canisters if isinstance(one, ResultCanister))
         assert len(said.text) < 5_000
@@ -264,7 +264,7 @@ async def test_a_program_that_says_a_lot_is_read_on(tmp_path: pathlib.Path) -> N
 
 
 async def test_without_the_tool_that_reads_on_nothing_is_kept(tmp_path: pathlib.Path) -> None:
-    async with gathered(tmp_path, {"speaker": SPEAKER}, {}) as assembly:
+    async with loaded(tmp_path, {"speaker": SPEAKER}, {}) as assembly:
         conversation = await assembly.conduct("Count", model=model_of([turn("", calls=[call("count")]), turn("Done")]))
     said = next(one for one in conversation.canisters if isinstance(one, ResultCanister))
     assert "bytes left out" in said.text

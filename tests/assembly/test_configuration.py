@@ -3,7 +3,7 @@
 import pytest
 
 from ripieno.assembly import assemble
-from ripieno.assembly.configuration import Gathered, gather
+from ripieno.assembly.configuration import LoadedConfiguration, load_configuration
 from ripieno.assembly.trust import TrustStore, find_project
 from ripieno.canisters.controls import Rules
 from ripieno.exceptions import AssemblyFailure, ConfigurationInvalidity, NameAbsence, Problem
@@ -11,44 +11,44 @@ from tests.support.homes import Home
 
 
 def test_nothing_selected_is_the_starter_profile(home: Home) -> None:
-    gathered = gather(places=home.places)
-    assert [one.name for one in gathered.ensembles] == ["io"]
+    loaded = load_configuration(places=home.places)
+    assert [one.name for one in loaded.ensembles] == ["io"]
     bundled = {"anthropic", "gemini", "openai", "openai-responses", "ollama", "vllm", "openrouter"}
-    assert bundled <= set(gathered.providers)
-    assert gathered.failures == ()
+    assert bundled <= set(loaded.providers)
+    assert loaded.failures == ()
 
 
 def test_a_file_in_the_users_folder_plays(home: Home, greeting: str) -> None:
     home.ensemble("greeting", greeting)
-    assert [one.name for one in gather(places=home.places).ensembles] == ["io", "greeting"]
+    assert [one.name for one in load_configuration(places=home.places).ensembles] == ["io", "greeting"]
 
 
 def test_enabled_names_exactly(home: Home, greeting: str) -> None:
     home.ensemble("greeting", greeting)
-    gathered = gather({"ensembles": {"enabled": ["greeting"]}}, places=home.places)
-    assert [one.name for one in gathered.ensembles] == ["greeting"]
-    assert gather({"ensembles": {"enabled": []}}, places=home.places).ensembles == ()
+    loaded = load_configuration({"ensembles": {"enabled": ["greeting"]}}, places=home.places)
+    assert [one.name for one in loaded.ensembles] == ["greeting"]
+    assert load_configuration({"ensembles": {"enabled": []}}, places=home.places).ensembles == ()
 
 
 def test_an_unknown_ensemble_fails_with_the_nearest(home: Home, greeting: str) -> None:
     home.ensemble("greeting", greeting)
-    (failure,) = gather({"ensembles": {"enabled": ["greetings"]}}, places=home.places).failures
+    (failure,) = load_configuration({"ensembles": {"enabled": ["greetings"]}}, places=home.places).failures
     assert isinstance(failure, NameAbsence)
     assert failure.nearest[0] == "greeting"
 
 
 def test_inline_ensembles_play(home: Home) -> None:
     inline = {"ensembles": [{"name": "mine", "module": "some.module", "invokers": []}]}
-    assert [one.name for one in gather(inline, places=home.places).ensembles] == ["io", "mine"]
+    assert [one.name for one in load_configuration(inline, places=home.places).ensembles] == ["io", "mine"]
 
 
 def test_caller_wins_over_user_but_denials_are_joined(home: Home) -> None:
     home.configure('[confirmation]\ndeny = ["io.write_file"]\napprove = ["a.*"]\n[limits]\nturns = 5\ncalls = 7\n')
-    gathered = gather(
+    loaded = load_configuration(
         {"confirmation": {"deny": ["io.read_file"], "approve": ["b.*"]}, "limits": {"turns": 9}}, places=home.places
     )
-    assert gathered.configuration.confirmation == Rules(approve=("b.*",), deny=("io.write_file", "io.read_file"))
-    assert (gathered.configuration.limits.turns, gathered.configuration.limits.calls) == (9, 7)
+    assert loaded.configuration.confirmation == Rules(approve=("b.*",), deny=("io.write_file", "io.read_file"))
+    assert (loaded.configuration.limits.turns, loaded.configuration.limits.calls) == (9, 7)
 
 
 def test_a_provider_is_a_table(home: Home) -> None:
@@ -58,7 +58,7 @@ def test_a_provider_is_a_table(home: Home) -> None:
             "openai": {"base_url": "http://127.0.0.1:2/v1"},
         }
     }
-    providers = gather(tables, places=home.places).providers
+    providers = load_configuration(tables, places=home.places).providers
     assert providers["house"].protocol == "openai-chat"
     assert providers["openai"].base_url == "http://127.0.0.1:2/v1"
     assert providers["openai"].api_key == "{env:OPENAI_API_KEY}"
@@ -68,7 +68,9 @@ def test_all_problems_of_all_files_come_together(home: Home, greeting: str) -> N
     home.configure("[limits]\nturnz = 3\n")
     home.ensemble("first", greeting.replace("effect", "efect"))
     home.ensemble("second", greeting.replace('name = "greeting"', 'name = "Second"'))
-    (failure,) = [one for one in gather(places=home.places).failures if isinstance(one, ConfigurationInvalidity)]
+    (failure,) = [
+        one for one in load_configuration(places=home.places).failures if isinstance(one, ConfigurationInvalidity)
+    ]
     text = str(failure)
     assert "turnz" in text
     assert "efect" in text
@@ -90,16 +92,16 @@ def test_an_untrusted_project_may_only_narrow(home: Home, greeting: str) -> None
     home.ensemble("greeting", greeting)
     home.configure("[limits]\ncalls = 50\n")
     project = find_project(home.workspace)
-    gathered = gather(places=home.places, project=project)
-    assert gathered.failures == ()
-    assert [one.name for one in gathered.ensembles] == ["greeting"]
-    assert gathered.configuration.confirmation == Rules(deny=("io.read_file",))
-    assert (gathered.configuration.limits.turns, gathered.configuration.limits.calls) == (2, 50)
-    assert gathered.providers["openai"].base_url == "https://api.openai.com/v1"
-    assert gathered.configuration.plugins == ()
-    assert gathered.configuration.environment is None
-    assert (gathered.configuration.sandbox.level, gathered.configuration.sandbox.network) == (None, False)
-    named = {one.name for one in gathered.left_out}
+    loaded = load_configuration(places=home.places, project=project)
+    assert loaded.failures == ()
+    assert [one.name for one in loaded.ensembles] == ["greeting"]
+    assert loaded.configuration.confirmation == Rules(deny=("io.read_file",))
+    assert (loaded.configuration.limits.turns, loaded.configuration.limits.calls) == (2, 50)
+    assert loaded.providers["openai"].base_url == "https://api.openai.com/v1"
+    assert loaded.configuration.plugins == ()
+    assert loaded.configuration.environment is None
+    assert (loaded.configuration.sandbox.level, loaded.configuration.sandbox.network) == (None, False)
+    named = {one.name for one in loaded.left_out}
     assert {
         "[plugins]",
         "[confirmation] approve",
@@ -124,18 +126,18 @@ def test_a_trusted_project_acts_and_still_never_takes_what_is_the_users(home: Ho
     assert project is not None
     store = TrustStore(home.places.state)
     store.add(project)
-    gathered = gather(places=home.places, project=project)
-    assert [one.name for one in gathered.ensembles] == ["io", "greeting"]
-    assert gathered.configuration.confirmation == Rules()
-    assert gathered.configuration.plugins == ()
-    assert gathered.providers["openai"].base_url == "https://api.openai.com/v1"
-    assert gathered.providers["ours"].base_url == "http://127.0.0.1:8/v1"
-    assert gathered.configuration.agents["helper"].model == "ours/small"
+    loaded = load_configuration(places=home.places, project=project)
+    assert [one.name for one in loaded.ensembles] == ["io", "greeting"]
+    assert loaded.configuration.confirmation == Rules()
+    assert loaded.configuration.plugins == ()
+    assert loaded.providers["openai"].base_url == "https://api.openai.com/v1"
+    assert loaded.providers["ours"].base_url == "http://127.0.0.1:8/v1"
+    assert loaded.configuration.agents["helper"].model == "ours/small"
     file.write_text(greeting + "# changed\n")
     changed = find_project(home.workspace)
     assert changed is not None
     assert (store.trusts(changed), store.knows(changed)) == (False, True)
-    assert [one.name for one in gather(places=home.places, project=changed).ensembles] == ["io"]
+    assert [one.name for one in load_configuration(places=home.places, project=changed).ensembles] == ["io"]
 
 
 STRANGE = """
@@ -155,8 +157,8 @@ fallback = ["house/x", "xyzzy/x/y"]
 """
 
 
-def problems_of(gathered: Gathered) -> tuple[Problem, ...]:
-    (failure,) = gathered.failures
+def problems_of(loaded: LoadedConfiguration) -> tuple[Problem, ...]:
+    (failure,) = loaded.failures
     assert isinstance(failure, ConfigurationInvalidity)
     return failure.problems
 
@@ -164,7 +166,7 @@ def problems_of(gathered: Gathered) -> tuple[Problem, ...]:
 def test_every_model_is_of_a_provider_that_there_is(home: Home) -> None:
     home.configure(STRANGE)
     file = str(home.places.configuration / "config.toml")
-    second, third, fourth = problems_of(gather(places=home.places))
+    second, third, fourth = problems_of(load_configuration(places=home.places))
     assert (second.file, second.line, second.key) == (file, 4, "model.fallback[1]")
     assert second.message == "model.fallback[1] names the provider 'hose', and there is none of that name"
     assert second.hint == "Did you mean 'house'?"
@@ -173,8 +175,10 @@ def test_every_model_is_of_a_provider_that_there_is(home: Home) -> None:
     assert "house" in (fourth.hint or "")
     # The last word counts, wherever a provider of that name is.
     corrected = {"model": {"fallback": []}, "agents": {"one": {"model": "house/y"}, "two": {"fallback": []}}}
-    assert gather(corrected, places=home.places).failures == ()
-    (default,) = problems_of(gather({**corrected, "model": {"default": "hous/m", "fallback": []}}, places=home.places))
+    assert load_configuration(corrected, places=home.places).failures == ()
+    (default,) = problems_of(
+        load_configuration({**corrected, "model": {"default": "hous/m", "fallback": []}}, places=home.places)
+    )
     assert default.key == "model.default"
     assert "model.default names the provider 'hous'" in str(default)
 
@@ -183,7 +187,7 @@ def test_a_provider_that_cannot_be_read_is_not_missed_as_well(home: Home) -> Non
     folder = home.places.configuration / "providers"
     folder.mkdir(parents=True)
     (folder / "cellar.toml").write_text('[provider]\nname = "cellar"\nprotocl = "openai-chat"\n')
-    (problem,) = problems_of(gather({"model": {"default": "cellar/m"}}, places=home.places))
+    (problem,) = problems_of(load_configuration({"model": {"default": "cellar/m"}}, places=home.places))
     assert "protocl" in problem.message
 
 

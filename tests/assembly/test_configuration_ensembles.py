@@ -1,6 +1,6 @@
 """``[configuration.NAME]``: what an operator lays over the configuration of an ensemble, and who may not."""
 
-from ripieno.assembly.configuration import gather
+from ripieno.assembly.configuration import load_configuration
 from ripieno.assembly.trust import TrustStore, find_project
 from ripieno.exceptions import NameAbsence
 from tests.support.homes import Home
@@ -11,16 +11,18 @@ MORE = '[configuration]\nfolder = "a"\nplaces = { one = 1, two = 2 }\n[[invokers
 def test_settings_are_laid_over_an_ensemble_and_its_invokers(home: Home, greeting: str) -> None:
     home.ensemble("greeting", greeting.replace("[[invokers]]\n", MORE, 1))
     home.configure('[configuration.greeting]\nfolder = "b"\nnames = ["x"]\n')
-    gathered = gather({"configuration": {"greeting": {"names": [], "places": {"two": 3}}}}, places=home.places)
-    assert gathered.failures == ()
-    one = gathered.known["greeting"]
+    loaded = load_configuration(
+        {"configuration": {"greeting": {"names": [], "places": {"two": 3}}}}, places=home.places
+    )
+    assert loaded.failures == ()
+    one = loaded.known["greeting"]
     assert one.configuration == {"folder": "b", "names": (), "places": {"one": 1, "two": 3}}
     assert one.invokers[0].configuration == one.configuration
 
 
 def test_settings_of_nobody_are_an_error(home: Home, greeting: str) -> None:
     home.ensemble("greeting", greeting)
-    (failure,) = gather({"configuration": {"greetings": {"a": 1}}}, places=home.places).failures
+    (failure,) = load_configuration({"configuration": {"greetings": {"a": 1}}}, places=home.places).failures
     assert isinstance(failure, NameAbsence)
     assert failure.nearest[0] == "greeting"
     assert "under [configuration]" in str(failure)
@@ -33,6 +35,8 @@ def test_a_project_sets_none_of_them_trusted_or_not(home: Home) -> None:
     for trusted in (False, True):
         if trusted:
             TrustStore(home.places.state).add(project)
-        gathered = gather({"configuration": {"network": {"hosts": ["a.example"]}}}, places=home.places, project=project)
-        assert gathered.known["network"].configuration == {"hosts": ("a.example",)}
-        assert "[configuration]" in {one.name for one in gathered.left_out}
+        loaded = load_configuration(
+            {"configuration": {"network": {"hosts": ["a.example"]}}}, places=home.places, project=project
+        )
+        assert loaded.known["network"].configuration == {"hosts": ("a.example",)}
+        assert "[configuration]" in {one.name for one in loaded.left_out}

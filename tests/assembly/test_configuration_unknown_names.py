@@ -5,7 +5,7 @@ import textwrap
 import pytest
 
 from ripieno.assembly import assemble
-from ripieno.assembly.configuration import Gathered, gather
+from ripieno.assembly.configuration import LoadedConfiguration, load_configuration
 from ripieno.canisters.events import Alert
 from ripieno.exceptions import AssemblyFailure, ConfigurationInvalidity, Problem
 from ripieno.models.fallback import FallbackModel
@@ -15,9 +15,9 @@ HOUSE = '[providers.house]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0
 GARDEN = '[providers.garden]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/v1"\napi_key = "{env:GARDEN}"\n'
 
 
-def problems_of(gathered: Gathered) -> list[Problem]:
+def problems_of(loaded: LoadedConfiguration) -> list[Problem]:
     found: list[Problem] = []
-    for failure in gathered.failures:
+    for failure in loaded.failures:
         assert isinstance(failure, ConfigurationInvalidity)
         found += failure.problems
     return found
@@ -110,7 +110,7 @@ def test_what_cannot_be_asked(  # noqa: PLR0917  a case has as many
     home: Home, text: str, line: int, key: str, message: str, hint: str
 ) -> None:
     home.configure(text)
-    (problem,) = problems_of(gather(places=home.places))
+    (problem,) = problems_of(load_configuration(places=home.places))
     assert message in problem.message
     assert hint in (problem.hint or "")
     assert (problem.key, problem.line) == (key, line)
@@ -130,7 +130,7 @@ def test_a_providers_own_file_is_blamed(home: Home) -> None:
     folder.mkdir(parents=True)
     text = '[provider]\nname = "house"\nprotocol = "openai-chat"\ncloud = "azur"\n'
     (folder / "house.toml").write_text(text)
-    (problem,) = problems_of(gather(places=home.places))
+    (problem,) = problems_of(load_configuration(places=home.places))
     assert (problem.file, problem.key, problem.line) == (str(folder / "house.toml"), "provider.cloud", 4)
 
 
@@ -149,13 +149,13 @@ def test_a_providers_own_file_is_blamed(home: Home) -> None:
 )
 def test_what_can_be_asked(home: Home, text: str) -> None:
     home.configure(text)
-    assert gather(places=home.places).failures == ()
+    assert load_configuration(places=home.places).failures == ()
 
 
 def test_rows_of_all_layers_are_kept(home: Home) -> None:
     home.configure('[[providers.gemini.models]]\nmatch = "gemini-3*"\nstreaming = false\n')
     tables = {"providers": {"gemini": {"models": [{"match": "gemini-3-pro", "strict": False}]}}}
-    gemini = gather(tables, places=home.places).providers["gemini"]
+    gemini = load_configuration(tables, places=home.places).providers["gemini"]
     assert [row.match for row in gemini.models] == ["gemini-3-pro", "gemini-3*", "gemini-2*"]
     assert gemini.capabilities_for("gemini-2.5-pro")["thinking_budgets"] is True
     assert gemini.capabilities_for("gemini-3-flash")["streaming"] is False

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ripieno.assembly import assemble
-from ripieno.assembly.configuration import gather, provision
+from ripieno.assembly.configuration import load_configuration, provision
 from ripieno.assembly.coverage.manifest import read_manifest
-from ripieno.assembly.coverage.validation import validate_environment, validate_for_task, validate_gathered
+from ripieno.assembly.coverage.validation import validate_environment, validate_for_task, validate_loaded
 from ripieno.assembly.coverage.values import CategoryStatus, Coverage, EnsembleStatus, ToolStatus, percent
 from ripieno.descriptors.profiles import read_profile
 from ripieno.ensembles.offers import Offer
@@ -110,8 +110,8 @@ def test_the_manifest_has_every_name_of_the_seed() -> None:
 
 def test_fallbacks_are_tools_that_there_are(home: Home) -> None:
     manifest = read_manifest()
-    gathered = gather(places=home.places)
-    known = {invoker.name for one in gathered.known.values() for invoker in one.invokers}
+    loaded = load_configuration(places=home.places)
+    known = {invoker.name for one in loaded.known.values() for invoker in one.invokers}
     for name, fallbacks in manifest.fallbacks.items():
         assert {name, *fallbacks} <= known
         assert name not in fallbacks
@@ -147,7 +147,7 @@ def test_what_is_configurable_can_be_included(home: Home, equipped: pathlib.Path
 @pytest.mark.parametrize("profile", [*MATRIX, "starter"])
 async def test_no_two_tools_of_a_profile_have_one_name(home: Home, profile: str) -> None:
     every = provision(
-        gather(settings(), places=home.places, workspace=home.workspace),
+        load_configuration(settings(), places=home.places, workspace=home.workspace),
         profile=profile,
         include=["rust", "python", "javascript", "data-science", "kubectl", "docker"],
     )
@@ -370,11 +370,11 @@ def test_a_tool_that_can_be_called_never_lowers_the_coverage(tools: list[ToolSta
 
 
 def test_looking_leaves_nothing_behind(home: Home) -> None:
-    gathered = gather(settings(), places=home.places, workspace=home.workspace)
-    before = validate_gathered(gathered, profile="full")
-    assert validate_gathered(gathered, profile="full") == before
+    loaded = load_configuration(settings(), places=home.places, workspace=home.workspace)
+    before = validate_loaded(loaded, profile="full")
+    assert validate_loaded(loaded, profile="full") == before
     assert list(home.workspace.iterdir()) == []
-    assert gathered.profile is None
+    assert loaded.profile is None
 
 
 def test_the_guide_says_what_the_files_say() -> None:

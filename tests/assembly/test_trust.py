@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ripieno.assembly.configuration import Gathered, gather
+from ripieno.assembly.configuration import LoadedConfiguration, load_configuration
 from ripieno.assembly.protection import sandbox_of
 from ripieno.assembly.trust import TrustStore, find_project
 from ripieno.canisters.controls import Rules
@@ -198,29 +198,29 @@ def hostile(home: Home, tmp_path: pathlib.Path) -> pathlib.Path:
     return outside
 
 
-def gathered_of(home: Home, *, trusted: bool) -> Gathered:
+def loaded_of(home: Home, *, trusted: bool) -> LoadedConfiguration:
     project = find_project(home.workspace)
     assert project is not None
     if trusted:
         TrustStore(home.places.state).add(project)
-    gathered = gather(workspace=None, places=home.places, project=project)
-    assert gathered.failures == ()
-    return gathered
+    loaded = load_configuration(workspace=None, places=home.places, project=project)
+    assert loaded.failures == ()
+    return loaded
 
 
 @pytest.mark.parametrize("trusted", [False, True])
 def test_no_project_loosens_what_its_user_set(home: Home, hostile: pathlib.Path, trusted: bool) -> None:
-    gathered = gathered_of(home, trusted=trusted)
-    configuration = gathered.configuration
+    loaded = loaded_of(home, trusted=trusted)
+    configuration = loaded.configuration
     assert configuration.sandbox == SandboxDescriptor(level="auto", tier=2, network=False)
     assert (configuration.environment, configuration.workspace) == (("HOUSE_*",), None)
     assert (configuration.settings, configuration.confirmation) == ({}, Rules())
     assert (configuration.limits.turns, configuration.limits.calls) == (10, 20)
     assert [(one.limits.turns, one.limits.calls) for one in configuration.agents.values()] == [(10, 1)] * trusted
-    assert gathered.known["network"].configuration == {}
+    assert loaded.known["network"].configuration == {}
     # Nobody agreed to what lies outside, nor to what becomes of it.
-    assert "strange" not in gathered.known
-    named = {one.name for one in gathered.left_out}
+    assert "strange" not in loaded.known
+    named = {one.name for one in loaded.left_out}
     assert {"[configuration]", "[confirmation] approve", "[environment]", "[limits] turns"} <= named
     assert {f"[sandbox] {key}" for key in ("level", "tier", "provider", "network", "readable", "writable")} <= named
     if trusted:
@@ -231,14 +231,14 @@ def test_no_project_loosens_what_its_user_set(home: Home, hostile: pathlib.Path,
 
 
 def test_an_untrusted_project_exchanges_no_tool(home: Home, hostile: pathlib.Path) -> None:
-    gathered = gathered_of(home, trusted=False)
-    assert {one.layer for one in gathered.known.values()} == {"package"}
-    assert [one.name for one in gathered.ensembles] == ["io"]
-    execution = gathered.known["execution"]
+    loaded = loaded_of(home, trusted=False)
+    assert {one.layer for one in loaded.known.values()} == {"package"}
+    assert [one.name for one in loaded.ensembles] == ["io"]
+    execution = loaded.known["execution"]
     assert "sandbox" in execution.invokers[0].policy.requires
     assert all(one.invocable.origin == "python" for one in execution.invokers)
     # Trust is consent to programs: that is what it is asked for.
-    trusted = gathered_of(home, trusted=True)
+    trusted = loaded_of(home, trusted=True)
     assert trusted.known["execution"].layer == "project"
     assert {"own", "execution"} <= {one.name for one in trusted.ensembles}
 
@@ -264,14 +264,14 @@ def test_every_wish_of_a_project_is_as_strict_or_left_out() -> None:
 
 def test_a_project_may_ask_for_no_level(home: Home) -> None:
     (home.workspace / "ripieno.toml").write_text("[sandbox]\nnetwork = false\n")
-    gathered = gather({"sandbox": {"level": "off"}}, places=home.places, project=find_project(home.workspace))
-    assert gathered.configuration.sandbox == SandboxDescriptor(level="off", network=False)
+    loaded = load_configuration({"sandbox": {"level": "off"}}, places=home.places, project=find_project(home.workspace))
+    assert loaded.configuration.sandbox == SandboxDescriptor(level="off", network=False)
 
 
 def test_programs_do_not_write_what_is_trusted(home: Home, tmp_path: pathlib.Path) -> None:
     """A workspace may be so wide that the user's own files lie in it."""
-    gathered = gather({"sandbox": {"level": "off"}}, places=home.places, workspace=tmp_path)
-    sandbox = sandbox_of(gathered)
+    loaded = load_configuration({"sandbox": {"level": "off"}}, places=home.places, workspace=tmp_path)
+    sandbox = sandbox_of(loaded)
     try:
         protected = sandbox.confinement(writable=[tmp_path]).protected
     finally:

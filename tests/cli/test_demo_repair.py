@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from ripieno.assembly.configuration import Places, gather
+from ripieno.assembly.configuration import Places, load_configuration
 from ripieno.canisters import Conversation
 from ripieno.cli.common import exit_codes
 from ripieno.cli.demo.scores import find_score, wanted_ensembles
@@ -135,11 +135,11 @@ def test_another_score_is_not_played(user: User) -> None:
 
 def test_whoever_rehearses_it_is_told_of_bundled_ensembles_only(tmp_path: pathlib.Path) -> None:
     score = find_score("repair")
-    gathered = gather(
+    loaded = load_configuration(
         score.setup.configuration,
         places=Places(configuration=tmp_path / "configuration", state=tmp_path / "state"),
     )
-    wanted = wanted_ensembles(score, gathered)
+    wanted = wanted_ensembles(score, loaded)
     assert {one.name for one in wanted} == set(score.setup.configuration["ensembles"]["enabled"])
     assert all(one.folder is None for one in wanted)
 

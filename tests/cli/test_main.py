@@ -137,7 +137,7 @@ def test_a_bug_is_one_line_and_with_debug_a_traceback(call: Call, monkeypatch: p
     def fail(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("nothing to share")
 
-    monkeypatch.setattr("ripieno.cli.tools.list.gather_layers", fail)
+    monkeypatch.setattr("ripieno.cli.tools.list.load_layers", fail)
     done = call("tools")
     assert done.code == exit_codes.INTERNAL
     assert "ZeroDivisionError: nothing to share" in done.err

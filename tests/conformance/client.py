@@ -23,7 +23,7 @@ from ripieno.exceptions import AssemblyFailure, ConnectionFailure
 from ripieno.jsonvalues import thaw
 from ripieno.origins.mcp.oauth.sign_in import sign_in
 from ripieno.testing import call, turn
-from ripieno.testing.scores.turns import Call
+from ripieno.testing.scores.turns import ScoredCall
 from ripieno.testing.wires import model_of
 
 #: What the suite takes for the description of a client; nobody fetches it.
@@ -68,7 +68,7 @@ async def main(url: str) -> None:
         for last in (False,) * (SIGN_INS - 1) + (True,) if personal else (True,):
             try:
                 if personal:
-                    done = await sign_in(assembly.gathered.known["suite"], assembly.surroundings, follow, patience=60)
+                    done = await sign_in(assembly.loaded.known["suite"], assembly.surroundings, follow, patience=60)
                     print(f"Signed in at {done.sign_in.issuer}, scope: {done.sign_in.scope}", file=sys.stderr)
                 if not await play(assembly, context):
                     return
@@ -124,7 +124,7 @@ def find_issuer(url: str) -> str:
         return str(json.load(answer)["authorization_servers"][0])
 
 
-def choose(ensemble: Ensemble, context: Mapping[str, Any]) -> Iterable[Call]:
+def choose(ensemble: Ensemble, context: Mapping[str, Any]) -> Iterable[ScoredCall]:
     """The calls of a scenario: those that it lists, or else one of each tool, with arguments that fit its schema."""
     if "toolCalls" in context:
         for listed in context["toolCalls"]:

@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from ripieno.assembly import assemble
-from ripieno.assembly.configuration import Gathered, Places, gather
+from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration
 from ripieno.canisters import (
     AssistantCanister,
     InvocationCanister,
@@ -60,15 +60,15 @@ BEFORE = "".join(
 )
 
 
-def merged(user: User, *given: str) -> Gathered:
+def merged(user: User, *given: str) -> LoadedConfiguration:
     """What the blocks make of a configuration, each laid over the ones before it; nothing is wrong with it."""
     parts = [tomllib.loads(text) for text in given]
     whole: dict[str, Any] = {}
     for part in parts:
         _lay(whole, part)
-    gathered = gather(whole, places=Places(configuration=user.configuration, state=user.state))
-    assert gathered.failures == ()
-    return gathered
+    loaded = load_configuration(whole, places=Places(configuration=user.configuration, state=user.state))
+    assert loaded.failures == ()
+    return loaded
 
 
 def _lay(whole: dict[str, Any], part: dict[str, Any]) -> None:
@@ -173,23 +173,23 @@ def test_schemas_on_the_wire(user: User, call: Call) -> None:
     wanted = [" ".join(line.split()) for line in shown.splitlines()[1:]]
     assert wanted.pop(0) == "..."
     assert [line for line in lines if line in wanted] == wanted
-    gathered = merged(user, strict)
-    assert gathered.configuration.controls.strict is True
-    assert gathered.providers["openai"].capabilities_for("MODEL")["strict"] is True
+    loaded = merged(user, strict)
+    assert loaded.configuration.controls.strict is True
+    assert loaded.providers["openai"].capabilities_for("MODEL")["strict"] is True
 
 
 def test_the_tables_of_the_protocols(user: User) -> None:
     gemini, _, _ = texts("reference/protocols/gemini", "toml", "json", "python")
-    gathered = merged(user, gemini)
-    assert gathered.providers["gemini"].needs == ((("GOOGLE_API_KEY",), ("GEMINI_API_KEY",)),)
-    house = gathered.providers["house"].capabilities_for("any")
+    loaded = merged(user, gemini)
+    assert loaded.providers["gemini"].needs == ((("GOOGLE_API_KEY",), ("GEMINI_API_KEY",)),)
+    house = loaded.providers["house"].capabilities_for("any")
     assert (house["images_in_results"], house["allowed_tools"]) == (True, True)
     responses, _ = texts("reference/protocols/openai-responses", "toml", "json")
     assert merged(user, responses).providers["house"].capabilities_for("m")["reasoning_replay"] == "always"
     cellar, ollama, _, _ = texts("reference/protocols/prompted", "toml", "toml", "text", "text")
-    gathered = merged(user, cellar, ollama)
-    assert gathered.providers["cellar"].capabilities_for("m")["text_form"] == "qwen-coder"
-    assert gathered.providers["ollama"].capabilities_for("gemma3")["function_calling"] is False
+    loaded = merged(user, cellar, ollama)
+    assert loaded.providers["cellar"].capabilities_for("m")["text_form"] == "qwen-coder"
+    assert loaded.providers["ollama"].capabilities_for("gemma3")["function_calling"] is False
 
 
 def test_the_request_of_gemini() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ripieno.approvals import Approve, ConfirmationRequest
 from ripieno.assembly import assemble
-from ripieno.assembly.configuration import Places, gather
+from ripieno.assembly.configuration import Places, load_configuration
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.controls import Limits
 from ripieno.ensembles.offers import Offer
@@ -48,7 +48,7 @@ async def test_searchable_tools_are_found_and_called_as_shown(tmp_path: pathlib.
         "call_tool",
     ]
     assert conversation.text.strip() == shown.strip().splitlines()[-1]
-    anthropic = assembly.gathered.providers["anthropic"]
+    anthropic = assembly.loaded.providers["anthropic"]
     assert anthropic.capabilities_for("m")["tool_search"] is True
 
 
@@ -56,10 +56,10 @@ async def test_a_long_result_is_read_on_as_shown(tmp_path: pathlib.Path) -> None
     *_, reading, line = texts("tutorials/large-tool-sets", *KINDS)
     places = Places(configuration=tmp_path / "configuration", state=tmp_path / "state")
     tables = tomllib.loads(reading)
-    gathered = gather(tables, places=places)
-    assert gathered.failures == ()
-    assert gathered.configuration.limits == Limits()
-    assert "outputs" in [one.name for one in gathered.ensembles]
+    loaded = load_configuration(tables, places=places)
+    assert loaded.failures == ()
+    assert loaded.configuration.limits == Limits()
+    assert "outputs" in [one.name for one in loaded.ensembles]
     work = tmp_path / "work"
     work.mkdir()
     (work / "long.txt").write_text("0123456789\n" * 20_000)

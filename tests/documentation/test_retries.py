@@ -2,7 +2,7 @@
 
 import tomllib
 
-from ripieno.assembly.configuration import Places, gather
+from ripieno.assembly.configuration import Places, load_configuration
 from ripieno.descriptors import RetryPolicy
 from tests.documentation.code_blocks import texts
 from tests.support.command_line import User
@@ -14,9 +14,9 @@ def test_retry_and_reuse(user: User) -> None:
         RetryPolicy(**{**tomllib.loads(usual)["retry"], "categories": ("timeout", "network", "quota")}) == RetryPolicy()
     )
     tables = {"retry": {"max_backoff": 30}, "ensembles": [tomllib.loads(weather)]}
-    gathered = gather(tables, places=Places(configuration=user.configuration, state=user.state))
-    assert gathered.failures == ()
-    (ensemble,) = [one for one in gathered.ensembles if one.name == "weather"]
+    loaded = load_configuration(tables, places=Places(configuration=user.configuration, state=user.state))
+    assert loaded.failures == ()
+    (ensemble,) = [one for one in loaded.ensembles if one.name == "weather"]
     (forecast,) = ensemble.invokers
     assert forecast.policy.retry == RetryPolicy(
         max_retries=5, initial_backoff=0.5, max_backoff=30, categories=("network",)
@@ -34,5 +34,5 @@ def test_a_result_that_cannot_be_reused_is_a_problem(user: User) -> None:
         ('["network"]', '["denied"]', "categories[0] must be one of"),
     ):
         tables = {"ensembles": [tomllib.loads(weather.replace(old, new))]}
-        gathered = gather(tables, places=Places(configuration=user.configuration, state=user.state))
-        assert message in "\n".join(map(str, gathered.failures)), old
+        loaded = load_configuration(tables, places=Places(configuration=user.configuration, state=user.state))
+        assert message in "\n".join(map(str, loaded.failures)), old

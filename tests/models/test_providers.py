@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ripieno.assembly.configuration import gather
+from ripieno.assembly.configuration import load_configuration
 from ripieno.descriptors import ProviderDescriptor
 from ripieno.exceptions import ConfigurationInvalidity
 from ripieno.models.protocols.openai_chat import PROTOCOL
@@ -68,7 +68,7 @@ def test_the_last_one_may_need_nothing() -> None:
     ],
 )
 def test_what_a_vendors_own_client_reads_will_do(home: Home, name: str, variables: tuple[str, ...]) -> None:
-    needs = gather(places=home.places).providers[name].needs
+    needs = load_configuration(places=home.places).providers[name].needs
     assert tuple((variable,) for variable in variables) in needs
 
 

@@ -9,21 +9,23 @@ import pytest
 
 from ripieno.descriptors.sandbox import SandboxDescriptor
 from ripieno.exceptions import PermissionFault, ResourceFault
-from ripieno.sandbox import Confinement, Found, ProcessLimits, RoutedSpawner, Sandbox
+from ripieno.sandbox import Confinement, DetectedTiers, ProcessLimits, RoutedSpawner, Sandbox
 from ripieno.sandbox.paths import outermost, readable_places, secrets_of
 from ripieno.sandbox.processes import LocalSpawner, collect
 
-KERNEL = Found(tier=1, template=Confinement(tier=1, namespaces=("user", "pid")), parts=("landlock 7", "seccomp"))
-BUBBLE = Found(tier=2, template=Confinement(tier=2, program="/usr/bin/bwrap"), parts=("bubblewrap",))
+KERNEL = DetectedTiers(
+    tier=1, template=Confinement(tier=1, namespaces=("user", "pid")), parts=("landlock 7", "seccomp")
+)
+BUBBLE = DetectedTiers(tier=2, template=Confinement(tier=2, program="/usr/bin/bwrap"), parts=("bubblewrap",))
 
 
-def sandbox(folder: pathlib.Path, *tiers: Found, **wishes: Any) -> Sandbox:
+def sandbox(folder: pathlib.Path, *tiers: DetectedTiers, **wishes: Any) -> Sandbox:
     """One on a machine where these tiers hold, and no others."""
     held = {found.tier: found for found in tiers}
     return Sandbox(
         folder,
         SandboxDescriptor(**wishes),
-        try_tier=lambda tier: held.get(tier, Found(tier=tier, failure=f"no tier {tier} here.")),
+        try_tier=lambda tier: held.get(tier, DetectedTiers(tier=tier, failure=f"no tier {tier} here.")),
     )
 
 
@@ -57,7 +59,7 @@ def sandbox(folder: pathlib.Path, *tiers: Found, **wishes: Any) -> Sandbox:
 def test_the_tier_and_why(
     tmp_path: pathlib.Path,
     *,
-    tiers: tuple[Found, ...],
+    tiers: tuple[DetectedTiers, ...],
     wishes: dict[str, Any],
     name: str,
     reason: str | None,
@@ -84,9 +86,9 @@ def test_the_level_is_the_systems(tmp_path: pathlib.Path) -> None:
 def test_nothing_is_tried_or_made_before_it_is_needed(tmp_path: pathlib.Path) -> None:
     tried: list[int] = []
 
-    def note(tier: int) -> Found:
+    def note(tier: int) -> DetectedTiers:
         tried.append(tier)
-        return Found(tier=tier, failure="not here.")
+        return DetectedTiers(tier=tier, failure="not here.")
 
     one = Sandbox(tmp_path, SandboxDescriptor(level="auto"), try_tier=note)
     one.close()

@@ -10,13 +10,13 @@ import pytest
 
 from ripieno.exceptions import InputError
 from ripieno.storage import undo
-from ripieno.storage.undo import Cause, Entry, Journal, State, Step, digest
+from ripieno.storage.undo import Cause, State, Step, UndoEntry, UndoLog, digest
 from tests.counts import count
 
 
 @pytest.fixture
-def journal(tmp_path: pathlib.Path) -> Journal:
-    return Journal(tmp_path / "state", tmp_path / "workspace")
+def journal(tmp_path: pathlib.Path) -> UndoLog:
+    return UndoLog(tmp_path / "state", tmp_path / "workspace")
 
 
 def step(path: str, data: bytes | None = None) -> Step:
@@ -24,18 +24,18 @@ def step(path: str, data: bytes | None = None) -> Step:
     return Step(path=path, before=before, after=None)
 
 
-def add(journal: Journal, path: str, data: bytes | None = None) -> Entry:
+def add(journal: UndoLog, path: str, data: bytes | None = None) -> UndoEntry:
     with journal.locked():
         if data is not None:
             journal.keep(data)
         return journal.add([step(path, data)], Cause(tool="x.y", conversation="c", invocation="i"))
 
 
-def test_entries_come_latest_first_and_survive(journal: Journal, tmp_path: pathlib.Path) -> None:
+def test_entries_come_latest_first_and_survive(journal: UndoLog, tmp_path: pathlib.Path) -> None:
     assert list(journal.entries()) == []
     assert not (tmp_path / "state").exists()
     written = [add(journal, name, name.encode(errors="surrogateescape")) for name in ("one", "two\udcff", "three")]
-    again = Journal(tmp_path / "state", tmp_path / "workspace")
+    again = UndoLog(tmp_path / "state", tmp_path / "workspace")
     assert [*again.entries()] == [*reversed(written)]
     assert [entry.number for entry in written] == [1, 2, 3]
     assert again.load(digest(b"one")) == b"one"
@@ -47,29 +47,29 @@ def test_entries_come_latest_first_and_survive(journal: Journal, tmp_path: pathl
     assert add(again, "four").number == 4
 
 
-def test_nobody_else_can_read_it(journal: Journal) -> None:
+def test_nobody_else_can_read_it(journal: UndoLog) -> None:
     add(journal, "one", b"secret")
     for path in journal.folder.rglob("*"):
         assert path.stat().st_mode & 0o077 == 0
 
 
-def test_another_workspace_has_another_journal(journal: Journal, tmp_path: pathlib.Path) -> None:
+def test_another_workspace_has_another_journal(journal: UndoLog, tmp_path: pathlib.Path) -> None:
     add(journal, "one")
-    assert list(Journal(tmp_path / "state", tmp_path / "elsewhere").entries()) == []
+    assert list(UndoLog(tmp_path / "state", tmp_path / "elsewhere").entries()) == []
     (tmp_path / "workspace").mkdir()
     (tmp_path / "alias").symlink_to(tmp_path / "workspace")
-    assert len([*Journal(tmp_path / "state", tmp_path / "alias").entries()]) == 1
+    assert len([*UndoLog(tmp_path / "state", tmp_path / "alias").entries()]) == 1
 
 
 def test_a_state_beneath_the_workspace_is_not_apart(tmp_path: pathlib.Path) -> None:
-    assert Journal(tmp_path / "state", tmp_path / "workspace").apart
-    assert not Journal(tmp_path / "home" / "state", tmp_path / "home").apart
+    assert UndoLog(tmp_path / "state", tmp_path / "workspace").apart
+    assert not UndoLog(tmp_path / "home" / "state", tmp_path / "home").apart
     (tmp_path / "home" / "state").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "home" / "state")
-    assert not Journal(tmp_path / "link", tmp_path / "home").apart
+    assert not UndoLog(tmp_path / "link", tmp_path / "home").apart
 
 
-def test_what_is_damaged_is_said(journal: Journal) -> None:
+def test_what_is_damaged_is_said(journal: UndoLog) -> None:
     entry = add(journal, "one", b"content")
     (journal.folder / "contents" / digest(b"content").removeprefix("sha256:")).write_bytes(b"other")
     with pytest.raises(InputError, match="another content"):
@@ -85,7 +85,7 @@ def test_what_is_damaged_is_said(journal: Journal) -> None:
     assert add(journal, "two").number == 2
 
 
-def test_it_stays_bounded(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_stays_bounded(journal: UndoLog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(undo, "TOTAL_BYTES", 10_000)
     monkeypatch.setattr(undo, "TOTAL_ENTRIES", 600)
     for number in range(50):
@@ -104,7 +104,7 @@ def test_it_stays_bounded(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> 
     assert next(journal.entries()).steps[0].path == "huge"
 
 
-def test_reading_is_remembered_for_each_conversation_and_bounded(journal: Journal) -> None:
+def test_reading_is_remembered_for_each_conversation_and_bounded(journal: UndoLog) -> None:
     journal.readings("one")["path"] = "hash"
     assert journal.readings("one") == {"path": "hash"}
     assert journal.readings("two") == {}
@@ -126,7 +126,7 @@ for number in range(int(sys.argv[3])):
 """
 
 
-def test_programs_and_threads_share_it(journal: Journal, tmp_path: pathlib.Path) -> None:
+def test_programs_and_threads_share_it(journal: UndoLog, tmp_path: pathlib.Path) -> None:
     each = count(2_000)
     argv = [sys.executable, "-c", WRITER, str(tmp_path / "state"), str(tmp_path / "workspace"), str(each)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -24,7 +24,7 @@ from ripieno.models import Model
 from ripieno.models.protocol import Asked, HostedTool
 from ripieno.models.protocols.openai_responses import PROTOCOL
 from ripieno.schemas import Schema
-from ripieno.servers.gateway.run import Stage
+from ripieno.servers.gateway.run import HostedRuns
 
 SECRET = b"a secret of the tests"
 CALLER = "ada"
@@ -37,7 +37,7 @@ PIXEL = base64.b64decode(
 class Played:
     """A stage, the assembly behind it, and what its operator was warned of."""
 
-    stage: Stage
+    stage: HostedRuns
     assembly: Assembly
     warnings: list[str]
 
@@ -73,7 +73,7 @@ async def staged(
         for name in ("hosted", "map", "keys"):
             if name in fields:
                 fields[name] = frozendict(fields[name])
-        stage = Stage(assembly, GatewayDescriptor(**fields), warnings.append, SECRET)
+        stage = HostedRuns(assembly, GatewayDescriptor(**fields), warnings.append, SECRET)
         yield Played(stage, assembly, warnings)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ripieno.descriptors.sandbox import SandboxDescriptor
-from ripieno.sandbox import Confinement, Found, ProcessLimits, Sandbox
+from ripieno.sandbox import Confinement, DetectedTiers, ProcessLimits, Sandbox
 from ripieno.sandbox.detection import try_tier
 from ripieno.sandbox.processes import Completed, LocalSpawner, clean_environment, collect
 from tests.skips import lacking
@@ -33,7 +33,7 @@ def shelter(name: str, workspace: pathlib.Path, **wishes: Any) -> Sandbox:
         if not set(namespaces) <= set(found.template.namespaces or ()):
             lacking(f"this kernel does not allow namespaces ({', '.join(namespaces)}) here: {found.lacks}")
         found = dataclasses.replace(found, template=dataclasses.replace(found.template, namespaces=namespaces))
-    elsewhere = Found(tier=3 - tier, failure="it is not looked for.")
+    elsewhere = DetectedTiers(tier=3 - tier, failure="it is not looked for.")
     return Sandbox(
         workspace, SandboxDescriptor(**wishes), try_tier=lambda wanted: found if wanted == tier else elsewhere
     )

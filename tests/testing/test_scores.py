@@ -26,7 +26,7 @@ from ripieno.exceptions import ConfigurationInvalidity
 from ripieno.testing import call, turn
 from ripieno.testing.scores import Score
 from ripieno.testing.scores.player import WHOLE, Answer, callable_names, events_of, perform
-from ripieno.testing.scores.turns import Call, Turn
+from ripieno.testing.scores.turns import ScoredCall, Turn
 from tests.counts import count
 
 DATA = pathlib.Path(__file__).parents[2] / "data"
@@ -442,5 +442,5 @@ def test_the_demo_reads_and_mends() -> None:
 
 
 def test_calls_are_values() -> None:
-    assert call("read_file", path="x") == Call(tool="read_file", arguments=call("y", path="x").arguments)
+    assert call("read_file", path="x") == ScoredCall(tool="read_file", arguments=call("y", path="x").arguments)
     assert hash(turn("x", calls=[call("a", b=[1])])) == hash(turn("x", calls=[call("a", b=[1])]))

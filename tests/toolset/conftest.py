@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ripieno.toolset.workspace.room import Room
+from ripieno.toolset.workspace.workspace import Workspace
 from tests.toolset.furnished_workspace import CANARY, furnish
 
 
@@ -35,6 +35,6 @@ def workspace(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 @pytest.fixture
-def room(root: pathlib.Path) -> Iterator[Room]:
-    with Room(root) as one:
+def room(root: pathlib.Path) -> Iterator[Workspace]:
+    with Workspace(root) as one:
         yield one

@@ -11,7 +11,7 @@ from frozendict import frozendict
 from ripieno.assembly import Assembly, assemble
 from ripieno.assembly.configuration import Places
 from ripieno.ensembles import Context, Invoker, Outcome, Surroundings
-from ripieno.storage.undo import Journal
+from ripieno.storage.undo import UndoLog
 
 ENSEMBLES = ("file_read", "file_write", "file_manage", "directory")
 #: The names of seed 000, sections 11.2 and 11.3.
@@ -43,7 +43,7 @@ class Tools:
         return next(one.invokers[name] for one in self.assembly.ensembles if name in one.invokers)
 
     @property
-    def journal(self) -> Journal:
+    def journal(self) -> UndoLog:
         journal = self.assembly.surroundings.journal
         assert journal is not None
         return journal

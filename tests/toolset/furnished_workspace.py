@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from ripieno.toolset.workspace.room import Room
+from ripieno.toolset.workspace.workspace import Workspace
 
 CANARY = b"canary: nobody beneath the workspace may see this"
 
@@ -43,7 +43,7 @@ def furnish(root: pathlib.Path, outside: pathlib.Path) -> None:
         (root / name).symlink_to(target)
 
 
-def read(room: Room, path: str) -> bytes:
+def read(room: Workspace, path: str) -> bytes:
     with room.open_file(path) as file:
         return file.read()
 

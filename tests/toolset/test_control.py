@@ -8,7 +8,7 @@ from ripieno.approvals import Approve, Deny, Edit
 from ripieno.assembly import Assembly, assemble
 from ripieno.canisters import Conversation, ResultCanister
 from ripieno.jsonvalues import thaw
-from ripieno.storage.undo import Journal
+from ripieno.storage.undo import UndoLog
 from ripieno.testing import call, turn
 from ripieno.testing.wires import model_of
 from tests.support.homes import Home
@@ -193,7 +193,7 @@ async def test_a_call_that_writes_is_run_again_as_one(home: Home) -> None:
     assert "a/b.txt" in second.error.message
 
 
-def changes(journal: Journal) -> list[str]:
+def changes(journal: UndoLog) -> list[str]:
     """The labels of all entries, latest first."""
     return [entry.label for entry in journal.entries()]
 

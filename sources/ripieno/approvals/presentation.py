@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 
 from ripieno.approvals.visible_text import pieces, visible, wrap
 from ripieno.canisters.faults import Effect
-from ripieno.ensembles import Claim
+from ripieno.ensembles import ServerClaim
 from ripieno.jsonvalues import canonical, thaw
 
 #: Foresees what a call with these arguments would change, as text (a unified diff, by custom), and changes nothing.
@@ -93,7 +93,7 @@ class Presentation:
     arguments: str
     change: str | None = None
     notes: tuple[str, ...] = ()
-    claim: Claim | None = None
+    claim: ServerClaim | None = None
 
     @property
     def size(self) -> int:
@@ -143,7 +143,7 @@ class Presentation:
         return {**dataclasses.asdict(self), "notes": list(self.notes), "size": self.size, "digest": self.digest}
 
     def _others(self) -> Sequence[str]:
-        claim = self.claim or Claim(server="")
+        claim = self.claim or ServerClaim(server="")
         return (self.change or "", claim.title, claim.description)
 
 
@@ -155,7 +155,7 @@ def present(
     arguments: Mapping[str, Any],
     preview: Preview | None = None,
     notes: Sequence[str] = (),
-    claim: Claim | None = None,
+    claim: ServerClaim | None = None,
 ) -> Presentation:
     """What is shown of a call with just these arguments. Errors: ``JsonInvalidity`` for what is no JSON."""
     return Presentation(

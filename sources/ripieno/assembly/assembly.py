@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ripieno.approvals import Answer, Confirmer, Given, Grants
-from ripieno.assembly.configuration import Gathered, Places, gather, prefix_of, variables_of
+from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration, prefix_of, variables_of
 from ripieno.assembly.coverage.survey import cover
 from ripieno.assembly.coverage.values import Coverage
 from ripieno.assembly.protection import beneath, protected_by, sandbox_of
@@ -61,7 +61,7 @@ class Assembly:
 
     def __init__(
         self,
-        gathered: Gathered,
+        loaded: LoadedConfiguration,
         *,
         confirmer: Confirmer | None = None,
         recorder: Recorder | None = None,
@@ -71,12 +71,12 @@ class Assembly:
         alert: Callable[[Alert], None] | None = None,
         watchers: Sequence[Watcher] = (),
     ) -> None:
-        self.gathered = gathered
-        self.configuration = gathered.configuration
+        self.loaded = loaded
+        self.configuration = loaded.configuration
         self.ensembles: tuple[Ensemble, ...] = ()
         self._starting: tuple[Ensemble, ...] = ()
         self.absences: tuple[Absence, ...] = tuple(
-            Absence(name=one.name, reason=one.reason, file=one.file) for one in gathered.left_out
+            Absence(name=one.name, reason=one.reason, file=one.file) for one in loaded.left_out
         )
         #: What the environment covers, where a profile was named; known once this was entered.
         self.coverage: Coverage | None = None
@@ -85,20 +85,20 @@ class Assembly:
         self._watchers = tuple(watchers)
         self._histories: dict[HistoryDescriptor, History] = {}
         self._lacking: set[str] = set()
-        self._sandbox = sandbox_of(gathered)
-        variables = variables_of(gathered, os.environ if secrets is None else secrets)
+        self._sandbox = sandbox_of(loaded)
+        variables = variables_of(loaded, os.environ if secrets is None else secrets)
         self.surroundings = Surroundings(
-            workspace=gathered.workspace,
+            workspace=loaded.workspace,
             spawner=self._spawner(spawner or LocalSpawner()),
             secrets=variables,
             alert=self._note,
-            pins=gathered.pins,
-            journal=gathered.journal,
+            pins=loaded.pins,
+            journal=loaded.journal,
             sandbox=self._sandbox,
-            protected=beneath(gathered.workspace, protected_by(gathered)),
+            protected=beneath(loaded.workspace, protected_by(loaded)),
             allow=self.configuration.environment,
             search_over=self.configuration.search_over,
-            outputs=None if gathered.state is None else Outputs(gathered.state, gathered.workspace),
+            outputs=None if loaded.state is None else Outputs(loaded.state, loaded.workspace),
         )
         self.execution = Execution(
             limits=self.configuration.limits,
@@ -109,7 +109,7 @@ class Assembly:
             surroundings=self.surroundings,
         )
         self._providers = Providers(
-            gathered.providers,
+            loaded.providers,
             protocol=self._protocol,
             secrets=variables,
             caution=self.configuration.breaker,
@@ -128,21 +128,21 @@ class Assembly:
             return here
 
         def provide() -> Spawner:
-            made: Spawner = self.gathered.registry.resolve("sandboxes", provider)()
+            made: Spawner = self.loaded.registry.resolve("sandboxes", provider)()
             return made
 
         return RoutedSpawner(here, provide)
 
     def _protocol(self, name: str) -> Any:
-        return self.gathered.registry.resolve("protocols", name)
+        return self.loaded.registry.resolve("protocols", name)
 
     async def __aenter__(self) -> "Assembly":
-        failures: list[RipienoError] = list(self.gathered.failures)
+        failures: list[RipienoError] = list(self.loaded.failures)
         ensembles = self._prepare(failures)
         if failures:
             raise AssemblyFailure("Start-up failed:", failures)
-        if self.gathered.profile is not None:
-            self.coverage = await run_in_thread(cover, self.gathered, self.surroundings, name="coverage")
+        if self.loaded.profile is not None:
+            self.coverage = await run_in_thread(cover, self.loaded, self.surroundings, name="coverage")
             if self.coverage.missing_tools or not self.coverage.fulfilled:
                 self._note(Alert(message=self.coverage.summary()))
         await self._connect(ensembles)
@@ -168,13 +168,13 @@ class Assembly:
         origins: dict[str, Origin] = {}
         problems: list[Problem] = []
         ensembles: list[Ensemble] = []
-        absent = find_absent(self.gathered.ensembles, self.gathered.known, self.surroundings)
+        absent = find_absent(self.loaded.ensembles, self.loaded.known, self.surroundings)
         self.surroundings = dataclasses.replace(self.surroundings, absent=absent)
-        for descriptor in self.gathered.ensembles:
+        for descriptor in self.loaded.ensembles:
             for name in needed_origins(descriptor):
                 try:
                     if name not in origins:
-                        origins[name] = self.gathered.registry.resolve("origins", name)
+                        origins[name] = self.loaded.registry.resolve("origins", name)
                 except RipienoError as error:
                     failures.append(error)
                 else:
@@ -243,7 +243,7 @@ class Assembly:
                 first = one.reason.partition("\n")[0]
                 raise NameAbsence("ensemble", name, left_out=f"could not be connected: {first}")
         reasons = [one.reason for one in self.absences if one.name == name]
-        if not reasons and name in self.gathered.known:
+        if not reasons and name in self.loaded.known:
             reasons = ["It is known, and does not play: name it under [ensembles] enabled."]
         raise NameAbsence("ensemble", name, (one.name for one in self.ensembles), hint=" ".join(reasons))
 
@@ -384,9 +384,9 @@ def assemble(
     name, the environment by default. ``recorder`` keeps what happens, ``grants`` has approvals that were given in other
     processes, and ``watchers`` are told every event of every run. Enter it with ``async with``.
     """
-    gathered = gather(configuration, workspace=workspace, places=places, project=project)
+    loaded = load_configuration(configuration, workspace=workspace, places=places, project=project)
     return Assembly(
-        gathered,
+        loaded,
         confirmer=confirmer,
         recorder=recorder,
         grants=grants,

@@ -42,7 +42,7 @@ from ripieno.exceptions import ConfigurationInvalidity, InputError, NameAbsence,
 from ripieno.jsonvalues import is_table
 from ripieno.models.transport.clouds import CLOUDS, HOMES
 from ripieno.storage.pins import PinRecord, Pins, PinStore, read_pins
-from ripieno.storage.undo import Journal
+from ripieno.storage.undo import UndoLog
 
 _USER, _CALLER, _PROJECT = "user", "caller", "project"
 
@@ -63,7 +63,7 @@ class Places:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Gathered:
+class LoadedConfiguration:
     """The outcome. ``ensembles`` are those that play, in their order; ``known`` are all by name."""
 
     configuration: ConfigurationDescriptor
@@ -89,18 +89,18 @@ class Gathered:
     #: What was approved of foreign tools: the user's own, and what a trusted project adds.
     pins: Pins | None = None
     #: Where changes of the workspace are written down, so that they can be undone.
-    journal: Journal | None = None
+    journal: UndoLog | None = None
     #: Everything that makes a start impossible.
     failures: tuple[RipienoError, ...] = ()
 
 
-def gather(
+def load_configuration(
     configuration: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     *,
     workspace: str | os.PathLike[str] | None = None,
     places: Places | None = None,
     project: Project | None = None,
-) -> Gathered:
+) -> LoadedConfiguration:
     """Reads all layers. Imports allowed plugins, and nothing else; starts and connects nothing.
 
     ``configuration`` is a file, or a mapping with the same tables. Raises nothing for what is in files: it is in
@@ -136,7 +136,7 @@ def gather(
         failures.insert(0, ConfigurationInvalidity(problems))
     place = pathlib.Path(workspace or whole.workspace or os.getcwd()).absolute()
     warnings = [one for found in (ensembles, providers, profiles) for one in found.problems if one.severity != "error"]
-    return Gathered(
+    return LoadedConfiguration(
         configuration=whole,
         registry=registry,
         layers=layers,
@@ -154,7 +154,7 @@ def gather(
         warnings=tuple(warnings),
         parts=tuple(counted),
         pins=Pins(PinStore(own.state), _shared_pins(project, failures) if trusted else {}),
-        journal=Journal(own.state, place),
+        journal=UndoLog(own.state, place),
         failures=tuple(failures),
     )
 
@@ -290,7 +290,7 @@ def prefix_of(descriptor: EnsembleDescriptor) -> str:
 
 
 def _providers(
-    loaded: LoadedProviders,
+    from_data: LoadedProviders,
     parts: Sequence[ConfigurationPart],
     whole: ConfigurationDescriptor,
     registry: Registry | None,
@@ -300,7 +300,7 @@ def _providers(
     Without a ``registry``, nothing that they name is looked for: something could not be read, and may be what is
     missed.
     """
-    providers = dict(loaded.providers)
+    providers = dict(from_data.providers)
     problems: list[Problem] = []
     for name, keys in whole.providers.items():
         descriptor, wrong = lay_over(providers.get(name), name, keys)
@@ -308,7 +308,7 @@ def _providers(
         problems += locate(dataclasses.replace(problem, file=file) for problem in wrong)
         if descriptor is not None:
             providers[name] = descriptor
-    unread = any(problem.severity == "error" for problem in loaded.problems)
+    unread = any(problem.severity == "error" for problem in from_data.problems)
     if registry is not None and not (unread or registry.failures):
         known = Known(protocols=registry.protocols, clouds=CLOUDS, homes=HOMES)
         problems += find_strange_models(parts, whole, {*providers, *whole.providers})
@@ -317,29 +317,31 @@ def _providers(
     return providers, problems
 
 
-def provision(gathered: Gathered, *, profile: str | None = None, include: Sequence[str] = ()) -> Gathered:
+def provision(
+    loaded: LoadedConfiguration, *, profile: str | None = None, include: Sequence[str] = ()
+) -> LoadedConfiguration:
     """The same as if the configuration selected another profile, and included more ensembles. Raises nothing."""
-    configuration = gathered.configuration
+    configuration = loaded.configuration
     configuration = dataclasses.replace(
         configuration,
         profile=profile or configuration.profile,
         enabled=None if profile else configuration.enabled,
         include=tuple(dict.fromkeys((*configuration.include, *include))),
     )
-    failures = list(gathered.failures)
-    chosen = choose(gathered.known, configuration, gathered.profiles, gathered.narrowed, failures)
+    failures = list(loaded.failures)
+    chosen = choose(loaded.known, configuration, loaded.profiles, loaded.narrowed, failures)
     return dataclasses.replace(
-        gathered,
+        loaded,
         configuration=configuration,
         ensembles=chosen,
-        profile=named_profile(configuration, gathered.profiles),
+        profile=named_profile(configuration, loaded.profiles),
         failures=tuple(failures),
     )
 
 
-def variables_of(gathered: Gathered, environment: Mapping[str, str]) -> Mapping[str, str]:
+def variables_of(loaded: LoadedConfiguration, environment: Mapping[str, str]) -> Mapping[str, str]:
     """The variables that descriptors may name: all of the user's, or those that fit ``[environment] allow``."""
-    allow = gathered.configuration.environment
+    allow = loaded.configuration.environment
     if allow is None:
         return dict(environment)
     return {

@@ -8,25 +8,25 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from ripieno.assembly.configuration import Gathered, variables_of
+from ripieno.assembly.configuration import LoadedConfiguration, variables_of
 from ripieno.descriptors.templates import Placeholder
 from ripieno.jsonvalues import is_list, is_table
 from ripieno.sandbox import Sandbox
 
 
-def sandbox_of(gathered: Gathered) -> Sandbox:
-    """The sandbox of what was gathered; nothing is tried yet."""
-    return Sandbox(gathered.workspace, gathered.configuration.sandbox, protected=protected_by(gathered))
+def sandbox_of(loaded: LoadedConfiguration) -> Sandbox:
+    """The sandbox of what was loaded; nothing is tried yet."""
+    return Sandbox(loaded.workspace, loaded.configuration.sandbox, protected=protected_by(loaded))
 
 
-def protected_by(gathered: Gathered) -> tuple[str, ...]:
+def protected_by(loaded: LoadedConfiguration) -> tuple[str, ...]:
     """What was read for it, and what is kept of trust and pins: neither programs nor file tools write there.
 
     Where a workspace is so wide that it has these in it. Folders have a slash at their end.
     """
-    folders = [f"{path}/" for layer in gathered.layers for path in (*layer.folders, *layer.paths)]
-    folders += [] if gathered.state is None else [f"{gathered.state}/"]
-    return (*gathered.files, *folders)
+    folders = [f"{path}/" for layer in loaded.layers for path in (*layer.folders, *layer.paths)]
+    folders += [] if loaded.state is None else [f"{loaded.state}/"]
+    return (*loaded.files, *folders)
 
 
 def beneath(workspace: os.PathLike[str], paths: Sequence[str]) -> tuple[str, ...]:
@@ -51,10 +51,10 @@ _NAMED = re.compile(r"\{?env:([A-Za-z_][A-Za-z0-9_]*)")
 _DEPTH = 64
 
 
-def withheld(gathered: Gathered, environment: Mapping[str, str]) -> frozenset[str]:
+def withheld(loaded: LoadedConfiguration, environment: Mapping[str, str]) -> frozenset[str]:
     """The values that are secrets, as far as anybody can tell by their names or their use."""
-    variables = variables_of(gathered, environment)
-    used = set(_used((gathered.ensembles, tuple(gathered.providers.values())), _DEPTH))
+    variables = variables_of(loaded, environment)
+    used = set(_used((loaded.ensembles, tuple(loaded.providers.values())), _DEPTH))
     return frozenset(
         value
         for name, value in variables.items()

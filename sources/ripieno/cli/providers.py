@@ -11,8 +11,8 @@ import tomli_w
 from frozendict import frozendict
 
 from ripieno.assembly import Assembly
-from ripieno.assembly.configuration import Gathered
-from ripieno.cli.common.assembly import gather_layers, make_assembly
+from ripieno.assembly.configuration import LoadedConfiguration
+from ripieno.cli.common.assembly import load_layers, make_assembly
 from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.models import show_address, show_needs, variables_of
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
@@ -56,11 +56,11 @@ def providers(settings: Settings, name: str | None, model: str, output: Format) 
       ripieno providers NAME
       ripieno providers NAME --model some/model --format json
     """
-    gathered = gather_layers(settings)
-    if gathered.failures:
-        raise AssemblyFailure("Start-up would fail:", gathered.failures)
-    chosen = _choose(gathered, name)
-    secrets = make_assembly(gathered).surroundings.secrets
+    loaded = load_layers(settings)
+    if loaded.failures:
+        raise AssemblyFailure("Start-up would fail:", loaded.failures)
+    chosen = _choose(loaded, name)
+    secrets = make_assembly(loaded).surroundings.secrets
     known = {variable: bool(secrets.get(variable)) for one in chosen.values() for variable in variables_of(one)}
     if output == "json":
         print_json([_mapping(one, model, known) for one in chosen.values()])
@@ -76,12 +76,12 @@ def providers(settings: Settings, name: str | None, model: str, output: Format) 
     print_table(("PROVIDER", "PROTOCOL", "CALLS", *_COLUMNS, "KEY"), rows)
 
 
-def _choose(gathered: Gathered, name: str | None) -> Mapping[str, ProviderDescriptor]:
+def _choose(loaded: LoadedConfiguration, name: str | None) -> Mapping[str, ProviderDescriptor]:
     if name is None:
-        return gathered.providers
-    if name not in gathered.providers:
-        raise NameAbsence("provider", name, gathered.providers, hint="Add one as a table [providers.NAME].")
-    return {name: gathered.providers[name]}
+        return loaded.providers
+    if name not in loaded.providers:
+        raise NameAbsence("provider", name, loaded.providers, hint="Add one as a table [providers.NAME].")
+    return {name: loaded.providers[name]}
 
 
 def _row(label: str, descriptor: ProviderDescriptor, capabilities: Mapping[str, Any], keys: str) -> tuple[str, ...]:
@@ -120,33 +120,33 @@ def probe(settings: Settings, model: str, output: Format) -> None:
       ripieno probe house/small
       ripieno probe house/large >> ~/.config/ripieno/config.toml
     """
-    gathered = gather_layers(settings)
-    if gathered.failures:
-        raise AssemblyFailure("Start-up would fail:", gathered.failures)
-    settled, findings = run_async(_probe(make_assembly(_natively(gathered, model)), model))
+    loaded = load_layers(settings)
+    if loaded.failures:
+        raise AssemblyFailure("Start-up would fail:", loaded.failures)
+    settled, findings = run_async(_probe(make_assembly(_natively(loaded, model)), model))
     if output == "json":
         rows = [{"question": one.question, "holds": one.holds, "note": one.note} for one in findings]
         print_json({"model": model, "findings": rows, "capabilities": settled})
         return
     provider, _, name = model.partition("/")
-    _say_differences(gathered.providers[provider], name, settled)
-    _say_earlier_row(gathered, provider, name)
+    _say_differences(loaded.providers[provider], name, settled)
+    _say_earlier_row(loaded, provider, name)
     # What is known beside is not lost: of two rows only the first holds.
-    row = {"match": _escaped(name), **gathered.providers[provider].row_for(name), **settled}
+    row = {"match": _escaped(name), **loaded.providers[provider].row_for(name), **settled}
     print(tomli_w.dumps({"providers": {provider: {"models": [row]}}}), end="")
 
 
-def _natively(gathered: Gathered, model: str) -> Gathered:
+def _natively(loaded: LoadedConfiguration, model: str) -> LoadedConfiguration:
     """The same without ensembles; the model is asked over its provider's own wire, whatever the data says of calls."""
     provider, _, name = model.partition("/")
-    providers = dict(gathered.providers)
+    providers = dict(loaded.providers)
     if provider in providers:
         descriptor = providers[provider]
         asked = {"function_calling": True, "text_calls": False}
         known: frozendict[str, Any] = frozendict({**descriptor.capabilities_for(name), **asked})
         row = ModelRow(match=_escaped(name), capabilities=known)
         providers[provider] = dataclasses.replace(descriptor, models=(row, *descriptor.models))
-    return dataclasses.replace(gathered, ensembles=(), providers=providers)
+    return dataclasses.replace(loaded, ensembles=(), providers=providers)
 
 
 async def _probe(assembly: Assembly, model: str) -> tuple[dict[str, Any], list[Finding]]:
@@ -176,9 +176,9 @@ def _say_differences(descriptor: ProviderDescriptor, name: str, settled: Mapping
             say(f"The data of {descriptor.name} says {capability} = {was}. The probe found otherwise: {found}.")
 
 
-def _say_earlier_row(gathered: Gathered, provider: str, name: str) -> None:
+def _say_earlier_row(loaded: LoadedConfiguration, provider: str, name: str) -> None:
     """Where a row of the configuration would hold instead of what is printed, should that be appended."""
-    for row in gathered.configuration.providers.get(provider, EMPTY).get("models", ()):
+    for row in loaded.configuration.providers.get(provider, EMPTY).get("models", ()):
         if fnmatch.fnmatchcase(name, row["match"]):
             say(
                 f'The first row that matches holds, and match = "{row["match"]}" of [[providers.{provider}.models]] '

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Sequence
 
 import click
 
-from ripieno.assembly.configuration import Gathered
+from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import gather_layers
+from ripieno.cli.common.assembly import load_layers
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.conducting.observers.console import clean
 from ripieno.exceptions import InputError, ToolFault
-from ripieno.storage.undo import Entry, Journal, Step
+from ripieno.storage.undo import Step, UndoEntry, UndoLog
 from ripieno.toolset.workspace.undo import Undone, choose
 from ripieno.toolset.workspace.undo import undo as take_back
 
@@ -53,8 +53,8 @@ def undo(settings: Settings, count: int | None, *, listing: bool, mark: str | No
         raise click.UsageError("Give --to MARK alone, without N and --list.")
     if skip and listing:
         raise click.UsageError("Give --skip without --list, which undoes nothing.")
-    gathered = gather_layers(settings, quiet=True)
-    journal = _journal(gathered)
+    loaded = load_layers(settings, quiet=True)
+    journal = _journal(loaded)
     if listing:
         _show_list([entry for entry, _ in zip(journal.entries(), range(count or _LISTED), strict=False)], output)
         return
@@ -67,7 +67,7 @@ def undo(settings: Settings, count: int | None, *, listing: bool, mark: str | No
     done: list[Undone] = []
     failure: ToolFault | None = None
     try:
-        with contextlib.closing(take_back(journal, gathered.workspace, entries, skip=skip)) as taken:
+        with contextlib.closing(take_back(journal, loaded.workspace, entries, skip=skip)) as taken:
             _follow(taken, done, first=first, quiet=output == "json")
     except ToolFault as fault:
         failure = fault
@@ -105,18 +105,18 @@ def _way(left: int, mark: str | None) -> str:
     return f"To pass over it, and take back what was changed before: {' '.join(words)}"
 
 
-def _journal(gathered: Gathered) -> Journal:
+def _journal(loaded: LoadedConfiguration) -> UndoLog:
     """The journal of the workspace. Errors: ``InputError`` when nothing can be kept there."""
-    journal = gathered.journal
+    journal = loaded.journal
     if journal is None or not journal.apart:
         raise InputError(
-            f"Changes in {gathered.workspace} are not kept: your state folder lies in it, where tools could write. "
+            f"Changes in {loaded.workspace} are not kept: your state folder lies in it, where tools could write. "
             "Name another one: RIPIENO_STATE_HOME."
         )
     return journal
 
 
-def _show_list(entries: Sequence[Entry], output: Format) -> None:
+def _show_list(entries: Sequence[UndoEntry], output: Format) -> None:
     if output == "json":
         print_json({"changes": [{**dataclasses.asdict(entry), "kept": entry.kept} for entry in entries]})
         return
@@ -153,7 +153,7 @@ def _mapping(one: Undone) -> dict[str, object]:
     return {"entry": dataclasses.asdict(one.entry), "restored": list(one.restored), "refused": list(one.refused)}
 
 
-def _time(entry: Entry) -> str:
+def _time(entry: UndoEntry) -> str:
     return entry.time[:19].replace("T", " ")
 
 

@@ -24,14 +24,14 @@ from ripieno.canisters.events import (
 )
 from ripieno.conducting.channel import Channel
 from ripieno.conducting.chronicle import Chronicle
-from ripieno.conducting.history import History, HistoryStrategy, Showing
+from ripieno.conducting.history import History, HistoryStrategy, HistoryView
 from ripieno.ensembles import Ensemble, Invoker
 from ripieno.ensembles.offers import Offer
 from ripieno.ensembles.owner import reason
 from ripieno.exceptions import InputError, RipienoError, ToolExecutionFailure, WireInvalidity
 from ripieno.execution import Circumstances, Execution
 from ripieno.execution.budget import Budget
-from ripieno.execution.scheduling.dispatcher import Entry
+from ripieno.execution.scheduling.dispatcher import ScheduledCall
 from ripieno.execution.scheduling.turn import Turn
 from ripieno.jsonvalues import freeze
 from ripieno.models import Model
@@ -77,7 +77,7 @@ class Driver:
         self._watchers = watchers
         self._watching: list[Callable[[Event], None]] = []
         self._memory: dict[object, Any] = {}
-        self._showing = Showing(history, model=model, controls=controls, memory=self._memory, alert=self._tell)
+        self._showing = HistoryView(history, model=model, controls=controls, memory=self._memory, alert=self._tell)
         self._tokenizer = ReportedTokenizer(EstimatingTokenizer(model.sends))
         self._clashes: set[str] = set()
         self._offer = Offer(())
@@ -348,7 +348,7 @@ def _is_of_caller(offer: Offer, invocation: InvocationCanister) -> bool:
     return invoker is not None and invoker.hosted == "caller"
 
 
-def _waits(entry: Entry) -> Waiting | None:
+def _waits(entry: ScheduledCall) -> Waiting | None:
     """Why a call of a finished turn has no result yet, or None."""
     if entry.why is None:
         return None

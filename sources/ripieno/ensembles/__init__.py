@@ -6,7 +6,6 @@ searching.
 """
 
 from ripieno.ensembles.ensemble import (
-    Claim,
     Context,
     Definition,
     Ensemble,
@@ -15,6 +14,7 @@ from ripieno.ensembles.ensemble import (
     Invoker,
     Opened,
     Opener,
+    ServerClaim,
     State,
     is_asynchronous,
 )
@@ -22,7 +22,6 @@ from ripieno.ensembles.origin import Connected, Origin, Outcome
 from ripieno.ensembles.surroundings import Surroundings
 
 __all__ = [
-    "Claim",
     "Connected",
     "Context",
     "Definition",
@@ -34,6 +33,7 @@ __all__ = [
     "Opener",
     "Origin",
     "Outcome",
+    "ServerClaim",
     "State",
     "Surroundings",
     "is_asynchronous",

@@ -34,7 +34,7 @@ State = Literal["new", "connecting", "connected", "reconnecting", "disconnected"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class ServerClaim:
     """What a server says of its tool. Nobody has checked it."""
 
     server: str
@@ -94,7 +94,7 @@ class Definition:
     exposed: str | None = None
     origin: str = ""
     preview: Foresight | None = None
-    claim: Claim | None = None
+    claim: ServerClaim | None = None
 
 
 class Invoker:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ripieno.canisters.events import Alert
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
-from ripieno.ensembles.ensemble import Claim, Definition, Ensemble, Opened, Opener
+from ripieno.ensembles.ensemble import Definition, Ensemble, Opened, Opener, ServerClaim
 from ripieno.ensembles.origin import Connected, Origin, pin_programs
 from ripieno.ensembles.requirements import find_unmet_of
 from ripieno.ensembles.surroundings import Surroundings
@@ -177,11 +177,11 @@ def _digest(origin: str, settings: Mapping[str, Any]) -> str:
     return f"{origin} {digest(settings)}"
 
 
-def _claim(server: str, invoker: InvokerDescriptor) -> Claim:
+def _claim(server: str, invoker: InvokerDescriptor) -> ServerClaim:
     """What a server says of its tool, whatever the operator says instead."""
     offered = EMPTY if invoker.offered is None else invoker.offered
     title, description = offered.get("title"), offered.get("description", invoker.description)
-    return Claim(
+    return ServerClaim(
         server=server,
         title=title if isinstance(title, str) else "",
         description=description if isinstance(description, str) else "",
@@ -195,7 +195,7 @@ def _definition(
     results: Schema | None,
     *,
     origin: str,
-    claim: Claim | None = None,
+    claim: ServerClaim | None = None,
 ) -> Definition:
     return Definition(
         name=invoker.name,

@@ -12,7 +12,7 @@ from ripieno.canisters.events import Alert
 from ripieno.sandbox import Sandbox, Spawner
 from ripieno.storage.outputs import Outputs
 from ripieno.storage.pins import Pins
-from ripieno.storage.undo import Journal
+from ripieno.storage.undo import UndoLog
 
 #: Is told the name of an ensemble and ``{"direction": "sent" or "received", "message": {…}}``. It never raises.
 Tap: TypeAlias = Callable[[str, Mapping[str, Any]], None]
@@ -37,7 +37,7 @@ class Surroundings:
     secrets: Mapping[str, str]
     alert: Callable[[Alert], None]
     pins: Pins | None = None
-    journal: Journal | None = None
+    journal: UndoLog | None = None
     sandbox: Sandbox | None = None
     allow: tuple[str, ...] | None = None
     protected: tuple[str, ...] = ()

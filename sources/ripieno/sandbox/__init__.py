@@ -4,7 +4,7 @@
 ``tiers`` and ``detection`` find out which limits this system can enforce.
 """
 
-from ripieno.sandbox.detection import Found
+from ripieno.sandbox.detection import DetectedTiers
 from ripieno.sandbox.processes import Process, ProcessLimits, Spawner
 from ripieno.sandbox.sandbox import Choice, Sandbox
 from ripieno.sandbox.tiers import Confinement, RoutedSpawner, Tier
@@ -12,7 +12,7 @@ from ripieno.sandbox.tiers import Confinement, RoutedSpawner, Tier
 __all__ = [
     "Choice",
     "Confinement",
-    "Found",
+    "DetectedTiers",
     "Process",
     "ProcessLimits",
     "RoutedSpawner",

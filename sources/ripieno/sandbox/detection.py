@@ -53,7 +53,7 @@ print(json.dumps([facts, ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class DetectedTiers:
     """What was found out about one tier. ``failure`` says why it does not hold; None when it does.
 
     ``template`` has what the confinements of this tier are made from, ``parts`` what they consist of, ``lacks`` what
@@ -67,24 +67,24 @@ class Found:
     lacks: str | None = None
 
 
-def try_tier(tier: int) -> Found:
+def try_tier(tier: int) -> DetectedTiers:
     """Tries a tier, once for each PATH. Starts processes and waits for them; may be called on any thread."""
     return _try(tier, os.environ.get("PATH", os.defpath), os.geteuid())
 
 
 @functools.cache
-def _try(tier: int, path: str, _user: int) -> Found:
-    found: list[Found] = []
+def _try(tier: int, path: str, _user: int) -> DetectedTiers:
+    found: list[DetectedTiers] = []
     # An event loop that runs on this thread cannot be waited with.
     thread = threading.Thread(target=lambda: found.append(_TRIALS[tier](path)), name="ripieno sandbox")
     thread.start()
     thread.join()
-    return found[0] if found else Found(tier=tier, failure="it could not be tried.")
+    return found[0] if found else DetectedTiers(tier=tier, failure="it could not be tried.")
 
 
-def _try_kernel(path: str) -> Found:
+def _try_kernel(path: str) -> DetectedTiers:
     if sys.platform != "linux":
-        return Found(tier=1, failure="it needs Linux.")
+        return DetectedTiers(tier=1, failure="it needs Linux.")
     failures: list[str] = []
     for choice in _CHOICES:
         template = Confinement(tier=1, namespaces=choice)
@@ -95,17 +95,19 @@ def _try_kernel(path: str) -> Found:
             if failures:
                 missing = ", ".join(one for one in _CHOICES[0] if one not in choice)
                 lacks = f"without namespaces ({missing}), which this kernel does not allow here: {failures[0]}"
-            return Found(tier=1, template=template, parts=parts, lacks=lacks)
+            return DetectedTiers(tier=1, template=template, parts=parts, lacks=lacks)
         failures.append(failure)
-    return Found(tier=1, failure=failures[-1])
+    return DetectedTiers(tier=1, failure=failures[-1])
 
 
-def _try_bubblewrap(path: str) -> Found:
+def _try_bubblewrap(path: str) -> DetectedTiers:
     if sys.platform != "linux":
-        return Found(tier=2, failure="it needs Linux.")
+        return DetectedTiers(tier=2, failure="it needs Linux.")
     program = _find_bubblewrap(path)
     if program is None:
-        return Found(tier=2, failure="there is no bubblewrap (bwrap) in PATH; install it, as package bubblewrap.")
+        return DetectedTiers(
+            tier=2, failure="there is no bubblewrap (bwrap) in PATH; install it, as package bubblewrap."
+        )
     failures: list[str] = []
     for own_processes in (True, False):
         template = Confinement(tier=2, program=program, own_processes=own_processes)
@@ -113,9 +115,9 @@ def _try_bubblewrap(path: str) -> Found:
         if failure is None:
             parts = ("bubblewrap", "seccomp", *(("proc",) if own_processes else ()))
             lacks = None if own_processes else f"without a /proc of its own: {failures[0]}"
-            return Found(tier=2, template=template, parts=parts, lacks=lacks)
+            return DetectedTiers(tier=2, template=template, parts=parts, lacks=lacks)
         failures.append(failure)
-    return Found(tier=2, failure=f"{program} is there, and does not work here: {failures[-1]}")
+    return DetectedTiers(tier=2, failure=f"{program} is there, and does not work here: {failures[-1]}")
 
 
 _TRIALS = {1: _try_kernel, 2: _try_bubblewrap}

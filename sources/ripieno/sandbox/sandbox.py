@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ripieno.descriptors.sandbox import Level, SandboxDescriptor
 from ripieno.exceptions import PermissionFault
-from ripieno.sandbox.detection import Found, try_tier
+from ripieno.sandbox.detection import DetectedTiers, try_tier
 from ripieno.sandbox.git_files import controls_beneath, withdraw
 from ripieno.sandbox.paths import CONTROLS, is_beneath, outermost, readable_places, secrets_of
 from ripieno.sandbox.processes import Completed, clean_environment
@@ -58,7 +58,7 @@ class Sandbox:
         wishes: SandboxDescriptor = _DEFAULTS,
         *,
         protected: Sequence[str] = (),
-        try_tier: Callable[[int], Found] = try_tier,
+        try_tier: Callable[[int], DetectedTiers] = try_tier,
     ) -> None:
         self.wishes = wishes
         self.workspace = os.path.realpath(workspace)

@@ -79,7 +79,7 @@ NOWHERE = Cause()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class UndoEntry:
     """What one call changed, or, with a ``label`` and no steps, a mark. ``time`` is ISO 8601, in UTC."""
 
     number: int
@@ -95,7 +95,7 @@ class Entry:
         return all(step.kept for step in self.steps)
 
 
-register({Entry: "undo entry"})
+register({UndoEntry: "undo entry"})
 
 
 #: A larger file's content is not kept, and a change of it cannot be undone.
@@ -114,7 +114,7 @@ def digest(data: bytes) -> str:
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
-class Journal:
+class UndoLog:
     """The journal of one workspace. Nothing is made before the first change. Threads and programs may share it."""
 
     def __init__(self, state: pathlib.Path, workspace: pathlib.Path) -> None:
@@ -175,26 +175,26 @@ class Journal:
             raise InputError(f"The undo journal has another content than {name} under that name.")
         return data
 
-    def add(self, steps: Sequence[Step], cause: Cause = NOWHERE, *, label: str = "") -> Entry:
+    def add(self, steps: Sequence[Step], cause: Cause = NOWHERE, *, label: str = "") -> UndoEntry:
         """Writes an entry down. The journal is locked."""
         number = self._next()
         time = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-        entry = Entry(number=number, time=time, cause=cause, steps=tuple(steps), label=label)
+        entry = UndoEntry(number=number, time=time, cause=cause, steps=tuple(steps), label=label)
         self._write(self._file(number), json.dumps(serialize(entry)).encode())
         self._prune()
         return entry
 
-    def drop(self, entry: Entry) -> None:
+    def drop(self, entry: UndoEntry) -> None:
         """Takes an entry back whose change was not made."""
         self._file(entry.number).unlink(missing_ok=True)
 
-    def set_undone(self, entry: Entry) -> None:
+    def set_undone(self, entry: UndoEntry) -> None:
         """Notes that an entry's change was undone."""
         source = self._file(entry.number)
         with contextlib.suppress(FileNotFoundError):
             source.rename(source.with_suffix(".undone.json"))
 
-    def entries(self, *, undone: bool = False) -> Generator[Entry, None, None]:
+    def entries(self, *, undone: bool = False) -> Generator[UndoEntry, None, None]:
         """The entries, latest first; those that were undone are left out unless they are asked for.
 
         Errors: ``InputError`` for one that cannot be read.
@@ -203,7 +203,7 @@ class Journal:
             if was_undone and not undone:
                 continue
             try:
-                entry = deserialize(Entry, json.loads((self.folder / "entries" / name).read_text(encoding="utf-8")))
+                entry = deserialize(UndoEntry, json.loads((self.folder / "entries" / name).read_text(encoding="utf-8")))
             except FileNotFoundError:
                 continue  # Another program has pruned it meanwhile.
             except (OSError, SerializationInvalidity, ValueError, RecursionError) as error:

@@ -27,24 +27,24 @@ from collections.abc import Iterable
 from typing import Any
 
 from ripieno.jsonvalues import freeze
-from ripieno.testing.scores.turns import Call, ModelFinish, Turn
+from ripieno.testing.scores.turns import ModelFinish, ScoredCall, Turn
 from ripieno.testing.wires import model_of
 
 __all__ = ["call", "model_of", "turn"]
 
 
-def call(tool: str, label: str | None = None, /, **arguments: Any) -> Call:
+def call(tool: str, label: str | None = None, /, **arguments: Any) -> ScoredCall:
     """A call of a turn; what later turns call its result comes second.
 
     Errors: ``JsonInvalidity`` when an argument is no JSON.
     """
-    return Call(tool=tool, label=label, arguments=freeze(arguments))
+    return ScoredCall(tool=tool, label=label, arguments=freeze(arguments))
 
 
 def turn(
     text: str = "",
     *,
-    calls: Iterable[Call] = (),
+    calls: Iterable[ScoredCall] = (),
     reasoning: str = "",
     expect: Iterable[str] = (),
     on_error: str | None = None,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ripieno.assembly.configuration import Places, gather
+from ripieno.assembly.configuration import Places, load_configuration
 from ripieno.assembly.protection import withheld
 from ripieno.cli.common import exit_codes
 from ripieno.models.protocols.openai_chat import PROTOCOL
@@ -161,11 +161,11 @@ def test_secrets_are_those_of_names_and_of_use(user: User) -> None:
         "HOME": "/home/somebody",
         "EDITOR": "/usr/bin/editor",
     }
-    gathered = gather(
+    loaded = load_configuration(
         {"ensembles": {"enabled": ["greeting"]}}, places=Places(configuration=user.configuration, state=user.state)
     )
-    assert gathered.failures == ()
-    assert withheld(gathered, environment) == {"of the house", "in a descriptor", "by its name"}
+    assert loaded.failures == ()
+    assert withheld(loaded, environment) == {"of the house", "in a descriptor", "by its name"}
 
 
 def test_a_link_is_judged_as_what_it_leads_to(writer: Writer) -> None:

@@ -17,7 +17,7 @@ from ripieno.canisters import (
     UserCanister,
 )
 from ripieno.canisters.faults import Fault
-from ripieno.conducting.history import Showing, Superseding, Supersession, chain, drop_oldest, supersede
+from ripieno.conducting.history import HistoryView, Superseding, Supersession, chain, drop_oldest, supersede
 from ripieno.descriptors import Policy
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.ensembles.offers import Offer
@@ -198,7 +198,7 @@ async def test_a_view_that_starts_late_shows_the_same(canisters: list[Canister],
     )
     memory: dict[object, Any] = {}
     model = scripted(says())
-    view = Showing(None, model=model, controls=Controls(), memory=memory, alert=lambda _: None)
+    view = HistoryView(None, model=model, controls=Controls(), memory=memory, alert=lambda _: None)
     for number, end in enumerate(asks(canisters)):
         offer = without if number < later else whole
         shown = await view.show(tuple(canisters[:end]), offer=offer)

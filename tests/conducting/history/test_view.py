@@ -237,11 +237,11 @@ async def test_how_full_the_context_is_is_told_of_what_is_shown() -> None:
 async def test_no_identifier_is_given_again_when_its_call_is_not_shown() -> None:
     model = works(60)
     memory: dict[object, Any] = {}
-    from ripieno.conducting.history import Showing
+    from ripieno.conducting.history import HistoryView
     from ripieno.ensembles.offers import Offer
 
     conversation = await conduct(model, "Go.", ensembles=[READER], limits=FAR)
-    showing = Showing(drop_oldest(1000), model=model, controls=Controls(), memory=memory, alert=lambda _: None)
+    showing = HistoryView(drop_oldest(1000), model=model, controls=Controls(), memory=memory, alert=lambda _: None)
     shown = await showing.show(conversation.canisters, offer=Offer(()))
     assert all(one.identifier != "c0" for one in shown.canisters if isinstance(one, InvocationCanister))
     settled = Identifiers(shown.canisters, memory)

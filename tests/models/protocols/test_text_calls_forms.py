@@ -2,7 +2,7 @@
 
 import pytest
 
-from ripieno.models.protocols.text_calls.grammar import Call, Reasoning, Text, Wrapping
+from ripieno.models.protocols.text_calls.grammar import Reasoning, Text, TextCall, Wrapping
 from ripieno.models.protocols.text_calls.scanner import Parser
 from tests.models.protocols.text_call_examples import EXAMPLES, TOOLS, calls_in, everywhere, taken_apart, texts_in
 
@@ -215,7 +215,7 @@ def test_objects_behind_a_python_tag_are_parted_by_semicolons(mark: str) -> None
     for raw in (f"<|python_tag|>{ONE}", f"{mark}{TWO}", f"{mark}{ONE}"):
         # None waits for the next.
         (piece,) = parser.feed(raw)
-        assert isinstance(piece, Call)
+        assert isinstance(piece, TextCall)
         assert piece.raw == raw
     assert list(parser.finish()) == []
 
@@ -255,14 +255,14 @@ def test_each_object_behind_a_python_tag_is_judged_by_itself() -> None:
     text = f"<|python_tag|>{ONE}; {TWO}"
     assert calls_in(text, echoed=lambda raw: "b.txt" in raw) == [READ]
     pieces = [*(parser := Parser(TOOLS, declared=True)).feed(text.replace("read", "gone", 1)), *parser.finish()]
-    assert not any(isinstance(piece, Call) for piece in pieces)
+    assert not any(isinstance(piece, TextCall) for piece in pieces)
     pieces = [
         *(parser := Parser(TOOLS, declared=True)).feed(f"{text}; {TWO.replace('read', 'gone')}"),
         *parser.finish(),
     ]
-    assert [type(piece) for piece in pieces] == [Call, Call, Text]
+    assert [type(piece) for piece in pieces] == [TextCall, TextCall, Text]
     (call,) = [
-        piece for piece in taken_apart(f'<|python_tag|>{ONE}; {{"name": "f", oops}}')[1:] if isinstance(piece, Call)
+        piece for piece in taken_apart(f'<|python_tag|>{ONE}; {{"name": "f", oops}}')[1:] if isinstance(piece, TextCall)
     ]
     assert (call.name, call.arguments) == ("f", '{"name": "f", oops}')
 
@@ -277,7 +277,7 @@ def test_channels() -> None:
         pieces = taken_apart(chunks)
         assert [one for one in pieces if not isinstance(one, Wrapping)] == [
             Reasoning("I should `look`."),
-            Call(
+            TextCall(
                 name="read",
                 arguments='{"path": "a.txt"}',
                 raw="<|start|>assistant<|channel|>commentary to=functions.read <|constrain|>json<|message|>"
@@ -341,7 +341,7 @@ def test_what_is_written_in_lists_and_objects_for_its_own_sake_is_text() -> None
 )
 def test_arguments_that_cannot_be_read_are_those_of_a_call(text: str, rest: str) -> None:
     for chunks in everywhere(text):
-        (call,) = [piece for piece in taken_apart(chunks) if isinstance(piece, Call)]
+        (call,) = [piece for piece in taken_apart(chunks) if isinstance(piece, TextCall)]
         assert call.name == "read"
         assert texts_in(chunks) == rest
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ripieno.jsonvalues import encode
 from ripieno.models.protocols.prompted.styles import STYLES, Style
-from ripieno.models.protocols.text_calls.grammar import WIDEST, Call
+from ripieno.models.protocols.text_calls.grammar import WIDEST, TextCall
 from ripieno.models.protocols.text_calls.openings import FORMS, QUOTES, STOPS
 from ripieno.models.protocols.text_calls.quoting import neutralize
 from ripieno.models.protocols.text_calls.scanner import Parser
@@ -45,7 +45,7 @@ def test_nothing_is_a_call_that_stands_in_a_fence(text: str) -> None:
 @given(texts)
 def test_nothing_can_be_read_from_a_text_that_was_neutralized(text: str) -> None:
     said = f"It says: {neutralize(text)}\n"
-    assert not [piece for piece in taken_apart(said, TOOLS) if isinstance(piece, Call)]
+    assert not [piece for piece in taken_apart(said, TOOLS) if isinstance(piece, TextCall)]
     assert neutralize(neutralize(text)) == neutralize(text)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ripieno.jsonvalues import parse
-from ripieno.models.protocols.text_calls.grammar import Call, Piece, Reasoning, Text, Tools, source_of
+from ripieno.models.protocols.text_calls.grammar import Piece, Reasoning, Text, TextCall, Tools, source_of
 from ripieno.models.protocols.text_calls.openings import FORMS
 from ripieno.models.protocols.text_calls.scanner import Parser
 
@@ -62,7 +62,7 @@ def calls_in(
 ) -> list[tuple[str, Any]]:
     """The calls of a text: names, and arguments as they can be read."""
     pieces = taken_apart(chunks, tools, echoed=echoed)
-    return [(call.name, parse(call.arguments)) for call in pieces if isinstance(call, Call)]
+    return [(call.name, parse(call.arguments)) for call in pieces if isinstance(call, TextCall)]
 
 
 def texts_in(chunks: str | Iterable[str], tools: Tools = TOOLS) -> str:

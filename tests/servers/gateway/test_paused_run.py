@@ -538,7 +538,7 @@ async def test_a_folder_that_cannot_be_written_runs_nothing_and_tells_no_path(tm
 async def test_without_a_folder_it_is_refused_at_the_start(tmp_path: pathlib.Path) -> None:
     table = {**KINDS["openai-chat"].provider, "base_url": "http://127.0.0.1:9/v1", "api_key": "none"}
     assembly = assemble({"providers": {"back": table}}, workspace=tmp_path, confirmer=DeferredConfirmer())
-    assembly.gathered = dataclasses.replace(assembly.gathered, state=None)
+    assembly.loaded = dataclasses.replace(assembly.loaded, state=None)
     async with assembly:
         with pytest.raises(InputError, match="without a folder for state"):
             create_application(assembly, settings=GatewayDescriptor(absent="defer", models=("back/small",)))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ripieno.assembly.configuration import Places, gather
+from ripieno.assembly.configuration import Places, load_configuration
 from ripieno.assembly.trust import TrustStore, find_project
 from ripieno.descriptors import GatewayDescriptor
 from ripieno.descriptors.configuration import combine, read_configuration, read_parts
@@ -241,10 +241,10 @@ def test_a_project_never_sets_it(user: User, call: Call, trusted: bool) -> None:
     assert found is not None
     if trusted:
         TrustStore(user.state).add(found)
-    gathered = gather(places=places, project=found, workspace=user.workspace)
-    assert gathered.failures == ()
-    assert gathered.configuration.gateway == GatewayDescriptor(models=("house/small-1",))
-    assert [one.name for one in gathered.left_out] == ["[gateway]"]
+    loaded = load_configuration(places=places, project=found, workspace=user.workspace)
+    assert loaded.failures == ()
+    assert loaded.configuration.gateway == GatewayDescriptor(models=("house/small-1",))
+    assert [one.name for one in loaded.left_out] == ["[gateway]"]
     done = call("serve", "responses", "--host", "0.0.0.0", "--port", "0")
     assert done.code == 2
     assert "Left out: [gateway]" in done.err

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ripieno.exceptions import ToolFault
-from ripieno.toolset.workspace.room import Room
+from ripieno.toolset.workspace.workspace import Workspace
 from tests.counts import count
 from tests.toolset.furnished_workspace import CANARY, read, swapping
 
@@ -44,30 +44,30 @@ def look(folder: pathlib.Path) -> dict[str, object]:
     return found
 
 
-def list_one(room: Room, path: str) -> bytes:
+def list_one(room: Workspace, path: str) -> bytes:
     with room.open_directory(path) as directory:
         return b"\n".join(os.fsencode(name) for name in os.listdir(directory))
 
 
-def shift(room: Room, path: str, number: int) -> None:
+def shift(room: Workspace, path: str, number: int) -> None:
     """There and back again."""
     room.move(path, f"moved{number}")
     room.move(f"moved{number}", path)
 
 
-def copy(room: Room, path: str, number: int) -> bytes:
+def copy(room: Workspace, path: str, number: int) -> bytes:
     room.copy(path, f"copy{number % 8}", overwrite=True, recursive=True)
     return read(room, f"copy{number % 8}")
 
 
-def drop(room: Room, path: str, number: int) -> None:
+def drop(room: Workspace, path: str, number: int) -> None:
     if path == "swapped/a":
         room.delete(path, kind="directory", recursive=True)
     else:
         room.delete(path, kind="file")
 
 
-def edit(room: Room, path: str, number: int) -> None:
+def edit(room: Workspace, path: str, number: int) -> None:
     def change(before: bytes | None) -> bytes:
         assert before is None or CANARY not in before
         return b"edited %d" % number
@@ -76,7 +76,7 @@ def edit(room: Room, path: str, number: int) -> None:
 
 
 #: Each operation, and its share of a million.
-OPERATIONS: dict[str, tuple[Callable[[Room, str, int], Any], int]] = {
+OPERATIONS: dict[str, tuple[Callable[[Workspace, str, int], Any], int]] = {
     "read": (lambda room, path, _: read(room, path), 620_000),
     "list": (lambda room, path, _: list_one(room, path), 120_000),
     "state": (lambda room, path, _: room.state(path), 100_000),
@@ -114,7 +114,7 @@ def test_nothing_outside_is_reached_while_names_are_exchanged(tmp_path: pathlib.
     done = refused = escapes = 0
     # Of a hard link's content nobody can tell where it is at home; it may be read.
     paths = [path for path in PATHS if path != "plain" or name not in ("read", "copy", "edit")]
-    with Room(root) as room, swapped(root):
+    with Workspace(root) as room, swapped(root):
         for number in range(count(times)):
             if name in ("delete", "move", "onto") and number % 4 == 0:
                 fill(root, outside)

@@ -338,7 +338,7 @@ async def test_somebody_elses_change_is_never_lost(tools: Tools) -> None:
 STORM = """
 import json, os, pathlib, random, select, signal, sys
 from ripieno.exceptions import ToolFault
-from ripieno.toolset.workspace.room import Room
+from ripieno.toolset.workspace.workspace import Room
 from ripieno.toolset.workspace.undo import choose, undo
 from ripieno.storage.undo import Cause, Journal
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault, ValidationFault
-from ripieno.toolset.workspace.room import Room
 from ripieno.toolset.workspace.walk import MAX_LINKS
+from ripieno.toolset.workspace.workspace import Workspace
 from tests.toolset.furnished_workspace import CANARY, furnish, read, snapshot
 
 
@@ -37,14 +37,14 @@ from tests.toolset.furnished_workspace import CANARY, furnish, read, snapshot
         (".hidden", ".hidden"),
     ],
 )
-def test_what_lies_beneath_is_read(room: Room, root: pathlib.Path, path: str, name: str) -> None:
+def test_what_lies_beneath_is_read(room: Workspace, root: pathlib.Path, path: str, name: str) -> None:
     path = path.format(root=root)
     assert read(room, path) == f"inside: {name}".encode() == (root / path).read_bytes()
 
 
 def test_the_root_may_be_given_through_a_link(root: pathlib.Path, tmp_path: pathlib.Path) -> None:
     (tmp_path / "alias").symlink_to(root)
-    with Room(tmp_path / "alias") as room:
+    with Workspace(tmp_path / "alias") as room:
         for path in ("readme", f"{tmp_path}/alias/readme", f"{root}/readme"):
             assert read(room, path) == b"inside: readme"
 
@@ -98,7 +98,9 @@ KINDS: dict[str, type[ToolFault]] = {
 
 
 @pytest.mark.parametrize(("path", "code"), REFUSALS)
-def test_what_is_refused_says_so(room: Room, root: pathlib.Path, outside: pathlib.Path, path: str, code: str) -> None:
+def test_what_is_refused_says_so(
+    room: Workspace, root: pathlib.Path, outside: pathlib.Path, path: str, code: str
+) -> None:
     path = path.format(root=root, outside=outside) if "{" in path else path
     descriptors = len(os.listdir("/proc/self/fd"))
     with pytest.raises(KINDS[code]) as caught:
@@ -110,7 +112,7 @@ def test_what_is_refused_says_so(room: Room, root: pathlib.Path, outside: pathli
 
 @pytest.mark.parametrize("path", [path for path, code in REFUSALS if code not in ("link_loop", "not_found")])
 def test_what_cannot_be_reached_cannot_be_written(
-    room: Room, root: pathlib.Path, outside: pathlib.Path, path: str
+    room: Workspace, root: pathlib.Path, outside: pathlib.Path, path: str
 ) -> None:
     path = path.format(root=root, outside=outside) if "{" in path else path
     before, descriptors = snapshot(outside), len(os.listdir("/proc/self/fd"))
@@ -121,7 +123,7 @@ def test_what_cannot_be_reached_cannot_be_written(
     assert len(os.listdir("/proc/self/fd")) == descriptors
 
 
-def test_a_missing_name_brings_the_nearest(room: Room) -> None:
+def test_a_missing_name_brings_the_nearest(room: Workspace) -> None:
     with pytest.raises(ResourceFault) as caught:
         room.open_file("a/../README")
     assert str(caught.value) == "There is no 'a/../README': the workspace has no 'README'."
@@ -130,7 +132,7 @@ def test_a_missing_name_brings_the_nearest(room: Room) -> None:
         room.open_file("subb/e")
 
 
-def test_links_end_at_forty(room: Room, root: pathlib.Path) -> None:
+def test_links_end_at_forty(room: Workspace, root: pathlib.Path) -> None:
     for number in range(MAX_LINKS + 1):
         (root / f"hop{number + 1}").symlink_to(f"hop{number}")
     (root / "hop0").write_text("end")
@@ -139,7 +141,7 @@ def test_links_end_at_forty(room: Room, root: pathlib.Path) -> None:
         read(room, f"hop{MAX_LINKS + 1}")
 
 
-def test_a_long_way_ends(room: Room, root: pathlib.Path) -> None:
+def test_a_long_way_ends(room: Workspace, root: pathlib.Path) -> None:
     """Links whose texts go up and down cannot make a walk endless."""
     (root / "l0").symlink_to("a/c/../../" * 400 + "readme")
     for number in range(30):
@@ -153,13 +155,13 @@ def test_a_long_way_ends(room: Room, root: pathlib.Path) -> None:
 def test_magic_links_are_no_door(name: str, outside: pathlib.Path) -> None:
     held = os.open(outside / "secret", os.O_RDONLY)
     try:
-        with Room("/proc/self") as room, pytest.raises(ToolFault):
+        with Workspace("/proc/self") as room, pytest.raises(ToolFault):
             read(room, name.format(held=held, held_path=outside / "secret"))
     finally:
         os.close(held)
 
 
-def test_special_files_are_refused_at_once(room: Room, root: pathlib.Path) -> None:
+def test_special_files_are_refused_at_once(room: Workspace, root: pathlib.Path) -> None:
     os.mkfifo(root / "fifo")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(root / "socket"))
@@ -169,13 +171,13 @@ def test_special_files_are_refused_at_once(room: Room, root: pathlib.Path) -> No
             for append in (False, True):
                 with pytest.raises(PermissionFault, match="no ordinary file"):
                     room.write_file(path, b"", append=append)
-    with Room("/dev") as devices:
+    with Workspace("/dev") as devices:
         for path in ("zero", "null"):
             with pytest.raises(PermissionFault, match="no ordinary file"):
                 devices.open_file(path)
 
 
-def test_a_directory_is_opened_as_one(room: Room) -> None:
+def test_a_directory_is_opened_as_one(room: Workspace) -> None:
     with room.open_directory("folder") as descriptor:
         assert sorted(os.listdir(descriptor)) == ["b", "c", "up"]
     with room.open_directory(".") as descriptor:
@@ -189,7 +191,7 @@ def test_a_directory_is_opened_as_one(room: Room) -> None:
 def test_a_root_that_is_none_is_refused(tmp_path: pathlib.Path) -> None:
     for path in (tmp_path / "nothing", __file__):
         with pytest.raises(ResourceFault, match=r"workspace .* cannot be opened"):
-            Room(path)
+            Workspace(path)
 
 
 NAMES = [
@@ -259,7 +261,7 @@ def attempt(act: Callable[[], object]) -> object:
 @given(data=st.data())
 def test_law_no_path_reads_outside(lasting_root: pathlib.Path, outside: pathlib.Path, data: st.DataObject) -> None:
     path = data.draw(paths(lasting_root, outside))
-    with Room(lasting_root) as room:
+    with Workspace(lasting_root) as room:
         result = attempt(lambda: read(room, path))
     if isinstance(result, bytes):
         assert result != CANARY
@@ -277,7 +279,7 @@ def test_law_no_path_writes_outside(
     path = data.draw(paths(lasting_root, outside))
     before = snapshot(outside)
     beside = sorted(os.listdir(lasting_root.parent))
-    with Room(lasting_root) as room:
+    with Workspace(lasting_root) as room:
         result = attempt(lambda: room.write_file(path, b"written", append=append, create_directories=create))
     assert snapshot(outside) == before
     assert sorted(os.listdir(lasting_root.parent)) == beside

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from ripieno.exceptions import ToolFault
-from ripieno.toolset.workspace.room import Room
+from ripieno.toolset.workspace.workspace import Workspace
 from tests.counts import count
 from tests.toolset.furnished_workspace import CANARY, read, snapshot, swapping
 
@@ -71,7 +71,7 @@ def test_the_race_is_real(raced: pathlib.Path) -> None:
     ],
 )
 def test_no_read_escapes_a_swap(raced: pathlib.Path, path: str, first: str, second: str) -> None:
-    with Room(raced) as room, swapping(raced / first, raced / second):
+    with Workspace(raced) as room, swapping(raced / first, raced / second):
         escapes, successes, refusals = tally(lambda: read(room, path), count(100_000))
     print(f"swap of {path}: {escapes} escapes, {successes} read, {refusals} refused")
     assert escapes == 0
@@ -79,7 +79,7 @@ def test_no_read_escapes_a_swap(raced: pathlib.Path, path: str, first: str, seco
 
 @pytest.mark.parametrize("trap", ["fifo-trap", "folder-trap"])
 def test_no_read_hangs_on_a_swap(raced: pathlib.Path, trap: str) -> None:
-    with Room(raced) as room, swapping(raced / "file", raced / trap):
+    with Workspace(raced) as room, swapping(raced / "file", raced / trap):
         escapes, _, _ = tally(lambda: read(room, "file"), count(40_000))
     assert escapes == 0
 
@@ -88,7 +88,7 @@ def test_no_read_hangs_on_a_swap(raced: pathlib.Path, trap: str) -> None:
 @pytest.mark.parametrize("path", ["swapped/secret", "swapped/new"])
 def test_no_write_escapes_a_swap(raced: pathlib.Path, outside: pathlib.Path, path: str, append: bool) -> None:
     before = snapshot(outside)
-    with Room(raced) as room, swapping(raced / "swapped", raced / "trap"):
+    with Workspace(raced) as room, swapping(raced / "swapped", raced / "trap"):
         _, successes, refusals = tally(lambda: room.write_file(path, b"written", append=append), count(20_000))
     print(f"swap of {path} while writing: {successes} written, {refusals} refused")
     assert snapshot(outside) == before
@@ -96,7 +96,7 @@ def test_no_write_escapes_a_swap(raced: pathlib.Path, outside: pathlib.Path, pat
 
 def test_no_append_follows_a_link_that_is_swapped_in(raced: pathlib.Path, outside: pathlib.Path) -> None:
     before = snapshot(outside)
-    with Room(raced) as room, swapping(raced / "file", raced / "file-trap"):
+    with Workspace(raced) as room, swapping(raced / "file", raced / "file-trap"):
         tally(lambda: room.write_file("file", b"written", append=True), count(20_000))
     assert snapshot(outside) == before
 
@@ -104,7 +104,7 @@ def test_no_append_follows_a_link_that_is_swapped_in(raced: pathlib.Path, outsid
 def test_a_link_that_is_swapped_in_is_replaced_and_not_followed(raced: pathlib.Path, outside: pathlib.Path) -> None:
     """An exchange may take the link's name, and then there is none left to refuse: so each try has its own."""
     before = snapshot(outside)
-    with Room(raced) as room:
+    with Workspace(raced) as room:
         for number in range(count(400)):
             (raced / f"link{number}").symlink_to(outside / "secret")
             (raced / f"plain{number}").write_text("inside")
@@ -118,6 +118,6 @@ def test_a_link_that_is_swapped_in_is_replaced_and_not_followed(raced: pathlib.P
 def test_directories_are_never_made_outside(raced: pathlib.Path, outside: pathlib.Path) -> None:
     before = snapshot(outside)
     numbers = itertools.count()
-    with Room(raced) as room, swapping(raced / "swapped", raced / "trap"):
+    with Workspace(raced) as room, swapping(raced / "swapped", raced / "trap"):
         tally(lambda: room.write_file(f"swapped/made{next(numbers)}/deeper/file", b"written"), count(20_000))
     assert snapshot(outside) == before

@@ -11,7 +11,7 @@ import pytest
 from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault
 from ripieno.sandbox import ProcessLimits
 from ripieno.sandbox.processes import LocalSpawner, clean_environment, collect
-from ripieno.toolset.workspace.room import Room
+from ripieno.toolset.workspace.workspace import Workspace
 from tests.counts import count
 from tests.toolset.furnished_workspace import snapshot
 
@@ -43,7 +43,7 @@ CONTROL_FILES = (
 
 @pytest.mark.parametrize("path", CONTROL_FILES)
 @pytest.mark.parametrize("existing", [False, True])
-def test_control_files_are_not_written(room: Room, root: pathlib.Path, path: str, existing: bool) -> None:
+def test_control_files_are_not_written(room: Workspace, root: pathlib.Path, path: str, existing: bool) -> None:
     if existing:
         (root / ".git").mkdir()
         target = root / path
@@ -61,19 +61,19 @@ def test_control_files_are_not_written(room: Room, root: pathlib.Path, path: str
 @pytest.mark.parametrize(
     "path", [".gitignore", ".github/x.yml", "git/config", "sub/ensembles/x.py", "poetry.lock", "a.toml"]
 )
-def test_files_like_them_are_written(room: Room, root: pathlib.Path, path: str) -> None:
+def test_files_like_them_are_written(room: Workspace, root: pathlib.Path, path: str) -> None:
     room.write_file(path, b"text")
     assert (root / path).read_bytes() == b"text"
 
 
-def test_what_a_write_did_is_told(room: Room, root: pathlib.Path) -> None:
+def test_what_a_write_did_is_told(room: Workspace, root: pathlib.Path) -> None:
     written = room.write_file("folder/x/y/z", b"text")
     assert (written.path, written.created, written.directories, written.size) == ("a/x/y/z", True, ("a/x", "a/x/y"), 4)
     assert not room.write_file(f"{root}/a/x/y/z", b"").created
     assert (root / "a/x/y/z").read_bytes() == b""
 
 
-def test_directories_are_made_only_when_asked_for(room: Room, root: pathlib.Path) -> None:
+def test_directories_are_made_only_when_asked_for(room: Workspace, root: pathlib.Path) -> None:
     for path in ("x/y", "x/../y"):
         with pytest.raises(ResourceFault, match="the workspace has no 'x'"):
             room.write_file(path, b"", create_directories=False)
@@ -82,7 +82,7 @@ def test_directories_are_made_only_when_asked_for(room: Room, root: pathlib.Path
     assert not (root / "x").exists()
 
 
-def test_a_write_that_is_refused_makes_no_directory(room: Room, root: pathlib.Path) -> None:
+def test_a_write_that_is_refused_makes_no_directory(room: Workspace, root: pathlib.Path) -> None:
     before = snapshot(root)
     for path in ("x/y/" + "z" * 256, "x/" + "y" * 256 + "/z", "x/.git", "x/y/pins.lock.toml"):
         with pytest.raises(ToolFault):
@@ -90,7 +90,7 @@ def test_a_write_that_is_refused_makes_no_directory(room: Room, root: pathlib.Pa
     assert snapshot(root) == before
 
 
-def test_append_adds_and_creates(room: Room, root: pathlib.Path) -> None:
+def test_append_adds_and_creates(room: Workspace, root: pathlib.Path) -> None:
     assert room.write_file("log", b"one\n", append=True).created
     assert not room.write_file("log", b"two\n", append=True).created
     assert (root / "log").read_bytes() == b"one\ntwo\n"
@@ -98,14 +98,14 @@ def test_append_adds_and_creates(room: Room, root: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("name", ["link", "chain", "absolute", "escape", "dangling", "magic", "folder", "self"])
 @pytest.mark.parametrize("append", [False, True])
-def test_no_write_goes_through_a_link(room: Room, root: pathlib.Path, name: str, append: bool) -> None:
+def test_no_write_goes_through_a_link(room: Workspace, root: pathlib.Path, name: str, append: bool) -> None:
     before = snapshot(root)
     with pytest.raises(PermissionFault, match="is a link to"):
         room.write_file(name, b"text", append=append)
     assert snapshot(root) == before
 
 
-def test_a_file_with_another_name_is_not_written(room: Room, root: pathlib.Path, outside: pathlib.Path) -> None:
+def test_a_file_with_another_name_is_not_written(room: Workspace, root: pathlib.Path, outside: pathlib.Path) -> None:
     os.link(outside / "secret", root / "hard")
     before = snapshot(outside)
     for append in (False, True):
@@ -114,7 +114,7 @@ def test_a_file_with_another_name_is_not_written(room: Room, root: pathlib.Path,
     assert snapshot(outside) == before
 
 
-def test_permissions_are_kept_and_new_files_follow_the_mask(room: Room, root: pathlib.Path) -> None:
+def test_permissions_are_kept_and_new_files_follow_the_mask(room: Workspace, root: pathlib.Path) -> None:
     for mode in (0o600, 0o644, 0o755, 0o4755, 0o2711):
         (root / "readme").chmod(mode)
         room.write_file("readme", b"new")
@@ -141,7 +141,7 @@ async def run_python(script: str, *arguments: str | os.PathLike[str]) -> str:
 FULL_DISK = """
 import resource, sys
 from ripieno.exceptions import ResourceFault
-from ripieno.toolset.workspace.room import Room
+from ripieno.toolset.workspace.workspace import Room
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 with Room(sys.argv[1]) as room:
     try:
@@ -160,7 +160,7 @@ async def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside(root: p
 AS_NOBODY = """
 import ctypes, os, sys  # as somebody else, the library may be out of reach
 from ripieno.exceptions import PermissionFault
-from ripieno.toolset.workspace.room import Room
+from ripieno.toolset.workspace.workspace import Room
 with Room(sys.argv[1]) as room:
     if os.geteuid() == 0:
         os.setgroups([]); os.setgid(65534); os.setuid(65534)
@@ -196,7 +196,7 @@ async def test_permissions_of_the_system_are_respected(tmp_path: pathlib.Path) -
     assert (await run_python(AS_NOBODY, tmp_path)).splitlines() == ["not_permitted"] * 6 + ["reached"]
 
 
-def test_readers_see_the_old_or_the_new_file(room: Room, root: pathlib.Path) -> None:
+def test_readers_see_the_old_or_the_new_file(room: Workspace, root: pathlib.Path) -> None:
     size = 300_000
     room.write_file("shared", b"0" * size)
     stop = threading.Event()
@@ -232,7 +232,7 @@ def test_appenders_lose_nothing_of_each_other(root: pathlib.Path) -> None:
     lines = count(10_000) // 4
 
     def append(letter: str) -> None:
-        with Room(root) as room:
+        with Workspace(root) as room:
             for number in range(lines):
                 room.write_file("log", f"{letter}{number}\n".encode(), append=True)
 
@@ -250,7 +250,7 @@ def test_appenders_lose_nothing_of_each_other(root: pathlib.Path) -> None:
 
 WRITE_FOREVER = """
 import itertools, sys
-from ripieno.toolset.workspace.room import Room
+from ripieno.toolset.workspace.workspace import Room
 with Room(sys.argv[1]) as room:
     for number in itertools.count():
         room.write_file("shared", bytes([65 + number % 26]) * 200_000)

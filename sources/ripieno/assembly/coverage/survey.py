@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from frozendict import frozendict
 
-from ripieno.assembly.configuration import Gathered, prefix_of
+from ripieno.assembly.configuration import LoadedConfiguration, prefix_of
 from ripieno.assembly.coverage.manifest import Manifest, Need, read_manifest
 from ripieno.assembly.coverage.values import CategoryStatus, Coverage, EnsembleStatus, State, TaskStatus, ToolStatus
 from ripieno.descriptors import EnsembleDescriptor
@@ -16,7 +16,7 @@ from ripieno.ensembles.requirements import find_absent, has_command, programs_of
 
 
 def cover(
-    gathered: Gathered,
+    loaded: LoadedConfiguration,
     surroundings: Surroundings,
     *,
     need: Need | None = None,
@@ -28,26 +28,26 @@ def cover(
     ``names`` are what the task is called, ``included`` the ensembles that play for it alone. Looks for programs, and
     tries a sandbox where a tool requires one. What a connection offers is not known here.
     """
-    return _Covering(gathered, surroundings, read_manifest()).cover(need, tuple(names), tuple(included))
+    return _Covering(loaded, surroundings, read_manifest()).cover(need, tuple(names), tuple(included))
 
 
 class _Covering:
     """One environment while it is looked at."""
 
-    def __init__(self, gathered: Gathered, surroundings: Surroundings, manifest: Manifest) -> None:
-        self.gathered = gathered
+    def __init__(self, loaded: LoadedConfiguration, surroundings: Surroundings, manifest: Manifest) -> None:
+        self.loaded = loaded
         self.manifest = manifest
-        absent = find_absent(gathered.ensembles, gathered.known, surroundings)
+        absent = find_absent(loaded.ensembles, loaded.known, surroundings)
         surroundings = dataclasses.replace(surroundings, absent=absent)
-        self.unmet: Mapping[str, str | None] = {one.name: absent[one.name] for one in gathered.ensembles}
+        self.unmet: Mapping[str, str | None] = {one.name: absent[one.name] for one in loaded.ensembles}
         self.found: dict[str, ToolStatus] = {}
         #: Those that lack a program, which a shell would lack, too.
         self.lacking: set[str] = set()
-        for descriptor in gathered.ensembles:
+        for descriptor in loaded.ensembles:
             self._look(descriptor, surroundings)
         self.elsewhere = {
             expose(invoker.name, prefix_of(one)): one.name
-            for one in gathered.known.values()
+            for one in loaded.known.values()
             if one.name not in self.unmet
             for invoker in one.invokers
         }
@@ -71,10 +71,10 @@ class _Covering:
                 self.lacking.add(name)
 
     def cover(self, need: Need | None, names: tuple[str, ...], included: tuple[str, ...]) -> Coverage:
-        profile = self.gathered.profile
+        profile = self.loaded.profile
         categories = tuple(self._category(name) for name in self.manifest.categories)
         states: dict[str, State] = {one.name: one.state for one in categories}
-        others = [one for one in self.gathered.ensembles if one.category not in states and one.name not in included]
+        others = [one for one in self.loaded.ensembles if one.category not in states and one.name not in included]
         task = None
         if need is not None:
             task = TaskStatus(
@@ -95,12 +95,12 @@ class _Covering:
 
     def _category(self, name: str) -> CategoryStatus:
         tools = tuple(self._tool(tool) for tool in self.manifest.categories[name])
-        profile = self.gathered.profile
+        profile = self.loaded.profile
         return CategoryStatus(
             name=name,
             tools=tools,
             selected=(profile is not None and name in profile.categories)
-            or any(one.category == name for one in self.gathered.ensembles)
+            or any(one.category == name for one in self.loaded.ensembles)
             # A few tools of it in another ensemble are no promise of all.
             or sum(tool.present for tool in tools) >= self.manifest.minimum,
             minimum=self.manifest.minimum,
@@ -136,7 +136,7 @@ class _Covering:
 
     def _ensemble(self, name: str) -> EnsembleStatus:
         if name not in self.unmet:
-            known = name in self.gathered.known
+            known = name in self.loaded.known
             return EnsembleStatus(name=name, reason="it is not selected" if known else "there is none of that name")
         return EnsembleStatus(name=name, reason=self.unmet[name])
 
@@ -147,7 +147,7 @@ class _Covering:
             if name in known:
                 states.append(known[name])
                 continue
-            unmet = [self.unmet[one.name] for one in self.gathered.ensembles if one.category == name]
+            unmet = [self.unmet[one.name] for one in self.loaded.ensembles if one.category == name]
             states.append("no" if not unmet else "yes" if None in unmet else "missing")
         if "missing" in states:
             return "missing"

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ripieno.assembly.configuration import Gathered, Places, gather, provision
+from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration, provision
 from ripieno.assembly.coverage.manifest import read_manifest
 from ripieno.assembly.coverage.survey import cover
 from ripieno.assembly.coverage.values import Coverage, TaskStatus
@@ -35,8 +35,8 @@ def validate_environment(
     sandbox. Errors: ``NameAbsence`` for what is not in the manifest, ``AssemblyFailure`` where a start would fail, for
     a profile that there is not, too.
     """
-    gathered = gather(configuration, workspace=workspace, places=places, project=project)
-    return validate_gathered(gathered, profile=profile, languages=languages, kinds=kinds)
+    loaded = load_configuration(configuration, workspace=workspace, places=places, project=project)
+    return validate_loaded(loaded, profile=profile, languages=languages, kinds=kinds)
 
 
 def validate_for_task(
@@ -54,17 +54,17 @@ def validate_for_task(
     Arguments and errors are those of ``validate_environment``. Languages are rust, python and javascript, kinds web,
     data-science and devops. ``included`` are the ensembles that a configuration does not have yet, and would need.
     """
-    gathered = gather(configuration, workspace=workspace, places=places, project=project)
-    coverage = validate_gathered(gathered, profile=profile, languages=languages, kinds=kinds)
+    loaded = load_configuration(configuration, workspace=workspace, places=places, project=project)
+    coverage = validate_loaded(loaded, profile=profile, languages=languages, kinds=kinds)
     return coverage.task or TaskStatus(names=())
 
 
-def validate_gathered(
-    gathered: Gathered, *, profile: str | None = None, languages: Sequence[str] = (), kinds: Sequence[str] = ()
+def validate_loaded(
+    loaded: LoadedConfiguration, *, profile: str | None = None, languages: Sequence[str] = (), kinds: Sequence[str] = ()
 ) -> Coverage:
-    """The same for what was gathered already."""
+    """The same for what was loaded already."""
     need = read_manifest().need_of(languages, kinds) if languages or kinds else None
-    selected = provision(gathered, profile=profile) if profile else gathered
+    selected = provision(loaded, profile=profile) if profile else loaded
     playing = {one.name for one in selected.ensembles}
     included = [name for name in (() if need is None else need.ensembles) if name not in playing]
     if included:

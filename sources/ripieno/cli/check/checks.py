@@ -18,7 +18,7 @@ from ripieno.exceptions import ConfigurationInvalidity, Problem, RipienoError
 
 def check_failures(subject: Subject) -> Iterator[Problem]:
     """What keeps every command from starting."""
-    for failure in subject.gathered.failures:
+    for failure in subject.loaded.failures:
         if isinstance(failure, ConfigurationInvalidity):
             yield from failure.problems
         else:
@@ -27,7 +27,7 @@ def check_failures(subject: Subject) -> Iterator[Problem]:
 
 def check_loading(subject: Subject) -> Iterator[Problem]:
     """What was read and does not mean what it seems to."""
-    yield from subject.gathered.warnings
+    yield from subject.loaded.warnings
 
 
 def check_origins(subject: Subject) -> Iterator[Problem]:
@@ -35,7 +35,7 @@ def check_origins(subject: Subject) -> Iterator[Problem]:
     for descriptor in subject.descriptors:
         for name in needed_origins(descriptor):
             try:
-                origin: Origin = subject.gathered.registry.resolve("origins", name)
+                origin: Origin = subject.loaded.registry.resolve("origins", name)
             except RipienoError as error:
                 yield Problem(message=f"ensemble {descriptor.name!r}: {error}", file=descriptor.file)
             else:

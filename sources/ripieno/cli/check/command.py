@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
-from ripieno.assembly.configuration import Gathered, gather
+from ripieno.assembly.configuration import LoadedConfiguration, load_configuration
 from ripieno.assembly.plugins import Registry
 from ripieno.cli.check.checks import OF_CONFIGURATIONS, OF_ENSEMBLES
 from ripieno.cli.check.coverage import check_environment, split_words
 from ripieno.cli.check.functions import check_functions
 from ripieno.cli.check.models import doubt_rows
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import gather_layers, left_out_lines, left_out_mappings, project_of, project_warnings
+from ripieno.cli.common.assembly import left_out_lines, left_out_mappings, load_layers, project_of, project_warnings
 from ripieno.cli.common.findings import Check, Subject, find_problems
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
@@ -40,7 +40,7 @@ class Findings:
 
     problems: tuple[Problem, ...]
     ensembles: int = 0
-    left_out: Gathered | None = None
+    left_out: LoadedConfiguration | None = None
 
 
 @click.command()
@@ -122,15 +122,15 @@ def _count(number: int, thing: str) -> str:
 
 
 def _check_layers(settings: Settings, importing: bool) -> Findings:
-    gathered = gather_layers(settings, quiet=True)
-    findings = _check_configuration(gathered, importing)
+    loaded = load_layers(settings, quiet=True)
+    findings = _check_configuration(loaded, importing)
     # What is wrong in files that do not count is no error, and good to know before they are trusted.
     found = (*findings.problems, *project_warnings(project_of(settings)))
-    return dataclasses.replace(findings, problems=_sorted(found), left_out=gathered)
+    return dataclasses.replace(findings, problems=_sorted(found), left_out=loaded)
 
 
-def _check_configuration(gathered: Gathered, importing: bool) -> Findings:
-    subject = Subject(gathered=gathered, descriptors=tuple(gathered.known.values()))
+def _check_configuration(loaded: LoadedConfiguration, importing: bool) -> Findings:
+    subject = Subject(loaded=loaded, descriptors=tuple(loaded.known.values()))
     return Findings(problems=_find(OF_CONFIGURATIONS, subject, importing), ensembles=len(subject.descriptors))
 
 
@@ -143,7 +143,7 @@ def _check_paths(settings: Settings, paths: Sequence[pathlib.Path], *, importing
     found: list[Problem] = []
     ensembles: list[pathlib.Path] = []
     count = 0
-    beneath = gather(settings.config)
+    beneath = load_configuration(settings.config)
     for path in _files(paths, found):
         try:
             document = read_toml(path)
@@ -154,21 +154,21 @@ def _check_paths(settings: Settings, paths: Sequence[pathlib.Path], *, importing
         if kind == "ensemble":
             ensembles.append(path)
         elif kind == "config":
-            findings = _check_configuration(gather(path, workspace=settings.workspace), importing)
+            findings = _check_configuration(load_configuration(path, workspace=settings.workspace), importing)
             found.extend(findings.problems)
             count += findings.ensembles
         else:
             found.extend(_check_document(kind, document, beneath.registry))
-    loaded = load_ensembles([Layer(name="caller", paths=tuple(ensembles))])
-    subject = Subject(gathered=beneath, descriptors=tuple(loaded.ensembles.values()))
-    found += (*loaded.problems, *_find(OF_ENSEMBLES, subject, importing))
+    read = load_ensembles([Layer(name="caller", paths=tuple(ensembles))])
+    subject = Subject(loaded=beneath, descriptors=tuple(read.ensembles.values()))
+    found += (*read.problems, *_find(OF_ENSEMBLES, subject, importing))
     return Findings(problems=_sorted(found), ensembles=len(subject.descriptors) + count)
 
 
-def _meant(path: pathlib.Path, gathered: Gathered, problems: Sequence[Problem]) -> Iterator[Problem]:
+def _meant(path: pathlib.Path, loaded: LoadedConfiguration, problems: Sequence[Problem]) -> Iterator[Problem]:
     """The problems of a file that is not there, with the command that checks the ensemble of its name."""
     name, _, tool = path.name.partition(".")
-    descriptor = gathered.known.get(name)
+    descriptor = loaded.known.get(name)
     if descriptor is None or tool == "toml":
         yield from problems
         return

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 import click
 
 from ripieno.assembly.coverage.manifest import read_manifest
-from ripieno.assembly.coverage.validation import validate_gathered
+from ripieno.assembly.coverage.validation import validate_loaded
 from ripieno.assembly.coverage.values import CategoryStatus, Coverage, TaskStatus, ToolStatus
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import gather_layers
+from ripieno.cli.common.assembly import load_layers
 from ripieno.cli.common.options import Format, Settings
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.conducting.observers.console import clean
@@ -21,8 +21,8 @@ def check_environment(settings: Settings, wanted: Sequence[str], output: Format,
     ``wanted`` are languages and kinds of tasks. A single tool that cannot be called counts when ``strict``.
     """
     languages, kinds = _sort(wanted)
-    gathered = gather_layers(settings, quiet=output == "json")
-    coverage = validate_gathered(gathered, profile=settings.profile, languages=languages, kinds=kinds)
+    loaded = load_layers(settings, quiet=output == "json")
+    coverage = validate_loaded(loaded, profile=settings.profile, languages=languages, kinds=kinds)
     if output == "json":
         print_json(coverage.mapping())
     else:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ripieno.assembly.configuration import Gathered
+from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common.assembly import absence
 from ripieno.cli.common.findings import Subject, finding
 from ripieno.descriptors.loading.unknown_names import file_of
@@ -17,30 +17,30 @@ from ripieno.origins.settings import advise_setting
 
 def check_gateway(subject: Subject) -> Iterator[Problem]:
     """What `ripieno serve responses` would refuse; a variable may still be set where it is served."""
-    if not subject.gathered.failures:
-        yield from _strange_ensembles(subject.gathered)
-        yield from _strange_tools(subject.gathered)
-        yield from _absent_secret(subject.gathered, subject.surroundings)
+    if not subject.loaded.failures:
+        yield from _strange_ensembles(subject.loaded)
+        yield from _strange_tools(subject.loaded)
+        yield from _absent_secret(subject.loaded, subject.surroundings)
 
 
-def _strange_ensembles(gathered: Gathered) -> Iterator[Problem]:
-    gateway = gathered.configuration.gateway
+def _strange_ensembles(loaded: LoadedConfiguration) -> Iterator[Problem]:
+    gateway = loaded.configuration.gateway
     named: list[tuple[Path, str]] = []
     for key, names in (("ensembles", gateway.ensembles), ("mcp", gateway.mcp)):
         named += [(("gateway", key, index), name) for index, name in enumerate(names)]
     named += [(("gateway", "hosted", kind), split(identity)[0]) for kind, identity in gateway.hosted.items()]
-    playing = [descriptor.name for descriptor in gathered.ensembles]
+    playing = [descriptor.name for descriptor in loaded.ensembles]
     for path, name in named:
         if name not in playing:
             message = f"{dotted(path)} names the ensemble {name!r}, and none of that name plays"
-            hint = absence(gathered, name) or spelling(name, gathered.known) or "`ripieno tools` lists what plays."
-            yield _problem(gathered, path, message, hint)
+            hint = absence(loaded, name) or spelling(name, loaded.known) or "`ripieno tools` lists what plays."
+            yield _problem(loaded, path, message, hint)
 
 
-def _strange_tools(gathered: Gathered) -> Iterator[Problem]:
+def _strange_tools(loaded: LoadedConfiguration) -> Iterator[Problem]:
     """Tools that an ensemble lacks. What a connection offers is known only when it is connected."""
-    descriptors = {descriptor.name: descriptor for descriptor in gathered.ensembles}
-    for kind, identity in gathered.configuration.gateway.hosted.items():
+    descriptors = {descriptor.name: descriptor for descriptor in loaded.ensembles}
+    for kind, identity in loaded.configuration.gateway.hosted.items():
         ensemble, tool = split(identity)
         descriptor = descriptors.get(ensemble)
         if descriptor is None or descriptor.connection is not None:
@@ -50,16 +50,16 @@ def _strange_tools(gathered: Gathered) -> Iterator[Problem]:
             path: Path = ("gateway", "hosted", kind)
             message = f"{dotted(path)} names the tool {tool!r}, and {ensemble!r} has none of that name"
             near = spelling(identity, [f"{ensemble}.{one}" for one in tools])
-            yield _problem(gathered, path, message, near or f"They are listed by: ripieno tools --ensemble {ensemble}")
+            yield _problem(loaded, path, message, near or f"They are listed by: ripieno tools --ensemble {ensemble}")
 
 
-def _absent_secret(gathered: Gathered, surroundings: Surroundings) -> Iterator[Problem]:
+def _absent_secret(loaded: LoadedConfiguration, surroundings: Surroundings) -> Iterator[Problem]:
     path: Path = ("gateway", "secret")
-    for name in variables_in(gathered.configuration.gateway.secret):
+    for name in variables_in(loaded.configuration.gateway.secret):
         if not surroundings.secrets.get(name):
             message = f"the variable {name} is not set, and {dotted(path)} cannot do without"
-            yield _problem(gathered, path, message, advise_setting([name], surroundings), "warning")
+            yield _problem(loaded, path, message, advise_setting([name], surroundings), "warning")
 
 
-def _problem(gathered: Gathered, path: Path, message: str, hint: str, severity: str = "error") -> Problem:
-    return finding(file_of(gathered.parts, path), path, message, hint, severity)
+def _problem(loaded: LoadedConfiguration, path: Path, message: str, hint: str, severity: str = "error") -> Problem:
+    return finding(file_of(loaded.parts, path), path, message, hint, severity)

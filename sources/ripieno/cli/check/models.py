@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ripieno.assembly.configuration import Gathered
+from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common.findings import Subject, finding
 from ripieno.descriptors import ProviderDescriptor
 from ripieno.descriptors.loading import load_providers
@@ -16,16 +16,16 @@ from ripieno.jsonvalues import EMPTY
 
 def check_models(subject: Subject) -> Iterator[Problem]:
     """Rows that never hold, carriers that carry nothing, and fallbacks that are no help."""
-    gathered = subject.gathered
-    if gathered.failures:
+    loaded = subject.loaded
+    if loaded.failures:
         return
-    yield from _idle_carriers(gathered)
-    yield from _idle_fallbacks(gathered, subject.surroundings.secrets)
-    for part in gathered.parts:
+    yield from _idle_carriers(loaded)
+    yield from _idle_fallbacks(loaded, subject.surroundings.secrets)
+    for part in loaded.parts:
         for name, keys in part.parts.get("providers", EMPTY).items():
             patterns = [row["match"] for row in keys.get("models", ())]
             yield from _idle_rows(patterns, part.file, ("providers", name, "models"))
-    for descriptor in load_providers(gathered.layers).providers.values():
+    for descriptor in load_providers(loaded.layers).providers.values():
         yield from doubt_rows(descriptor)
 
 
@@ -44,11 +44,11 @@ def _idle_rows(patterns: Sequence[str], file: str | None, at: Path) -> Iterator[
         )
 
 
-def _idle_carriers(gathered: Gathered) -> Iterator[Problem]:
-    for descriptor in gathered.providers.values():
+def _idle_carriers(loaded: LoadedConfiguration) -> Iterator[Problem]:
+    for descriptor in loaded.providers.values():
         if descriptor.carrier is not None and descriptor.protocol != "prompted":
             at: Path = ("providers", descriptor.name, "carrier")
-            file = file_of(gathered.parts, at)
+            file = file_of(loaded.parts, at)
             yield finding(
                 file or descriptor.file,
                 ("provider", "carrier") if file is None else at,
@@ -57,9 +57,9 @@ def _idle_carriers(gathered: Gathered) -> Iterator[Problem]:
             )
 
 
-def _idle_fallbacks(gathered: Gathered, variables: Mapping[str, str]) -> Iterator[Problem]:
+def _idle_fallbacks(loaded: LoadedConfiguration, variables: Mapping[str, str]) -> Iterator[Problem]:
     """Fallbacks that are the model itself, or that have no key."""
-    configuration = gathered.configuration
+    configuration = loaded.configuration
     for path, model in models_of(configuration):
         if "fallback" not in path:
             continue
@@ -68,10 +68,10 @@ def _idle_fallbacks(gathered: Gathered, variables: Mapping[str, str]) -> Iterato
             own = configuration.agents[str(path[1])].model or own
         if model == own:
             message = f"{dotted(path)} is {model!r}, which has just been asked when a fallback is"
-            yield finding(file_of(gathered.parts, path), path, message, "Delete it, or name another model.")
-        elif lacking := _lacking(gathered.providers.get(model.partition("/")[0]), variables):
+            yield finding(file_of(loaded.parts, path), path, message, "Delete it, or name another model.")
+        elif lacking := _lacking(loaded.providers.get(model.partition("/")[0]), variables):
             message = f"{model} is no fallback as long as its provider lacks {' and '.join(lacking)}"
-            yield finding(file_of(gathered.parts, path), path, message, "Set it (export NAME=…), or delete it here.")
+            yield finding(file_of(loaded.parts, path), path, message, "Set it (export NAME=…), or delete it here.")
 
 
 def _lacking(provider: ProviderDescriptor | None, variables: Mapping[str, str]) -> list[str]:

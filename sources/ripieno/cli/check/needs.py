@@ -28,7 +28,7 @@ def check_variables(subject: Subject) -> Iterator[Problem]:
     places: dict[str, tuple[str | None, Path]] = {}
     users: dict[str, dict[str, None]] = {}
     for descriptor in subject.descriptors:
-        for need in _variables(descriptor, subject.gathered.registry) if descriptor.enabled else ():
+        for need in _variables(descriptor, subject.loaded.registry) if descriptor.enabled else ():
             if need.name not in subject.surroundings.secrets:
                 places.setdefault(need.name, _place(descriptor, need))
                 users.setdefault(need.name, {})[descriptor.name] = None
@@ -43,7 +43,7 @@ def check_programs(subject: Subject) -> Iterator[Problem]:
     What says that it requires its program is left out without it, with the reason, and needs no warning.
     """
     for descriptor in subject.descriptors:
-        for need in _programs(descriptor, subject.gathered.registry) if descriptor.enabled else ():
+        for need in _programs(descriptor, subject.loaded.registry) if descriptor.enabled else ():
             required = [*descriptor.requires, *(() if need.invoker is None else need.invoker.policy.requires)]
             found = None if need.replaced or need.argv[0] in programs_of(required) else _look(descriptor, need)
             if found is not None:

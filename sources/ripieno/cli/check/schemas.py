@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterator
 
-from ripieno.assembly.configuration import Gathered
+from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common.findings import Subject, finding
 from ripieno.descriptors import InvokerDescriptor
 from ripieno.exceptions import Problem, RipienoError
@@ -14,8 +14,8 @@ from ripieno.schemas.lowering import PLAIN, Dialect, lower
 
 def check_schemas(subject: Subject) -> Iterator[Problem]:
     """One warning for each declared tool and protocol that would leave out a part of the tool's schema."""
-    for (protocol, strict), dialect in _dialects(subject.gathered).items():
-        for descriptor in subject.gathered.ensembles:
+    for (protocol, strict), dialect in _dialects(subject.loaded).items():
+        for descriptor in subject.loaded.ensembles:
             for invoker, body in descriptor.located():
                 identity = f"{descriptor.name}.{invoker.name}"
                 message = _explain_loss(identity, invoker, protocol, dialect) if invoker.enabled else None
@@ -25,19 +25,19 @@ def check_schemas(subject: Subject) -> Iterator[Problem]:
                     yield finding(invoker.file, (*body, "arguments"), message, hint)
 
 
-def _dialects(gathered: Gathered) -> dict[tuple[str, bool], Dialect]:
+def _dialects(loaded: LoadedConfiguration) -> dict[tuple[str, bool], Dialect]:
     """What the configured models are spoken to in, by protocol and whether it is strict."""
-    configuration = gathered.configuration
+    configuration = loaded.configuration
     agents = configuration.agents.values()
     asked = [(name, configuration.controls.strict) for name in (configuration.model, *configuration.fallback)]
     asked += [(agent.model or configuration.model, agent.controls.strict) for agent in agents]
     found: dict[tuple[str, bool], Dialect] = {}
     for name, wanted in asked:
-        provider = None if name is None else gathered.providers.get(name.partition("/")[0])
+        provider = None if name is None else loaded.providers.get(name.partition("/")[0])
         if provider is None or (provider.protocol, bool(wanted)) in found:
             continue
         try:
-            protocol: Protocol = gathered.registry.resolve("protocols", provider.protocol)
+            protocol: Protocol = loaded.registry.resolve("protocols", provider.protocol)
         except RipienoError:
             continue  # Others say so.
         words = protocol.invocations

@@ -15,7 +15,7 @@ import click
 
 from ripieno.approvals import Confirmer
 from ripieno.assembly import Assembly
-from ripieno.assembly.configuration import Gathered, Places, gather, provision
+from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration, provision
 from ripieno.assembly.plugins import Registry
 from ripieno.assembly.trust import Project, TrustStore, find_project
 from ripieno.canisters.events import Alert
@@ -51,23 +51,23 @@ async def telling(connecting: Callable[[], Iterable[str]], *, patience: float = 
         await asyncio.wait((task,))
 
 
-def gather_layers(settings: Settings, *, quiet: bool = False) -> Gathered:
+def load_layers(settings: Settings, *, quiet: bool = False) -> LoadedConfiguration:
     """All layers, the project's own files among them as far as they are trusted; what was left out is said.
 
     Errors: ``InputError`` for a store of trust that cannot be read, ``NameAbsence`` for an unknown ``--profile``.
     """
     project = project_of(settings)
-    gathered = gather(settings.config, workspace=settings.workspace, project=project)
+    loaded = load_configuration(settings.config, workspace=settings.workspace, project=project)
     if settings.profile is not None:
-        if settings.profile not in gathered.profiles:
-            raise NameAbsence("profile", settings.profile, gathered.profiles)
-        gathered = provision(gathered, profile=settings.profile)
+        if settings.profile not in loaded.profiles:
+            raise NameAbsence("profile", settings.profile, loaded.profiles)
+        loaded = provision(loaded, profile=settings.profile)
     if not quiet:
-        for line in left_out_lines(gathered):
+        for line in left_out_lines(loaded):
             say(line)
         if project_warnings(project):
             say("Left out: parts of the project's configuration that cannot be read; see: ripieno check")
-    return gathered
+    return loaded
 
 
 def project_warnings(project: Project | None) -> tuple[Problem, ...]:
@@ -87,47 +87,47 @@ def project_of(settings: Settings) -> Project | None:
     return None if project.ensembles is None else dataclasses.replace(project, part=None)
 
 
-def left_out_lines(gathered: Gathered) -> list[str]:
+def left_out_lines(loaded: LoadedConfiguration) -> list[str]:
     """One line for each thing that was read and does not count."""
-    return [f"Left out: {one.name} ({one.file}): {one.reason}." for one in gathered.left_out]
+    return [f"Left out: {one.name} ({one.file}): {one.reason}." for one in loaded.left_out]
 
 
-def left_out_mappings(gathered: Gathered) -> list[dict[str, str | None]]:
+def left_out_mappings(loaded: LoadedConfiguration) -> list[dict[str, str | None]]:
     """The same as JSON."""
-    return [{"name": one.name, "layer": one.layer, "file": one.file, "reason": one.reason} for one in gathered.left_out]
+    return [{"name": one.name, "layer": one.layer, "file": one.file, "reason": one.reason} for one in loaded.left_out]
 
 
-def only(gathered: Gathered, patterns: Sequence[str]) -> Gathered:
+def only(loaded: LoadedConfiguration, patterns: Sequence[str]) -> LoadedConfiguration:
     """The same with those ensembles alone that patterns over ``ensemble.tool`` can mean: no others are connected.
 
     When a pattern means no ensemble, all stay, so that whoever looks tools up can say which there are.
     """
     halves = [pattern.partition(".")[0] for pattern in patterns]
-    names = [descriptor.name for descriptor in gathered.ensembles]
+    names = [descriptor.name for descriptor in loaded.ensembles]
     if any(not fnmatch.filter(names, half) for half in halves):
-        return gathered
+        return loaded
     chosen = tuple(
         descriptor
-        for descriptor in gathered.ensembles
+        for descriptor in loaded.ensembles
         if any(fnmatch.fnmatchcase(descriptor.name, half) for half in halves)
     )
-    return dataclasses.replace(gathered, ensembles=chosen, profile=None)
+    return dataclasses.replace(loaded, ensembles=chosen, profile=None)
 
 
-def require_ensembles(gathered: Gathered, names: Iterable[str]) -> None:
+def require_ensembles(loaded: LoadedConfiguration, names: Iterable[str]) -> None:
     """Errors: ``NameAbsence`` for an ensemble that does not play, with the reason where it is known."""
-    playing = [descriptor.name for descriptor in gathered.ensembles]
+    playing = [descriptor.name for descriptor in loaded.ensembles]
     for name in names:
         if name not in playing:
-            raise NameAbsence("ensemble", name, playing, hint=absence(gathered, name))
+            raise NameAbsence("ensemble", name, playing, hint=absence(loaded, name))
 
 
-def resolve_wire(gathered: Gathered, protocol: str | None, *, strict: bool) -> Protocol:
+def resolve_wire(loaded: LoadedConfiguration, protocol: str | None, *, strict: bool) -> Protocol:
     """The wire format of this name. Errors: ``UsageError`` for none, and for one that cannot be ``strict``."""
     if not protocol:
-        choices = ", ".join(sorted(gathered.registry.protocols))
+        choices = ", ".join(sorted(loaded.registry.protocols))
         raise click.UsageError(f"Say with --protocol over which wire it is sent. There are: {choices}.")
-    wire: Protocol = gathered.registry.resolve("protocols", protocol)
+    wire: Protocol = loaded.registry.resolve("protocols", protocol)
     if strict and wire.invocations.strict_dialect is None:
         raise click.UsageError(f"The protocol {protocol!r} cannot hold arguments to their schemas: leave out --strict.")
     return wire
@@ -140,13 +140,13 @@ def find_origins(names: Iterable[str], registry: Registry) -> Iterator[Origin]:
             yield registry.resolve("origins", name)
 
 
-def absence(gathered: Gathered, name: str) -> str:
+def absence(loaded: LoadedConfiguration, name: str) -> str:
     """Why an ensemble does not play, and what to do; empty for one that nobody knows."""
-    if name in gathered.known:
-        if not gathered.known.outlines[name].enabled:
-            return f"It is disabled (enabled = false, {gathered.known.outlines[name].file})."
+    if name in loaded.known:
+        if not loaded.known.outlines[name].enabled:
+            return f"It is disabled (enabled = false, {loaded.known.outlines[name].file})."
         return f'It is known, and not selected: add "{name}" to enabled under [ensembles].'
-    reasons = [one.reason for one in gathered.left_out if one.name == name]
+    reasons = [one.reason for one in loaded.left_out if one.name == name]
     return f"It was left out: {reasons[0]}." if reasons else ""
 
 
@@ -159,14 +159,14 @@ class ToldAssembly(Assembly):
 
 
 def make_assembly(
-    gathered: Gathered,
+    loaded: LoadedConfiguration,
     *,
     confirmer: Confirmer | None = None,
     alert: Callable[[Alert], None] | None = None,
     watchers: Sequence[Watcher] = (),
 ) -> Assembly:
     """The assembly, to be entered; alerts are said on standard error unless somebody else wants them."""
-    return ToldAssembly(gathered, confirmer=confirmer, alert=say_alert if alert is None else alert, watchers=watchers)
+    return ToldAssembly(loaded, confirmer=confirmer, alert=say_alert if alert is None else alert, watchers=watchers)
 
 
 def say_alert(alert: Alert) -> None:

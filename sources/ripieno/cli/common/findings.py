@@ -5,7 +5,7 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from ripieno.assembly.configuration import Gathered
+from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common.assembly import make_assembly, say_alert
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.descriptors.loading import locate
@@ -19,13 +19,13 @@ from ripieno.exceptions import Problem
 class Subject:
     """What is checked: ensembles, and the configuration with which they are loaded."""
 
-    gathered: Gathered
+    loaded: LoadedConfiguration
     descriptors: tuple[EnsembleDescriptor, ...]
 
     @functools.cached_property
     def surroundings(self) -> Surroundings:
         """What an assembly of the configuration would lend."""
-        return make_assembly(self.gathered, alert=say_alert).surroundings
+        return make_assembly(self.loaded, alert=say_alert).surroundings
 
 
 #: Finds problems, each with a file and a key; their lines are added.

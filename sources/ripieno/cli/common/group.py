@@ -100,11 +100,11 @@ def _plugin_commands(ctx: click.Context) -> Mapping[str, str]:
 
 
 def _discover(settings: Settings) -> Mapping[str, str]:
-    from ripieno.assembly.configuration import Places, gather
+    from ripieno.assembly.configuration import Places, load_configuration
 
     if settings.config is None and not (Places.of_user().configuration / "config.toml").is_file():
         return {}
-    return gather(settings.config).registry.commands
+    return load_configuration(settings.config).registry.commands
 
 
 def _foreign(name: str, path: str) -> click.Command:

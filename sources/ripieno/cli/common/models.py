@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ripieno.assembly import Assembly
-from ripieno.assembly.configuration import Gathered, Places, gather
+from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration
 from ripieno.descriptors import ProviderDescriptor
 from ripieno.exceptions import InputError
 from ripieno.models.transport.clouds import HOMES
@@ -21,12 +21,12 @@ def require_model(assembly: Assembly, model: str | None, agent: str | None) -> N
 
     Errors: ``InputError`` that says how to configure one; those of ``Assembly.access_model`` and ``access_agent``.
     """
-    if assembly.gathered.failures:
+    if assembly.loaded.failures:
         return  # Entering the assembly says all of them, and without them names would be missing.
     chosen = model or (assembly.access_agent(agent).model if agent is not None else None)
     chosen = chosen or assembly.configuration.model
     if chosen is None:
-        raise InputError(_how_to_configure(assembly.gathered))
+        raise InputError(_how_to_configure(assembly.loaded))
     assembly.access_model(chosen)
 
 
@@ -77,16 +77,16 @@ def examples(providers: Mapping[str, ProviderDescriptor], prompt: str = "...") -
 
 def bundled_examples(prompt: str) -> list[str]:
     """The same for the providers that everybody has."""
-    return examples(gather({}).providers, prompt)
+    return examples(load_configuration({}).providers, prompt)
 
 
-def _how_to_configure(gathered: Gathered) -> str:
+def _how_to_configure(loaded: LoadedConfiguration) -> str:
     file = Places.of_user().configuration / "config.toml"
-    protocols: Sequence[str] = sorted(gathered.registry.protocols)
-    first = next(iter(gathered.providers), "mine")
+    protocols: Sequence[str] = sorted(loaded.registry.protocols)
+    first = next(iter(loaded.providers), "mine")
     lines = [
         "No model is configured. Name one with -m:",
-        *(f"  {line}" for line in examples(gathered.providers)),
+        *(f"  {line}" for line in examples(loaded.providers)),
         f"or for good, in {file}:",
         "  [model]",
         f'  default = "{first}/MODEL"',

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 
-from ripieno.assembly.configuration import Gathered, prefix_of
+from ripieno.assembly.configuration import LoadedConfiguration, prefix_of
 from ripieno.cli.common.findings import Subject, finding
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
 from ripieno.descriptors.loading import load_ensembles
@@ -24,7 +24,7 @@ def exposed_names(descriptor: EnsembleDescriptor) -> Iterator[tuple[Path, Invoke
 def check_names(subject: Subject) -> Iterator[Problem]:
     """Tools that two ensembles would offer under one name. What a connection offers is known only when connected."""
     holders: dict[str, str] = {}
-    for descriptor in subject.gathered.ensembles:
+    for descriptor in subject.loaded.ensembles:
         for body, invoker, name in exposed_names(descriptor):
             identity = f"{descriptor.name}.{invoker.name}"
             holder = holders.setdefault(name, identity)
@@ -40,16 +40,16 @@ def check_names(subject: Subject) -> Iterator[Problem]:
 
 def check_rules(subject: Subject) -> Iterator[Problem]:
     """Patterns under [confirmation] that fit no tool; those of ensembles that do not play now may still be meant."""
-    gathered = subject.gathered
-    if gathered.failures:
+    loaded = subject.loaded
+    if loaded.failures:
         return  # A rule may fit tools of a file that could not be read.
-    known = gathered.known.values()
+    known = loaded.known.values()
     identities = [f"{one.name}.{invoker.name}" for one in known for invoker in one.invokers]
     # What a connection offers is known only when it is connected: any name may be one of its tools.
     identities += [f"{one.name}.{name}" for one in known for name in one.overrides]
     open_ended = [one.name for one in known if one.connection is not None]
-    likely = [*identities, *gathered.known, *(f"{name}.*" for name in gathered.known)]
-    rules = gathered.configuration.confirmation
+    likely = [*identities, *loaded.known, *(f"{name}.*" for name in loaded.known)]
+    rules = loaded.configuration.confirmation
     for key, patterns in (("approve", rules.approve), ("ask", rules.ask), ("deny", rules.deny)):
         for pattern in patterns:
             tool = Pattern.parse(pattern).tool
@@ -62,13 +62,13 @@ def check_rules(subject: Subject) -> Iterator[Problem]:
                 if near
                 else "`ripieno tools` lists the tools that play."
             )
-            place = _place_of(gathered, key, pattern)
+            place = _place_of(loaded, key, pattern)
             yield finding(*place, f"{pattern!r}, which [confirmation] {key} has, fits no tool", hint)
 
 
-def _place_of(gathered: Gathered, key: str, pattern: str) -> tuple[str | None, Path]:
+def _place_of(loaded: LoadedConfiguration, key: str, pattern: str) -> tuple[str | None, Path]:
     """The first file that has a pattern under [confirmation], and where."""
-    for part in gathered.parts:
+    for part in loaded.parts:
         patterns = part.parts.get("confirmation", EMPTY).get(key, ())
         if pattern in patterns:
             return part.file, ("confirmation", key, patterns.index(pattern))
@@ -77,7 +77,7 @@ def _place_of(gathered: Gathered, key: str, pattern: str) -> tuple[str | None, P
 
 def check_replaced(subject: Subject) -> Iterator[Problem]:
     """Warnings about ensembles that take the place of a bundled one; disabling one so is no accident."""
-    bundled = load_ensembles([layer for layer in subject.gathered.layers if layer.name == "package"]).ensembles
+    bundled = load_ensembles([layer for layer in subject.loaded.layers if layer.name == "package"]).ensembles
     for descriptor in subject.descriptors:
         earlier = bundled.outlines.get(descriptor.name)
         if earlier is None or not descriptor.enabled or _is_same(earlier.file, descriptor.file):

@@ -5,7 +5,7 @@ import dataclasses
 import time
 from collections.abc import Mapping
 
-from ripieno.assembly.configuration import Gathered
+from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.canisters.events import Alert
 from ripieno.cli.common.assembly import make_assembly
 from ripieno.descriptors import EnsembleDescriptor, Policy
@@ -32,12 +32,12 @@ class Trial:
     facts: Mapping[str, object] = EMPTY
 
 
-async def try_ensembles(gathered: Gathered) -> dict[str, Trial]:
+async def try_ensembles(loaded: LoadedConfiguration) -> dict[str, Trial]:
     """Connects all ensembles that play, at once, and disconnects them; by name."""
-    outcomes = await asyncio.gather(*(_try(gathered, descriptor) for descriptor in gathered.ensembles))
+    outcomes = await asyncio.gather(*(_try(loaded, descriptor) for descriptor in loaded.ensembles))
     trials: dict[str, Trial] = {}
     taken: dict[str, str] = {}
-    for descriptor, trial in zip(gathered.ensembles, outcomes, strict=True):
+    for descriptor, trial in zip(loaded.ensembles, outcomes, strict=True):
         clashes = [
             f"{one} and {taken[name]} have one name, {name!r}" for name, one in trial.names.items() if name in taken
         ]
@@ -48,9 +48,9 @@ async def try_ensembles(gathered: Gathered) -> dict[str, Trial]:
     return trials
 
 
-async def _try(gathered: Gathered, descriptor: EnsembleDescriptor) -> Trial:
+async def _try(loaded: LoadedConfiguration, descriptor: EnsembleDescriptor) -> Trial:
     alone = dataclasses.replace(
-        gathered, ensembles=(dataclasses.replace(descriptor, required=True),), profile=None, failures=()
+        loaded, ensembles=(dataclasses.replace(descriptor, required=True),), profile=None, failures=()
     )
     alerts: list[Alert] = []
     began = time.perf_counter()

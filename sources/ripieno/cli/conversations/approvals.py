@@ -17,7 +17,7 @@ from ripieno.cli.common.tables import print_json, print_table
 from ripieno.cli.conversations.persistence import first_words
 from ripieno.conducting.observers.console import clean
 from ripieno.conducting.paused import Paused, PausedStore
-from ripieno.ensembles import Claim
+from ripieno.ensembles import ServerClaim
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import thaw
 
@@ -208,7 +208,7 @@ def _presentation(one: Waiting) -> Presentation:
         arguments=shown["arguments"],
         change=shown["change"],
         notes=tuple(shown["notes"]),
-        claim=None if claim is None else Claim(**claim),
+        claim=None if claim is None else ServerClaim(**claim),
     )
 
 

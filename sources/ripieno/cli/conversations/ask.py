@@ -4,10 +4,10 @@ import sys
 
 import click
 
-from ripieno.assembly.configuration import Gathered
+from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.canisters import Conversation
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import gather_layers
+from ripieno.cli.common.assembly import load_layers
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.terminal import ShownConfirmer, Terminal
@@ -47,19 +47,19 @@ def ask(settings: Settings, *, prompt: str | None, wanted: Wanted) -> None:
         raise click.UsageError("Missing argument 'PROMPT'.")
     if text is not None and not text.strip():
         raise InputError("The prompt is empty.")
-    gathered = gather_layers(settings)
+    loaded = load_layers(settings)
     conversation = Conversation.of(text) if text is not None else begin(wanted.cassette)
-    with Terminal() as terminal, keeping(gathered) as keeper, keeper.conducting(conversation.identifier):
-        ended = run_async(_ask(gathered, wanted, conversation, terminal, keeper), wake=terminal.interrupt)
+    with Terminal() as terminal, keeping(loaded) as keeper, keeper.conducting(conversation.identifier):
+        ended = run_async(_ask(loaded, wanted, conversation, terminal, keeper), wake=terminal.interrupt)
     raise click.exceptions.Exit(exit_codes.GOOD if ended.finish in ANSWERED else exit_codes.REFUSED)
 
 
 async def _ask(
-    gathered: Gathered, wanted: Wanted, what: Conversation, terminal: Terminal, keeper: Keeper
+    loaded: LoadedConfiguration, wanted: Wanted, what: Conversation, terminal: Terminal, keeper: Keeper
 ) -> Conversation:
     confirmer = ShownConfirmer(wanted.confirmer(terminal))
     renderer = wanted.renderer()
-    async with wanted.assembly(gathered, confirmer, renderer, keeper) as assembly:
+    async with wanted.assembly(loaded, confirmer, renderer, keeper) as assembly:
         run = wanted.conduct(assembly, what)
         try:
             return await follow(run, assembly, renderer, confirmer)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import click
 
 from ripieno.assembly import Assembly
-from ripieno.assembly.configuration import Gathered
+from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.canisters import Conversation, UserCanister
 from ripieno.canisters.contents import text_of
 from ripieno.cli.common import exit_codes
@@ -43,11 +43,11 @@ class _TapedAssembly(ToldAssembly, CassetteAssembly):
     """An assembly with a cassette."""
 
 
-def assemble_taped(gathered: Gathered, cassette: Cassette | None, **settings: Any) -> Assembly:
+def assemble_taped(loaded: LoadedConfiguration, cassette: Cassette | None, **settings: Any) -> Assembly:
     """The assembly, to be entered, with a cassette where there is one; ``settings`` are those of ``Assembly``."""
     if cassette is None:
-        return ToldAssembly(gathered, **settings)
-    return _TapedAssembly(gathered, cassette=cassette, **settings)
+        return ToldAssembly(loaded, **settings)
+    return _TapedAssembly(loaded, cassette=cassette, **settings)
 
 
 @contextlib.contextmanager

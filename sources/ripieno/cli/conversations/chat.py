@@ -19,7 +19,7 @@ import click
 
 from ripieno.assembly import Assembly
 from ripieno.canisters import Conversation
-from ripieno.cli.common.assembly import gather_layers
+from ripieno.cli.common.assembly import load_layers
 from ripieno.cli.common.main import Interrupted, judge, say
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.terminal import ShownConfirmer, Terminal
@@ -98,16 +98,16 @@ def chat(settings: Settings, *, before: str | None, wanted: Wanted) -> None:
       ripieno chat -m PROVIDER/MODEL
       ripieno chat --resume 3f9a
     """
-    gathered = gather_layers(settings)
-    with _terminated_in_order(), Terminal() as terminal, keeping(gathered) as keeper:
+    loaded = load_layers(settings)
+    with _terminated_in_order(), Terminal() as terminal, keeping(loaded) as keeper:
         conversation = Conversation()
         if before is not None:
             found = find(keeper, before)
-            found.check(gathered)
+            found.check(loaded)
             conversation, wanted = recall(keeper, found).conversation, wanted.like(found.model, found.tools)
         confirmer = ShownConfirmer(wanted.confirmer(terminal))
         renderer = wanted.renderer()
-        assembly = wanted.assembly(gathered, confirmer, renderer, keeper)
+        assembly = wanted.assembly(loaded, confirmer, renderer, keeper)
         talking = Chat(wanted, assembly, terminal, keeper, lambda run: follow(run, assembly, renderer, confirmer))
         talking.talk(conversation)
 
@@ -185,7 +185,7 @@ class Chat:
             case "/go":
                 self._answer(None)
             case "/tools":
-                patterns = self._wanted.patterns(self._assembly.gathered)
+                patterns = self._wanted.patterns(self._assembly.loaded)
                 for invoker in Offer.of(self._assembly.ensembles, tools=patterns).invokers:
                     say(f"{invoker.identity} ({invoker.policy.effect}): {brief(invoker.description)}")
             case command if command.startswith("/"):

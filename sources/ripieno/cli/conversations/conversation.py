@@ -10,7 +10,7 @@ import click
 
 from ripieno.approvals import AutonomousConfirmer, Confirmer, DeferredConfirmer, Given
 from ripieno.assembly import Assembly
-from ripieno.assembly.configuration import Gathered
+from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.canisters import Conversation
 from ripieno.canisters.events import ConfirmationRequested
 from ripieno.cli.common.assembly import only
@@ -75,15 +75,17 @@ class Wanted:
             return DeferredConfirmer()
         return make_confirmer(terminal)
 
-    def patterns(self, gathered: Gathered) -> Sequence[str] | None:
+    def patterns(self, loaded: LoadedConfiguration) -> Sequence[str] | None:
         """The tools that are offered, by patterns; None is all."""
-        agents = gathered.configuration.agents
+        agents = loaded.configuration.agents
         return agents[self.agent].tools if self.agent is not None and self.agent in agents else self.tools
 
-    def assembly(self, gathered: Gathered, confirmer: ShownConfirmer, renderer: Renderer, keeper: Keeper) -> Assembly:
+    def assembly(
+        self, loaded: LoadedConfiguration, confirmer: ShownConfirmer, renderer: Renderer, keeper: Keeper
+    ) -> Assembly:
         """An assembly of the ensembles that are wanted, whose model is known to be there. Errors: those of both."""
-        patterns = self.patterns(gathered)
-        chosen = gathered if patterns is None else only(gathered, patterns)
+        patterns = self.patterns(loaded)
+        chosen = loaded if patterns is None else only(loaded, patterns)
         assembly = assemble_taped(
             chosen,
             self.cassette,

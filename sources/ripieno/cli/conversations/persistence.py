@@ -5,7 +5,7 @@ import os
 from collections.abc import Generator, Mapping
 
 from ripieno.approvals import Given
-from ripieno.assembly.configuration import Gathered, Places
+from ripieno.assembly.configuration import LoadedConfiguration, Places
 from ripieno.assembly.protection import withheld
 from ripieno.canisters import Conversation, TextualContent, UserCanister
 from ripieno.cli.common.main import say
@@ -17,10 +17,10 @@ from ripieno.storage.journal import NAME, Journal
 class Keeper:
     """Keeps the conversations of one command. ``journal`` is None where the configuration wants none."""
 
-    def __init__(self, gathered: Gathered, *, journal: Journal | None) -> None:
+    def __init__(self, loaded: LoadedConfiguration, *, journal: Journal | None) -> None:
         self.journal = journal
-        self.store = PausedStore(gathered.state or Places.of_user().state)
-        self._workspace = str(gathered.workspace)
+        self.store = PausedStore(loaded.state or Places.of_user().state)
+        self._workspace = str(loaded.workspace)
 
     @contextlib.contextmanager
     def conducting(self, identifier: str) -> Generator[None, None, None]:
@@ -70,15 +70,15 @@ _WHY = {
 
 
 @contextlib.contextmanager
-def keeping(gathered: Gathered) -> Generator[Keeper, None, None]:
+def keeping(loaded: LoadedConfiguration) -> Generator[Keeper, None, None]:
     """A keeper with the user's journal, unless ``[journal] enabled`` is false. Errors: ``InputError``."""
-    state = gathered.state or Places.of_user().state
-    if gathered.configuration.journal is False:
-        yield Keeper(gathered, journal=None)
+    state = loaded.state or Places.of_user().state
+    if loaded.configuration.journal is False:
+        yield Keeper(loaded, journal=None)
         return
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with Journal(state / NAME, secrets=withheld(gathered, os.environ)) as journal:
-        yield Keeper(gathered, journal=journal)
+    with Journal(state / NAME, secrets=withheld(loaded, os.environ)) as journal:
+        yield Keeper(loaded, journal=journal)
 
 
 def first_words(conversation: Conversation) -> str:

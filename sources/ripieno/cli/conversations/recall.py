@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from ripieno.assembly.configuration import Gathered
+from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.conversations.persistence import Keeper
 from ripieno.conducting.paused import Paused
 from ripieno.conducting.resume import Resumable, resumable
@@ -13,7 +13,7 @@ from ripieno.exceptions import InputError, NameAbsence
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundConversation:
     """A conversation, what is kept of it where it waits, and the model, tools and folder that it had."""
 
     identifier: str
@@ -22,9 +22,9 @@ class Found:
     tools: tuple[str, ...] | None = None
     workspace: str | None = None
 
-    def check(self, gathered: Gathered) -> None:
+    def check(self, loaded: LoadedConfiguration) -> None:
         """Errors: ``InputError`` where tools would work in another folder than before."""
-        here = gathered.workspace.resolve()
+        here = loaded.workspace.resolve()
         if self.workspace is not None and pathlib.Path(self.workspace).resolve() != here:
             raise InputError(
                 f"The conversation worked in {self.workspace}, and this is {here}. "
@@ -32,7 +32,7 @@ class Found:
             )
 
 
-def find(keeper: Keeper, beginning: str) -> Found:
+def find(keeper: Keeper, beginning: str) -> FoundConversation:
     """The conversation whose identifier begins so; for an empty text the only one that waits, or else the latest.
 
     Errors: ``NameAbsence``; ``InputError`` where several are meant.
@@ -45,7 +45,7 @@ def find(keeper: Keeper, beginning: str) -> Found:
             raise
         paused = None
     if paused is not None:
-        return Found(
+        return FoundConversation(
             identifier=paused.identifier,
             paused=paused,
             model=paused.model,
@@ -60,7 +60,7 @@ def find(keeper: Keeper, beginning: str) -> Found:
     latest = began[-1] if began else None
     details: Mapping[str, Any] = {} if latest is None else latest.details
     tools = details.get("tools")
-    return Found(
+    return FoundConversation(
         identifier=summary.identifier,
         model=details.get("model"),
         tools=None if tools is None else tuple(tools),
@@ -68,7 +68,7 @@ def find(keeper: Keeper, beginning: str) -> Found:
     )
 
 
-def recall(keeper: Keeper, found: Found) -> Resumable:
+def recall(keeper: Keeper, found: FoundConversation) -> Resumable:
     """What to go on with. Errors: ``InputError`` where there is nothing."""
     if keeper.journal is not None:
         return resumable(keeper.journal, found.identifier, found.paused)

@@ -2,10 +2,10 @@
 
 import click
 
-from ripieno.assembly.configuration import Gathered
+from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.canisters import Conversation
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import gather_layers
+from ripieno.cli.common.assembly import load_layers
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.terminal import ShownConfirmer, Terminal
@@ -35,10 +35,10 @@ def resume(settings: Settings, *, conversation: str, wanted: Wanted) -> None:
       ripieno resume
       ripieno resume 3f9a --autonomous
     """
-    gathered = gather_layers(settings)
-    with Terminal() as terminal, keeping(gathered) as keeper:
+    loaded = load_layers(settings)
+    with Terminal() as terminal, keeping(loaded) as keeper:
         found = find(keeper, conversation)
-        found.check(gathered)
+        found.check(loaded)
         chosen = wanted.like(found.model, found.tools)
         with keeper.conducting(found.identifier):
             # Somebody else may have gone on with it just before.
@@ -46,16 +46,16 @@ def resume(settings: Settings, *, conversation: str, wanted: Wanted) -> None:
             if not what.conversation.open and what.conversation.finish in ANSWERED:
                 advice = f"Say more with: ripieno chat --resume {found.identifier[:8]}"
                 raise InputError(f"The conversation {found.identifier} is at its end. {advice}")
-            ended = run_async(_resume(gathered, chosen, what, terminal, keeper), wake=terminal.interrupt)
+            ended = run_async(_resume(loaded, chosen, what, terminal, keeper), wake=terminal.interrupt)
     raise click.exceptions.Exit(exit_codes.GOOD if ended.finish in ANSWERED else exit_codes.REFUSED)
 
 
 async def _resume(
-    gathered: Gathered, wanted: Wanted, what: Resumable, terminal: Terminal, keeper: Keeper
+    loaded: LoadedConfiguration, wanted: Wanted, what: Resumable, terminal: Terminal, keeper: Keeper
 ) -> Conversation:
     confirmer = ShownConfirmer(wanted.confirmer(terminal, patient=True))
     renderer = wanted.renderer()
-    async with wanted.assembly(gathered, confirmer, renderer, keeper) as assembly:
+    async with wanted.assembly(loaded, confirmer, renderer, keeper) as assembly:
         caller = keeper.caller(what.conversation)
         run = wanted.conduct(assembly, what.conversation, answers=what.answers, caller=caller)
         try:

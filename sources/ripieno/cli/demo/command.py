@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ripieno.assembly import Assembly, assemble
-from ripieno.assembly.configuration import Places, gather
+from ripieno.assembly.configuration import Places, load_configuration
 from ripieno.canisters.events import Event, ExecutionBegan, ResultReady, TurnBegan
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.main import run_async
@@ -17,7 +17,7 @@ from ripieno.cli.common.models import bundled_examples
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.conversations.cassettes import open_cassette, taping
 from ripieno.cli.demo.scores import ENSEMBLES, find_score
-from ripieno.cli.demo.stage import Stage, encore
+from ripieno.cli.demo.stage import DemoStage, encore
 from ripieno.cli.demo.workspace import examine, interpreter_in_path, prepare
 from ripieno.exceptions import UsageError
 from ripieno.jsonvalues import merge
@@ -70,7 +70,7 @@ def demo(settings: Settings, /, *, name: str, protocol: str | None, tier: int | 
         raise UsageError("The demo has a configuration and a workspace of its own: leave out --config and --workspace.")
     score = find_score(name)
     with open_cassette(given) as cassette:
-        stage = Stage(cassette)
+        stage = DemoStage(cassette)
         if stage.replay is not None:
             good = run_async(encore(stage, stage.replay))
         else:
@@ -84,7 +84,7 @@ def demo(settings: Settings, /, *, name: str, protocol: str | None, tier: int | 
 class _Demonstration:
     """Conversations of one score, each over another wire, in a folder without the user's configuration."""
 
-    def __init__(self, score: Score, stage: Stage, folder: pathlib.Path, tier: int | None) -> None:
+    def __init__(self, score: Score, stage: DemoStage, folder: pathlib.Path, tier: int | None) -> None:
         self._score = score
         self._stage = stage
         self._tier = tier
@@ -93,7 +93,7 @@ class _Demonstration:
 
     async def run(self, only: str | None) -> bool:
         """Conducts the score over each protocol, or one. Returns whether all of it went as expected."""
-        registry = gather(places=self._places).registry
+        registry = load_configuration(places=self._places).registry
         # One without a wire of its own is carried by another one, whichever that is.
         known: list[Protocol] = [registry.resolve("protocols", name) for name in sorted(registry.protocols)]
         protocols = known if only is None else [registry.resolve("protocols", only)]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import click
 
-from ripieno.assembly.configuration import gather
+from ripieno.assembly.configuration import load_configuration
 from ripieno.cli.common.main import Interrupted, run_async, say
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.tables import print_table
@@ -40,12 +40,12 @@ def rehearse(settings: Settings, score: str, port: int) -> None:
       ripieno rehearse demo --port 8001
     """
     played = find_score(score)
-    gathered = gather(settings.config)
-    registry = gathered.registry
+    loaded = load_configuration(settings.config)
+    registry = loaded.registry
     found: list[Protocol] = [registry.resolve("protocols", name) for name in sorted(registry.protocols)]
     protocols = [protocol for protocol in found if protocol.routes]
     try:
-        run_async(_serve(played, protocols, port, wanted_ensembles(played, gathered)))
+        run_async(_serve(played, protocols, port, wanted_ensembles(played, loaded)))
     except Interrupted:
         click.echo("The rehearsal is over.")
 

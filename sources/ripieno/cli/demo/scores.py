@@ -3,7 +3,7 @@
 import dataclasses
 import pathlib
 
-from ripieno.assembly.configuration import Gathered, prefix_of
+from ripieno.assembly.configuration import LoadedConfiguration, prefix_of
 from ripieno.cli.common.rules import exposed_names
 from ripieno.descriptors.loading import Layer, load_ensembles
 from ripieno.descriptors.names import unprefixed
@@ -39,12 +39,12 @@ class WantedEnsemble:
     folder: str | None = None
 
 
-def wanted_ensembles(score: Score, gathered: Gathered) -> tuple[WantedEnsemble, ...]:
+def wanted_ensembles(score: Score, loaded: LoadedConfiguration) -> tuple[WantedEnsemble, ...]:
     """The ensembles that the score calls, those that play first, then the demo's; "?" has tools that nobody knows."""
     demo = load_ensembles([Layer(name="demo", paths=(ENSEMBLES,))]).ensembles
     wanted: list[WantedEnsemble] = []
     left = dict.fromkeys(score.tools)
-    for descriptor in (*gathered.ensembles, *demo.values()):
+    for descriptor in (*loaded.ensembles, *demo.values()):
         declared = {name for _, _, name in exposed_names(descriptor)}
         prefix = prefix_of(descriptor) if descriptor.connection is not None else ""
         tools = tuple(name for name in left if name in declared or unprefixed(name, prefix) is not None)

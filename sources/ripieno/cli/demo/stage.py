@@ -13,7 +13,7 @@ from ripieno.testing.cassettes import Recorder, Replay
 _STAGE = "stage"
 
 
-class Stage:
+class DemoStage:
     """Prints lines and shows runs, and notes both in a cassette that records."""
 
     def __init__(self, cassette: Cassette | None) -> None:
@@ -49,7 +49,7 @@ class Stage:
         return good
 
 
-async def encore(stage: Stage, replay: Replay) -> bool:
+async def encore(stage: DemoStage, replay: Replay) -> bool:
     """Shows a recording, and returns whether it ended well. Errors: ``ReplayDivergence``."""
     while True:
         match replay.note(_STAGE):

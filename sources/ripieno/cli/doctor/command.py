@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
-from ripieno.assembly.configuration import Gathered
+from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import gather_layers, project_of
+from ripieno.cli.common.assembly import load_layers, project_of
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table
@@ -39,13 +39,13 @@ def doctor(settings: Settings, connect: bool, policy: bool, output: Format) -> N
       ripieno doctor --policy
       ripieno doctor --no-connect --format json
     """
-    gathered = gather_layers(settings, quiet=True)
-    trials = run_async(try_ensembles(gathered)) if connect else {}
+    loaded = load_layers(settings, quiet=True)
+    trials = run_async(try_ensembles(loaded)) if connect else {}
     if policy:
-        _show_policy(gathered, trials, output)
+        _show_policy(loaded, trials, output)
         return
     project = project_of(settings)
-    facts = {**collect_facts(gathered, project, trials), "sign_ins": sign_in_facts(gathered, trials)}
+    facts = {**collect_facts(loaded, project, trials), "sign_ins": sign_in_facts(loaded, trials)}
     if output == "json":
         print_json(facts)
     else:
@@ -54,11 +54,11 @@ def doctor(settings: Settings, connect: bool, policy: bool, output: Format) -> N
         raise click.exceptions.Exit(exit_codes.INPUT)
 
 
-def _show_policy(gathered: Gathered, trials: Mapping[str, Trial], output: Format) -> None:
-    if gathered.failures:
+def _show_policy(loaded: LoadedConfiguration, trials: Mapping[str, Trial], output: Format) -> None:
+    if loaded.failures:
         # Rules that cannot be read say nothing of any tool.
-        raise AssemblyFailure("Start-up would fail:", gathered.failures)
-    facts = policy_facts(gathered, trials)
+        raise AssemblyFailure("Start-up would fail:", loaded.failures)
+    facts = policy_facts(loaded, trials)
     if output == "json":
         print_json(facts)
     else:

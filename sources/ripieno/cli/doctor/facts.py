@@ -10,7 +10,7 @@ from importlib import metadata
 from typing import Any
 
 from ripieno.approvals.rules import expect
-from ripieno.assembly.configuration import Gathered, Places
+from ripieno.assembly.configuration import LoadedConfiguration, Places
 from ripieno.assembly.plugins import PluginStatus
 from ripieno.assembly.trust import Project, TrustStore
 from ripieno.cli.check.checks import OF_DOCTOR
@@ -34,31 +34,31 @@ _ROOT = (
 )
 
 
-def collect_facts(gathered: Gathered, project: Project | None, trials: Mapping[str, Trial]) -> dict[str, Any]:
+def collect_facts(loaded: LoadedConfiguration, project: Project | None, trials: Mapping[str, Trial]) -> dict[str, Any]:
     """Everything, as JSON. ``trials`` are empty when nothing was connected."""
     places = Places.of_user()
-    failures = [str(failure) for failure in gathered.failures]
+    failures = [str(failure) for failure in loaded.failures]
     failures += [f"Ensemble {name!r}: {one.reason}" for name, one in trials.items() if one.fatal]
-    subject = Subject(gathered=gathered, descriptors=gathered.ensembles)
+    subject = Subject(loaded=loaded, descriptors=loaded.ensembles)
     surroundings = subject.surroundings
     return {
         "versions": _versions(),
         "places": {
             "configuration": str(places.configuration),
             "state": str(places.state),
-            "workspace": str(gathered.workspace),
+            "workspace": str(loaded.workspace),
         },
-        "configuration": {"files": list(gathered.files), "model": gathered.configuration.model},
-        "layers": _layers(gathered),
+        "configuration": {"files": list(loaded.files), "model": loaded.configuration.model},
+        "layers": _layers(loaded),
         "project": _project(project, places),
         "sandbox": _sandbox(surroundings.sandbox),
-        "plugins": [_plugin(one) for one in gathered.registry.plugins],
-        "providers": [_provider(name, gathered, surroundings) for name in gathered.providers],
-        "ensembles": [_ensemble(name, gathered, trials, surroundings) for name in _names(gathered)],
-        "agents": sorted(gathered.configuration.agents),
-        "left_out": left_out_mappings(gathered),
+        "plugins": [_plugin(one) for one in loaded.registry.plugins],
+        "providers": [_provider(name, loaded, surroundings) for name in loaded.providers],
+        "ensembles": [_ensemble(name, loaded, trials, surroundings) for name in _names(loaded)],
+        "agents": sorted(loaded.configuration.agents),
+        "left_out": left_out_mappings(loaded),
         "replaced": [
-            {"name": one.name, "file": one.file, "by": one.by_file or one.by_layer} for one in gathered.shadowed
+            {"name": one.name, "file": one.file, "by": one.by_file or one.by_layer} for one in loaded.shadowed
         ],
         "warnings": [str(problem) for problem in find_problems(OF_DOCTOR, subject)],
         "failures": failures,
@@ -83,9 +83,9 @@ def _versions() -> dict[str, str]:
     return versions
 
 
-def _layers(gathered: Gathered) -> list[dict[str, Any]]:
+def _layers(loaded: LoadedConfiguration) -> list[dict[str, Any]]:
     files: dict[str, list[str]] = {}
-    for named in (gathered.known.outlines, gathered.providers, gathered.profiles):
+    for named in (loaded.known.outlines, loaded.providers, loaded.profiles):
         for descriptor in named.values():
             if descriptor.file is not None:
                 files.setdefault(descriptor.layer, []).append(descriptor.file)
@@ -96,7 +96,7 @@ def _layers(gathered: Gathered) -> list[dict[str, Any]]:
             "folders": [str(path) for path in (*layer.folders, *layer.paths)],
             "files": sorted(set(files.get(layer.name, ()))),
         }
-        for layer in gathered.layers
+        for layer in loaded.layers
     ]
 
 
@@ -130,8 +130,8 @@ def _plugin(status: PluginStatus) -> dict[str, Any]:
     }
 
 
-def _provider(name: str, gathered: Gathered, surroundings: Surroundings) -> dict[str, Any]:
-    descriptor = gathered.providers[name]
+def _provider(name: str, loaded: LoadedConfiguration, surroundings: Surroundings) -> dict[str, Any]:
+    descriptor = loaded.providers[name]
     keys = {variable: bool(surroundings.secrets.get(variable)) for variable in variables_of(descriptor)}
     return {
         "name": name,
@@ -145,14 +145,16 @@ def _provider(name: str, gathered: Gathered, surroundings: Surroundings) -> dict
     }
 
 
-def _names(gathered: Gathered) -> list[str]:
-    playing = [descriptor.name for descriptor in gathered.ensembles]
-    return [*playing, *sorted(name for name in gathered.known if name not in playing)]
+def _names(loaded: LoadedConfiguration) -> list[str]:
+    playing = [descriptor.name for descriptor in loaded.ensembles]
+    return [*playing, *sorted(name for name in loaded.known if name not in playing)]
 
 
-def _ensemble(name: str, gathered: Gathered, trials: Mapping[str, Trial], surroundings: Surroundings) -> dict[str, Any]:
-    descriptor = gathered.known[name]
-    selected = any(one.name == name for one in gathered.ensembles)
+def _ensemble(
+    name: str, loaded: LoadedConfiguration, trials: Mapping[str, Trial], surroundings: Surroundings
+) -> dict[str, Any]:
+    descriptor = loaded.known[name]
+    selected = any(one.name == name for one in loaded.ensembles)
     trial = trials.get(name, Trial())
     plays = selected and trial.reason is None
     return {
@@ -160,7 +162,7 @@ def _ensemble(name: str, gathered: Gathered, trials: Mapping[str, Trial], surrou
         "layer": descriptor.layer,
         "file": descriptor.file,
         "plays": plays,
-        "reason": trial.reason if selected else absence(gathered, name),
+        "reason": trial.reason if selected else absence(loaded, name),
         "failed": selected and not plays,
         "required": descriptor.required,
         "tools": len(trial.names) if name in trials else None,
@@ -168,8 +170,8 @@ def _ensemble(name: str, gathered: Gathered, trials: Mapping[str, Trial], surrou
         "alerts": list(trial.alerts),
         "seconds": None if trial.seconds is None else round(trial.seconds, 3),
         "connection": dict(trial.facts) or None,
-        "absent_variables": absent_variables(descriptor, gathered.registry, surroundings) if selected else [],
-        "pins": _pins(descriptor, gathered, starts=plays) if selected else None,
+        "absent_variables": absent_variables(descriptor, loaded.registry, surroundings) if selected else [],
+        "pins": _pins(descriptor, loaded, starts=plays) if selected else None,
     }
 
 
@@ -191,7 +193,7 @@ def _sandbox(sandbox: Sandbox | None) -> dict[str, Any] | None:
     }
 
 
-def _pins(descriptor: EnsembleDescriptor, gathered: Gathered, *, starts: bool) -> dict[str, Any] | None:
+def _pins(descriptor: EnsembleDescriptor, loaded: LoadedConfiguration, *, starts: bool) -> dict[str, Any] | None:
     """What is pinned, and what is not as it was pinned; None for an ensemble of our own.
 
     ``state`` is ``off``, ``unreadable`` (``reason`` says why), ``not pinned``, ``same``, ``new``, ``changed``, or
@@ -204,11 +206,11 @@ def _pins(descriptor: EnsembleDescriptor, gathered: Gathered, *, starts: bool) -
     comparison: Comparison | None = None
     if descriptor.pin != "off":
         try:
-            record = None if gathered.pins is None else gathered.pins.record(descriptor.name)
+            record = None if loaded.pins is None else loaded.pins.record(descriptor.name)
         except InputError as error:
             facts |= {"state": "unreadable", "reason": str(error)}
         else:
-            comparison = _compared(descriptor, gathered, record)
+            comparison = _compared(descriptor, loaded, record)
             state = "not pinned" if record is None else _state(comparison)
             facts |= {"state": state, "recorded": None if record is None else len(record.tools)}
             # A command may have to be approved before anything starts.
@@ -221,16 +223,18 @@ def _pins(descriptor: EnsembleDescriptor, gathered: Gathered, *, starts: bool) -
     return {**facts, "command": "same" if comparison is None else comparison.command}
 
 
-def _compared(descriptor: EnsembleDescriptor, gathered: Gathered, record: PinRecord | None) -> Comparison | None:
+def _compared(
+    descriptor: EnsembleDescriptor, loaded: LoadedConfiguration, record: PinRecord | None
+) -> Comparison | None:
     """What differs from the record, as far as it is known; None where nothing was compared."""
-    if gathered.pins is None or record is None:
+    if loaded.pins is None or record is None:
         return None
     try:
-        command = pin_connection(descriptor, gathered.registry)
+        command = pin_connection(descriptor, loaded.registry)
     except RipienoError:
         return None
     state = compare(record, PinRecord(tools=record.tools, command=command)).command
-    tools = gathered.pins.compared.get(descriptor.name)
+    tools = loaded.pins.compared.get(descriptor.name)
     if tools is None:
         return None if state == "same" else Comparison(command=state)
     return dataclasses.replace(tools, command=state)
@@ -244,12 +248,12 @@ def _state(comparison: Comparison | None) -> str:
     return "new" if comparison.new else "same"
 
 
-def policy_facts(gathered: Gathered, trials: Mapping[str, Trial]) -> dict[str, Any]:
+def policy_facts(loaded: LoadedConfiguration, trials: Mapping[str, Trial]) -> dict[str, Any]:
     """What applies to each tool, as JSON. Of ensembles that were not connected, the tools that they declare."""
-    rules = gathered.configuration.confirmation
+    rules = loaded.configuration.confirmation
     read = CallRules.of(rules)
     tools: list[dict[str, Any]] = []
-    for identity, policy in sorted(_policies(gathered, trials).items()):
+    for identity, policy in sorted(_policies(loaded, trials).items()):
         outlook = expect(identity, policy, read)
         tools.append(
             {"tool": identity, "effect": policy.effect, "action": outlook.action, "reason": f"{outlook.reason}."}
@@ -261,9 +265,9 @@ def policy_facts(gathered: Gathered, trials: Mapping[str, Trial]) -> dict[str, A
     }
 
 
-def _policies(gathered: Gathered, trials: Mapping[str, Trial]) -> Mapping[str, Policy]:
+def _policies(loaded: LoadedConfiguration, trials: Mapping[str, Trial]) -> Mapping[str, Policy]:
     found: dict[str, Policy] = {}
-    for descriptor in gathered.ensembles:
+    for descriptor in loaded.ensembles:
         trial = trials.get(descriptor.name)
         if trial is None or trial.reason is not None:
             found.update((f"{descriptor.name}.{one.name}", one.policy) for one in descriptor.invokers if one.enabled)

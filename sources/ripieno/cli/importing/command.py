@@ -11,13 +11,13 @@ from typing import Any
 
 import click
 
-from ripieno.assembly.configuration import Gathered, Places, gather
+from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table
 from ripieno.cli.importing.ensembles import Made, Variables, make, propose_name
-from ripieno.cli.importing.servers import Entry, find_entries, parse, read_entry
+from ripieno.cli.importing.servers import ServerEntry, find_entries, parse, read_entry
 from ripieno.conducting.observers.console import clean
 from ripieno.exceptions import InputError, NameAbsence
 
@@ -85,7 +85,7 @@ def mcp(
       ripieno import mcp ~/.claude.json --dry-run
       ripieno import mcp .vscode/mcp.json --only github --keep LOG_LEVEL
     """
-    gathered = gather(settings.config)
+    loaded = load_configuration(settings.config)
     folder = (into or Places.of_user().configuration / "ensembles").absolute()
     try:
         entries = find_entries(parse(_read(file)))
@@ -93,7 +93,7 @@ def mcp(
         raise InputError(f"{file}: {error}") from None
     chosen = _choose(entries, only)
     variables = Variables(chosen, keep)
-    outcome = _make_all(chosen, gathered, folder, variables, force=force, named=into is not None)
+    outcome = _make_all(chosen, loaded, folder, variables, force=force, named=into is not None)
     texts = {path: f"# Imported from {_quoted(file.name)}\n\n{one.text}" for path, one in outcome.made}
     if not dry_run:
         for path, text in texts.items():
@@ -105,7 +105,7 @@ def mcp(
     else:
         _show(outcome)
     # What is printed as TOML or JSON goes to programs; this is for people.
-    for line in _remarks(outcome, gathered, folder, named=into is not None, written=not dry_run):
+    for line in _remarks(outcome, loaded, folder, named=into is not None, written=not dry_run):
         if output == "json" or dry_run:
             say(line)
         else:
@@ -131,7 +131,7 @@ def _quoted(name: str) -> str:
     return " ".join(clean(name).split())
 
 
-def _choose(entries: Sequence[Entry], only: Sequence[str]) -> Sequence[Entry]:
+def _choose(entries: Sequence[ServerEntry], only: Sequence[str]) -> Sequence[ServerEntry]:
     """Those that are wanted. Errors: ``NameAbsence`` for a name that no server has."""
     names = {entry.name for entry in entries}
     for name in only:
@@ -141,8 +141,8 @@ def _choose(entries: Sequence[Entry], only: Sequence[str]) -> Sequence[Entry]:
 
 
 def _make_all(
-    entries: Sequence[Entry],
-    gathered: Gathered,
+    entries: Sequence[ServerEntry],
+    loaded: LoadedConfiguration,
     folder: pathlib.Path,
     variables: Variables,
     *,
@@ -152,7 +152,7 @@ def _make_all(
     made: dict[str, tuple[pathlib.Path, Made]] = {}
     refused: list[tuple[str, str]] = []
     there: list[str] = []
-    taken: dict[str, Entry] = {}
+    taken: dict[str, ServerEntry] = {}
     for entry in entries:
         try:
             server = read_entry(entry)
@@ -163,14 +163,14 @@ def _make_all(
                     twice = f"{entry.place}: it is the same server there, and written once"
                     made[same] = path, dataclasses.replace(one, notes=(*one.notes, twice))
                 continue
-            name, remark = _name(propose_name(entry.name), taken, gathered)
+            name, remark = _name(propose_name(entry.name), taken, loaded)
             path = folder / f"{name}.toml"
             one = make(server, name, entry.inputs, variables)
             if path.exists() and not force:
                 there.append(name)
                 taken[name] = entry
                 continue
-            _refuse_held(path, name, gathered, named=named)
+            _refuse_held(path, name, loaded, named=named)
         except InputError as error:
             refused.append((entry.name, str(error)))
             continue
@@ -180,14 +180,14 @@ def _make_all(
     return Outcome(made=tuple(made.values()), refused=tuple(refused), there=tuple(there))
 
 
-def _is_same(entry: Entry, other: Entry) -> bool:
+def _is_same(entry: ServerEntry, other: ServerEntry) -> bool:
     return dataclasses.replace(entry, place="") == dataclasses.replace(other, place="")
 
 
-def _name(proposed: str, taken: Mapping[str, Entry], gathered: Gathered) -> tuple[str, tuple[str, ...]]:
+def _name(proposed: str, taken: Mapping[str, ServerEntry], loaded: LoadedConfiguration) -> tuple[str, tuple[str, ...]]:
     """The ensemble's name, and what is to be said of it where it is another one than proposed."""
     name, why = proposed, ""
-    holder = gathered.known.outlines.get(name)
+    holder = loaded.known.outlines.get(name)
     if holder is not None and (holder.layer == "package" or holder.layer.startswith("plugin ")):
         name = f"my-{name}"
         why = "a bundled ensemble" if holder.layer == "package" else f"an ensemble of the {holder.layer}"
@@ -198,9 +198,9 @@ def _name(proposed: str, taken: Mapping[str, Entry], gathered: Gathered) -> tupl
     return name, ((f"the name {proposed!r}: {why} has it, so this one is {name!r}",) if why else ())
 
 
-def _refuse_held(path: pathlib.Path, name: str, gathered: Gathered, *, named: bool) -> None:
+def _refuse_held(path: pathlib.Path, name: str, loaded: LoadedConfiguration, *, named: bool) -> None:
     """Errors: ``InputError`` for an ensemble that another file has already."""
-    holder = gathered.known.outlines.get(name)
+    holder = loaded.known.outlines.get(name)
     if holder is not None and not named and holder.file != str(path):
         where = holder.file or "the configuration"
         raise InputError(f"there is an ensemble {name!r} already, in {where}. Rename one of them.")
@@ -243,7 +243,7 @@ def _show(outcome: Outcome) -> None:
 
 
 def _remarks(
-    outcome: Outcome, gathered: Gathered, folder: pathlib.Path, *, named: bool, written: bool
+    outcome: Outcome, loaded: LoadedConfiguration, folder: pathlib.Path, *, named: bool, written: bool
 ) -> Iterator[str]:
     """What was left out, what is to be set and approved, and what comes next."""
     made = [one for _, one in outcome.made]
@@ -259,7 +259,7 @@ def _remarks(
         yield "\nSet these variables, whose values are not written:"
         yield from (f"  export {name}=   # for {', '.join(users)}" for name, users in wanted.items())
         yield "To write a value that is no secret into the file instead, import again with --keep NAME."
-    allow = gathered.configuration.environment
+    allow = loaded.configuration.environment
     if allow is not None:
         lacking = [name for name in wanted if not any(fnmatch.fnmatchcase(name, pattern) for pattern in allow)]
         if lacking:
@@ -269,11 +269,11 @@ def _remarks(
         yield "\nThese were called without asking. If that is what you want, write into your configuration:"
         yield f"  [confirmation]\n  approve = {json.dumps(approve, ensure_ascii=False)}"
     if made and written:
-        yield from _next([one.ensemble for one in made], gathered, folder, named=named)
+        yield from _next([one.ensemble for one in made], loaded, folder, named=named)
 
 
-def _next(names: Sequence[str], gathered: Gathered, folder: pathlib.Path, *, named: bool) -> Iterator[str]:
-    enabled = gathered.configuration.enabled
+def _next(names: Sequence[str], loaded: LoadedConfiguration, folder: pathlib.Path, *, named: bool) -> Iterator[str]:
+    enabled = loaded.configuration.enabled
     if named:
         yield f'\nTo play them, name their folder in a configuration: paths = ["{folder}"] under [ensembles].'
     elif enabled is not None and not set(names) <= set(enabled):

@@ -22,7 +22,7 @@ from ripieno.cli.importing.secrets import (
     read_value,
     variable_name,
 )
-from ripieno.cli.importing.servers import Entry, Server
+from ripieno.cli.importing.servers import Server, ServerEntry
 from ripieno.descriptors.ensembles import read_ensemble
 from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.ensembles.owner import OPEN_DEADLINE
@@ -74,7 +74,7 @@ class Variables:
     ``keep`` names entries whose values stay in the file; ``names`` are all that were looked up there.
     """
 
-    def __init__(self, entries: Iterable[Entry], keep: Collection[str]) -> None:
+    def __init__(self, entries: Iterable[ServerEntry], keep: Collection[str]) -> None:
         self._keep = keep
         self.names: set[str] = set()
         #: What each is for: a value, or None for one that some file refers to.

@@ -24,7 +24,7 @@ _MILLISECONDS = 1000
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ServerEntry:
     """A server as it stands in the file. ``inputs`` are the descriptions of what the client would ask for."""
 
     name: str
@@ -75,11 +75,11 @@ def _blank(found: re.Match[str]) -> str:
     return found[0] if found[0].startswith('"') else re.sub(r"[^\n]", " ", found[0])
 
 
-def find_entries(document: Any) -> tuple[Entry, ...]:
+def find_entries(document: Any) -> tuple[ServerEntry, ...]:
     """Every server in the file. Errors: ``InputError`` that says what was looked for."""
     if not is_table(document):
         raise InputError(f"it holds no object. Looked for: {_LOOKED_FOR}.")
-    found: list[Entry] = []
+    found: list[ServerEntry] = []
     places: list[str] = []
     for place, holder, servers in _containers(document):
         places.append(place)
@@ -89,7 +89,9 @@ def find_entries(document: Any) -> tuple[Entry, ...]:
         inputs = _inputs(holder.get("inputs"))
         for name, table in servers.items():
             disabled = _is_switched_off(name, holder)
-            found.append(Entry(name=name, place=place, table=table, inputs=inputs, disabled=disabled, events=events))
+            found.append(
+                ServerEntry(name=name, place=place, table=table, inputs=inputs, disabled=disabled, events=events)
+            )
     if not found:
         what = f"{' and '.join(places)} {'are' if len(places) > 1 else 'is'} empty" if places else "there are none"
         raise InputError(f"no servers: {what}. Looked for: {_LOOKED_FOR}.")
@@ -131,7 +133,7 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(one for one in value if isinstance(one, str)) if is_list(value) else ()
 
 
-def read_entry(entry: Entry) -> Server:
+def read_entry(entry: ServerEntry) -> Server:
     """The server. Errors: ``InputError`` that says what is wrong with it, and none of its values."""
     if not is_table(entry.table):
         raise InputError("it must be an object, with command or url.")
@@ -163,7 +165,7 @@ def read_entry(entry: Entry) -> Server:
     return dataclasses.replace(server, left_out=(*reader.notes, *reader.rest()))
 
 
-def _transport(reader: "_Reader", entry: Entry) -> Transport:
+def _transport(reader: "_Reader", entry: ServerEntry) -> Transport:
     """How the server is talked to. Errors: ``InputError`` when nothing says so, or two things do."""
     kind = reader.text("type") or reader.text("transport") or reader.text("transportType")
     url = next((key for key in _URLS if reader.has(key)), None)

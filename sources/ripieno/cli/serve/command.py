@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import click
 
 from ripieno.approvals.confirmers import ServingConfirmer
-from ripieno.assembly.configuration import Gathered
-from ripieno.cli.common.assembly import gather_layers, make_assembly, only, require_ensembles
+from ripieno.assembly.configuration import LoadedConfiguration
+from ripieno.cli.common.assembly import load_layers, make_assembly, only, require_ensembles
 from ripieno.cli.common.main import Interrupted, run_async, say
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.serve.common import approvable, approving, check_approvals, leave_input, read_key, report_logs
@@ -121,13 +121,13 @@ class _Address:
     names: Sequence[str]
 
 
-def _gather(settings: Settings, names: Sequence[str], approve: Sequence[str]) -> Gathered:
+def _gather(settings: Settings, names: Sequence[str], approve: Sequence[str]) -> LoadedConfiguration:
     """The layers, with the ensembles that are wanted and what the command line approves."""
-    gathered = gather_layers(settings)
-    if names and not gathered.failures:
-        require_ensembles(gathered, names)
-        gathered = only(gathered, names)
-    return approving(gathered, approve)
+    loaded = load_layers(settings)
+    if names and not loaded.failures:
+        require_ensembles(loaded, names)
+        loaded = only(loaded, names)
+    return approving(loaded, approve)
 
 
 def _serve_stdio(settings: Settings, names: Sequence[str], approve: Sequence[str]) -> None:
@@ -141,20 +141,20 @@ def _serve_stdio(settings: Settings, names: Sequence[str], approve: Sequence[str
         run_async(_serve_streams(_gather(settings, names, approve), approve, streams))
 
 
-async def _serve_streams(gathered: Gathered, approve: Sequence[str], streams: tuple[int, int]) -> None:
+async def _serve_streams(loaded: LoadedConfiguration, approve: Sequence[str], streams: tuple[int, int]) -> None:
     from ripieno.servers.mcp.server import create_server
     from ripieno.servers.mcp.stdio import serve_stdio
 
-    async with make_assembly(gathered, confirmer=ServingConfirmer(_COMMAND)) as assembly:
+    async with make_assembly(loaded, confirmer=ServingConfirmer(_COMMAND)) as assembly:
         check_approvals(assembly, approve)
         await serve_stdio(create_server(assembly), streams)
 
 
-async def _serve_http(gathered: Gathered, approve: Sequence[str], address: _Address) -> None:
+async def _serve_http(loaded: LoadedConfiguration, approve: Sequence[str], address: _Address) -> None:
     from ripieno.servers.mcp.http import serve_http
     from ripieno.servers.mcp.server import create_server
 
-    async with make_assembly(gathered, confirmer=ServingConfirmer(_COMMAND)) as assembly:
+    async with make_assembly(loaded, confirmer=ServingConfirmer(_COMMAND)) as assembly:
         check_approvals(assembly, approve)
         serving = serve_http(
             create_server(assembly), host=address.host, port=address.port, key=address.key, names=address.names

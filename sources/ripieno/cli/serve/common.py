@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import click
 
 from ripieno.assembly import Assembly
-from ripieno.assembly.configuration import Gathered
+from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common.main import say
 from ripieno.cli.common.options import Settings
 from ripieno.descriptors import GatewayDescriptor
@@ -77,11 +77,11 @@ def read_key(variable: str | None) -> str | None:
     return key
 
 
-def approving(gathered: Gathered, approve: Sequence[str]) -> Gathered:
+def approving(loaded: LoadedConfiguration, approve: Sequence[str]) -> LoadedConfiguration:
     """The same with what the command line approves."""
-    rules = gathered.configuration.confirmation
+    rules = loaded.configuration.confirmation
     rules = dataclasses.replace(rules, approve=(*rules.approve, *approve))
-    return dataclasses.replace(gathered, configuration=dataclasses.replace(gathered.configuration, confirmation=rules))
+    return dataclasses.replace(loaded, configuration=dataclasses.replace(loaded.configuration, confirmation=rules))
 
 
 def leave_input() -> None:

@@ -18,9 +18,9 @@ import click
 
 from ripieno.approvals import DeferredConfirmer
 from ripieno.approvals.confirmers import ServingConfirmer
-from ripieno.assembly.configuration import Gathered
+from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import gather_layers, make_assembly, only, require_ensembles
+from ripieno.cli.common.assembly import load_layers, make_assembly, only, require_ensembles
 from ripieno.cli.common.main import Interrupted, run_async, say
 from ripieno.cli.common.observers import LogFormat, log_everything, logged, watchers_for
 from ripieno.cli.common.options import Settings, common, pass_settings
@@ -57,7 +57,7 @@ _MODELS = re.compile(r"^models(\[[0-9]+\])?")
 class _Served:
     """All that a worker needs, read once."""
 
-    gathered: Gathered
+    loaded: LoadedConfiguration
     chosen: GatewayDescriptor
     approve: Sequence[str]
     listener: socket.socket
@@ -206,17 +206,17 @@ def _prepare(
     from ripieno.servers.http.listeners import bind, check_exposure
 
     host, port = address
-    gathered = approving(gather_layers(settings), approve)
-    chosen = _choose(gathered.configuration.gateway, host, options)
+    loaded = approving(load_layers(settings), approve)
+    chosen = _choose(loaded.configuration.gateway, host, options)
     check_exposure(host, keyed=bool(chosen.keys))
-    if not gathered.failures:
+    if not loaded.failures:
         needed = (*chosen.ensembles, *chosen.mcp, *(tool.partition(".")[0] for tool in chosen.hosted.values()))
-        require_ensembles(gathered, needed)
-        gathered = only(gathered, needed)
+        require_ensembles(loaded, needed)
+        loaded = only(loaded, needed)
     # Whatever all workers need is imported once.
     importlib.import_module("ripieno.servers.gateway")
     return _Served(
-        gathered=gathered,
+        loaded=loaded,
         chosen=chosen,
         approve=approve,
         listener=bind(host, port),
@@ -273,7 +273,7 @@ def _is_address(host: str) -> bool:
 
 def _names(served: _Served) -> str:
     """The models that clients may ask for, for people."""
-    chosen, configuration = served.chosen, served.gathered.configuration
+    chosen, configuration = served.chosen, served.loaded.configuration
     mapped = [f"{model} (as {'any other name' if name == '*' else name})" for name, model in chosen.map.items()]
     return ", ".join((*chosen.models, *mapped)) or configuration.model or "no model"
 
@@ -337,7 +337,7 @@ async def _serve(served: _Served, told: Callable[[str], None]) -> None:
     patient = chosen.absent == "defer"
     confirmer = DeferredConfirmer() if patient else ServingConfirmer("ripieno serve responses")
     watchers = watchers_for(served.log)
-    async with make_assembly(served.gathered, confirmer=confirmer, watchers=watchers) as assembly:
+    async with make_assembly(served.loaded, confirmer=confirmer, watchers=watchers) as assembly:
         check_approvals(assembly, served.approve)
         # Where nothing runs here, one line for a request says it all.
         tracers = [one for one in watchers if one is not log_runs]

@@ -7,7 +7,7 @@ from typing import Any
 
 from ripieno.approvals import Confirmer, RulesConfirmer
 from ripieno.approvals.rules import Verdict, judge
-from ripieno.assembly.configuration import Gathered, Places, prefix_of
+from ripieno.assembly.configuration import LoadedConfiguration, Places, prefix_of
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.controls import Rules
 from ripieno.cli.check.functions import place_of_error, resolve_functions
@@ -37,15 +37,15 @@ class Called:
     remarks: tuple[str, ...] = ()
 
 
-def explain(called: Called, gathered: Gathered, confirmer: Confirmer, *, debug: bool) -> str:
+def explain(called: Called, loaded: LoadedConfiguration, confirmer: Confirmer, *, debug: bool) -> str:
     """The message for a call whose result is an error."""
     fault = called.result.error
     if fault is None:
         return ""
     if called.bug is not None:
-        return _explain_bug(called.bug, called.invoker, gathered, debug=debug)
+        return _explain_bug(called.bug, called.invoker, loaded, debug=debug)
     if fault.category == "denied":
-        return _explain_denial(called, gathered.configuration.confirmation, confirmer)
+        return _explain_denial(called, loaded.configuration.confirmation, confirmer)
     return fault.text()
 
 
@@ -74,11 +74,11 @@ def unknown_arguments(arguments: Mapping[str, object], called: Called) -> tuple[
     return tuple(lines)
 
 
-def _explain_bug(bug: BaseException, invoker: Invoker, gathered: Gathered, *, debug: bool) -> str:
+def _explain_bug(bug: BaseException, invoker: Invoker, loaded: LoadedConfiguration, *, debug: bool) -> str:
     place = place_of_error(bug)
     if place is None:
         # Nothing of the tool's own was running: perhaps its descriptor names what is not there.
-        descriptor = gathered.known[invoker.ensemble.name]
+        descriptor = loaded.known[invoker.ensemble.name]
         problems = resolve_functions([descriptor], only=invoker.name)
         if problems:
             return "\n".join(map(str, problems))
@@ -115,17 +115,19 @@ def _judge(called: Called, rules: Rules) -> Verdict:
     return judge(invoker.identity, invoker.policy, CallRules.of(rules), arguments)
 
 
-def suggest_tool(text: str, pairs: Sequence[str], gathered: Gathered, *, command: str = "invoke") -> InputError:
+def suggest_tool(
+    text: str, pairs: Sequence[str], loaded: LoadedConfiguration, *, command: str = "invoke"
+) -> InputError:
     """The error for a tool that was named without its ensemble, with the command that was probably meant."""
     names: dict[str, str] = {}
-    for descriptor in gathered.ensembles:
+    for descriptor in loaded.ensembles:
         tool = unprefixed(text, prefix_of(descriptor))
         if tool is not None:
             names[text] = f"{descriptor.name}.{tool}"
         for _, invoker, exposed in exposed_names(descriptor):
             names.setdefault(invoker.name, f"{descriptor.name}.{invoker.name}")
             names.setdefault(exposed, f"{descriptor.name}.{invoker.name}")
-    if text in gathered.known:
+    if text in loaded.known:
         advice = f"{text!r} is an ensemble; its tools: ripieno tools --ensemble {text}"
     elif near := ([text] if text in names else nearest(text, names)):
         commands = dict.fromkeys(shlex.join(["ripieno", command, names[one], *pairs]) for one in near)

@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 from ripieno.approvals import Confirmer
-from ripieno.assembly.configuration import Gathered
+from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.canisters import (
     AudioContent,
     DocumentContent,
@@ -30,7 +30,7 @@ from ripieno.canisters import (
 from ripieno.canisters.events import Alert, Event, ExecutionProgress
 from ripieno.canisters.serialization import serialize
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import gather_layers, make_assembly, only, require_ensembles, say_alert
+from ripieno.cli.common.assembly import load_layers, make_assembly, only, require_ensembles, say_alert
 from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.tables import print_json
@@ -234,26 +234,26 @@ def invoke(
     ensemble, name = split(tool)
     if text is not None and pairs:
         raise click.UsageError("Give arguments as KEY=VALUE or with --arguments, not both.")
-    gathered = gather_layers(settings)
+    loaded = load_layers(settings)
     if not name:
-        raise suggest_tool(tool, pairs, gathered)
-    if not gathered.failures:
-        require_ensembles(gathered, [ensemble])
-        gathered = only(gathered, [ensemble])
+        raise suggest_tool(tool, pairs, loaded)
+    if not loaded.failures:
+        require_ensembles(loaded, [ensemble])
+        loaded = only(loaded, [ensemble])
     given = None if text is None else read_object(sys.stdin.read() if text == "-" else text)
     if folder is not None:
         # A folder that cannot be made is better known before the call than after it.
         folder.mkdir(parents=True, exist_ok=True)
     with Terminal() as terminal:
         confirmer = make_confirmer(terminal, yes=yes)
-        called = run_async(_invoke(gathered, tool, pairs, given, confirmer), wake=terminal.interrupt)
+        called = run_async(_invoke(loaded, tool, pairs, given, confirmer), wake=terminal.interrupt)
     if called.bug is not None and settings.debug:
         traceback.print_exception(called.bug)
     if output == "json":
         print_json(_mapping(called.result))
     # A model would never read what the bug was, so neither does the JSON say it.
     if called.result.error is not None and (output == "text" or called.bug is not None):
-        say(explain(called, gathered, confirmer, debug=settings.debug))
+        say(explain(called, loaded, confirmer, debug=settings.debug))
     for line in called.remarks:
         say(line)
     if output == "text":
@@ -264,7 +264,7 @@ def invoke(
 
 
 async def _invoke(
-    gathered: Gathered,
+    loaded: LoadedConfiguration,
     tool: str,
     pairs: Sequence[str],
     given: dict[str, object] | None,
@@ -279,7 +279,7 @@ async def _invoke(
             # What is said of the ensemble's other tools is no matter of this call.
             say_alert(one)
 
-    async with make_assembly(gathered, confirmer=confirmer, alert=alert) as assembly:
+    async with make_assembly(loaded, confirmer=confirmer, alert=alert) as assembly:
         invoker = assembly.access_invoker(tool)
         arguments = read_pairs(pairs, invoker.arguments_schema) if given is None else given
         invocation = InvocationCanister(identifier="call_1", name=invoker.exposed, arguments=freeze(arguments))

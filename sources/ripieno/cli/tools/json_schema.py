@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from ripieno.assembly.configuration import gather
+from ripieno.assembly.configuration import load_configuration
 from ripieno.assembly.plugins import Registry
 from ripieno.cli.common.assembly import find_origins
 from ripieno.cli.common.options import Settings, common, pass_settings
@@ -27,7 +27,7 @@ def schema(settings: Settings, kind: str) -> None:
     Example:
       ripieno schema ensemble > ensemble.schema.json
     """
-    print_json(whole_schema(kind, gather(settings.config).registry))
+    print_json(whole_schema(kind, load_configuration(settings.config).registry))
 
 
 def whole_schema(kind: str, registry: Registry) -> dict[str, Any]:

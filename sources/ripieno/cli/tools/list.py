@@ -9,12 +9,12 @@ from frozendict import frozendict
 
 from ripieno.approvals.rules import Outlook, expect
 from ripieno.assembly import Assembly
-from ripieno.assembly.configuration import Gathered
+from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.canisters.controls import Rules
 from ripieno.cli.common.assembly import (
     absence,
-    gather_layers,
     left_out_mappings,
+    load_layers,
     make_assembly,
     only,
     require_ensembles,
@@ -59,18 +59,24 @@ def tools(
       ripieno tools --all
       ripieno tools --protocol P --strict
     """
-    gathered = gather_layers(settings)
-    wire = resolve_wire(gathered, protocol, strict=strict) if strict or protocol is not None else None
-    if names and not gathered.failures:
-        require_ensembles(gathered, names)
-        gathered = only(gathered, names)
-    run_async(_list_tools(gathered, names, wire, output, strict=strict, everything=everything))
+    loaded = load_layers(settings)
+    wire = resolve_wire(loaded, protocol, strict=strict) if strict or protocol is not None else None
+    if names and not loaded.failures:
+        require_ensembles(loaded, names)
+        loaded = only(loaded, names)
+    run_async(_list_tools(loaded, names, wire, output, strict=strict, everything=everything))
 
 
 async def _list_tools(
-    gathered: Gathered, names: Sequence[str], wire: Protocol | None, output: Format, *, strict: bool, everything: bool
+    loaded: LoadedConfiguration,
+    names: Sequence[str],
+    wire: Protocol | None,
+    output: Format,
+    *,
+    strict: bool,
+    everything: bool,
 ) -> None:
-    async with make_assembly(gathered) as assembly:
+    async with make_assembly(loaded) as assembly:
         for name in names:
             # One that is optional may have failed; an empty table would not say so.
             assembly.access_ensemble(name)
@@ -80,7 +86,7 @@ async def _list_tools(
         elif output == "json":
             print_json(_everything(assembly, offer))
         else:
-            _print_offer(offer, gathered.configuration.confirmation)
+            _print_offer(offer, loaded.configuration.confirmation)
             _print_left_out(_left_out(assembly), everything=everything)
 
 
@@ -136,7 +142,7 @@ def _everything(assembly: Assembly, offer: Offer) -> dict[str, Any]:
     return {
         "tools": [_tool(invoker, rules) for invoker in offer.invokers],
         "searchable": [_tool(invoker, rules) for invoker in offer.searchable],
-        "left_out": left_out_mappings(assembly.gathered),
+        "left_out": left_out_mappings(assembly.loaded),
         "absences": [dataclasses.asdict(one) for one in assembly.absences if one.file is None],
         "tools_left_out": _left_out(assembly),
     }
@@ -175,15 +181,15 @@ def ensembles(settings: Settings, output: Format) -> None:
     Example:
       ripieno ensembles
     """
-    gathered = gather_layers(settings)
-    if gathered.failures:
-        raise AssemblyFailure("Start-up would fail:", gathered.failures)
-    playing = [descriptor.name for descriptor in gathered.ensembles]
-    others = sorted(name for name in gathered.known if name not in playing)
-    known = [gathered.known[name] for name in (*playing, *others)]
+    loaded = load_layers(settings)
+    if loaded.failures:
+        raise AssemblyFailure("Start-up would fail:", loaded.failures)
+    playing = [descriptor.name for descriptor in loaded.ensembles]
+    others = sorted(name for name in loaded.known if name not in playing)
+    known = [loaded.known[name] for name in (*playing, *others)]
     if output == "json":
-        rows = [_ensemble(gathered, descriptor, playing) for descriptor in known]
-        print_json({"ensembles": rows, "left_out": left_out_mappings(gathered)})
+        rows = [_ensemble(loaded, descriptor, playing) for descriptor in known]
+        print_json({"ensembles": rows, "left_out": left_out_mappings(loaded)})
         return
     print_table(
         ("NAME", "PLAYS", "TOOLS", "LAYER", "DESCRIPTION"),
@@ -193,7 +199,7 @@ def ensembles(settings: Settings, output: Format) -> None:
                 "yes" if descriptor.name in playing else "no",
                 _count(descriptor),
                 descriptor.layer,
-                described(descriptor.description) if descriptor.name in playing else absence(gathered, descriptor.name),
+                described(descriptor.description) if descriptor.name in playing else absence(loaded, descriptor.name),
             )
             for descriptor in known
         ],
@@ -207,12 +213,12 @@ def _count(descriptor: EnsembleDescriptor) -> str:
     return f"{declared} + {descriptor.connection.origin}" if declared else descriptor.connection.origin
 
 
-def _ensemble(gathered: Gathered, descriptor: EnsembleDescriptor, playing: Sequence[str]) -> dict[str, Any]:
+def _ensemble(loaded: LoadedConfiguration, descriptor: EnsembleDescriptor, playing: Sequence[str]) -> dict[str, Any]:
     return {
         "name": descriptor.name,
         "description": descriptor.description,
         "plays": descriptor.name in playing,
-        "reason": "" if descriptor.name in playing else absence(gathered, descriptor.name),
+        "reason": "" if descriptor.name in playing else absence(loaded, descriptor.name),
         "layer": descriptor.layer,
         "file": descriptor.file,
         "required": descriptor.required,

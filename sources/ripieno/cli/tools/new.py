@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ripieno.assembly.configuration import Gathered, Places, gather
+from ripieno.assembly.configuration import LoadedConfiguration, Places, load_configuration
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.tools.json_schema import whole_schema
 from ripieno.conducting.observers.console import clean
@@ -118,8 +118,8 @@ def ensemble(settings: Settings, name: str, folder: pathlib.Path | None) -> None
     """
     if not re.fullmatch(ENSEMBLE_NAME.pattern or "", name):
         raise InputError(f"{name!r} cannot name an ensemble: it must be {ENSEMBLE_NAME.shape}.{_proposal(name)}")
-    gathered = gather(settings.config)
-    _refuse_taken(gathered, name)
+    loaded = load_configuration(settings.config)
+    _refuse_taken(loaded, name)
     place = (folder or Places.of_user().configuration / "ensembles").absolute()
     descriptor, module = place / f"{name}.toml", place / name / "tools.py"
     taken = [str(path) for path in (descriptor, module) if path.exists()]
@@ -130,13 +130,13 @@ def ensemble(settings: Settings, name: str, folder: pathlib.Path | None) -> None
         with path.open("x", encoding="utf-8") as file:
             file.write(text.format(name=name, prefix=name[:_PREFIX]))
         click.echo(clean(f"Wrote {path}"))
-    _write_schema(place / _SCHEMA, gathered)
+    _write_schema(place / _SCHEMA, loaded)
     click.echo(clean(_next(settings, name, place, named=folder is not None)))
 
 
-def _write_schema(path: pathlib.Path, gathered: Gathered) -> None:
+def _write_schema(path: pathlib.Path, loaded: LoadedConfiguration) -> None:
     """Writes the schema that editors check an ensemble by, also over an older one; another file stays as it is."""
-    schema = whole_schema("ensemble", gathered.registry)
+    schema = whole_schema("ensemble", loaded.registry)
     try:
         ours: Any = json.loads(path.read_text(encoding="utf-8"))
         known = is_table(ours) and ours.get("title") == schema["title"]
@@ -156,9 +156,9 @@ def _proposal(name: str) -> str:
     return f" {proposed!r} would do." if proposed else ""
 
 
-def _refuse_taken(gathered: Gathered, name: str) -> None:
+def _refuse_taken(loaded: LoadedConfiguration, name: str) -> None:
     """Errors: ``InputError`` for a name of somebody else's ensemble, which a file of that name would replace."""
-    holder = gathered.known.outlines.get(name)
+    holder = loaded.known.outlines.get(name)
     if holder is not None and (holder.layer == "package" or holder.layer.startswith("plugin ")):
         owner = "a bundled ensemble" if holder.layer == "package" else f"an ensemble of the {holder.layer}"
         raise InputError(
@@ -171,8 +171,8 @@ def _next(settings: Settings, name: str, place: pathlib.Path, *, named: bool) ->
     """What to do with it, which depends on where it is."""
     call = f"ripieno invoke {name}.greet_person name=Ada"
     if not named:
-        gathered = gather(settings.config)
-        if not gathered.failures and all(descriptor.name != name for descriptor in gathered.ensembles):
+        loaded = load_configuration(settings.config)
+        if not loaded.failures and all(descriptor.name != name for descriptor in loaded.ensembles):
             return f'Your configuration names what plays: add "{name}" to enabled under [ensembles]. Then: {call}'
         return f"Now try: {call}"
     return (

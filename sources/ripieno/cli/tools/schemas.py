@@ -4,8 +4,8 @@ import dataclasses
 
 import click
 
-from ripieno.assembly.configuration import Gathered
-from ripieno.cli.common.assembly import gather_layers, make_assembly, only, require_ensembles, resolve_wire
+from ripieno.assembly.configuration import LoadedConfiguration
+from ripieno.cli.common.assembly import load_layers, make_assembly, only, require_ensembles, resolve_wire
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json, print_table
@@ -35,18 +35,18 @@ def explain(settings: Settings, tool: str, protocol: str, strict: bool, output: 
       ripieno explain io.read_file --protocol P --strict
     """
     ensemble, name = split(tool)
-    gathered = gather_layers(settings)
+    loaded = load_layers(settings)
     if not name:
-        raise suggest_tool(tool, (), gathered, command="explain")
-    wire = resolve_wire(gathered, protocol, strict=strict)
-    if not gathered.failures:
-        require_ensembles(gathered, [ensemble])
-        gathered = only(gathered, [ensemble])
-    run_async(_explain(gathered, tool, wire, strict, output))
+        raise suggest_tool(tool, (), loaded, command="explain")
+    wire = resolve_wire(loaded, protocol, strict=strict)
+    if not loaded.failures:
+        require_ensembles(loaded, [ensemble])
+        loaded = only(loaded, [ensemble])
+    run_async(_explain(loaded, tool, wire, strict, output))
 
 
-async def _explain(gathered: Gathered, tool: str, wire: Protocol, strict: bool, output: Format) -> None:
-    async with make_assembly(gathered) as assembly:
+async def _explain(loaded: LoadedConfiguration, tool: str, wire: Protocol, strict: bool, output: Format) -> None:
+    async with make_assembly(loaded) as assembly:
         invoker = assembly.access_invoker(tool)
         lowered = wire.invocations.lowered(invoker, strict=strict)
         if output == "json":

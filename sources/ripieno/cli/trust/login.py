@@ -14,9 +14,9 @@ from typing import Any
 
 import click
 
-from ripieno.assembly.configuration import Gathered
+from ripieno.assembly.configuration import LoadedConfiguration
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import gather_layers, make_assembly, say_alert
+from ripieno.cli.common.assembly import load_layers, make_assembly, say_alert
 from ripieno.cli.common.main import run_async, say
 from ripieno.cli.common.options import Settings, common, pass_settings
 from ripieno.cli.common.tables import print_table
@@ -38,12 +38,12 @@ from ripieno.origins.mcp.oauth.sign_in import (
 from ripieno.origins.mcp.oauth.tokens import SignIn
 
 
-def sign_in_facts(gathered: Gathered, trials: Mapping[str, Trial]) -> list[dict[str, Any]]:
+def sign_in_facts(loaded: LoadedConfiguration, trials: Mapping[str, Trial]) -> list[dict[str, Any]]:
     """Each known ensemble at which a person can sign in, and whether somebody is; as JSON, and without any token."""
-    signing = [one for one in gathered.known.outlines.values() if signs_in(one) is not None]
+    signing = [one for one in loaded.known.outlines.values() if signs_in(one) is not None]
     if not signing:
         return []
-    surroundings = make_assembly(gathered, alert=say_alert).surroundings
+    surroundings = make_assembly(loaded, alert=say_alert).surroundings
     facts: list[dict[str, Any]] = []
     for descriptor in signing:
         record = find_sign_in(descriptor, surroundings)
@@ -161,10 +161,10 @@ def logout(settings: Settings, ensemble: str) -> None:
 
 def _find(settings: Settings, name: str) -> tuple[EnsembleDescriptor, Surroundings]:
     """Any ensemble that is known, whether it plays or not. Errors: ``NameAbsence``."""
-    gathered = gather_layers(settings)
-    if name not in gathered.known:
-        raise NameAbsence("ensemble", name, gathered.known)
-    return gathered.known[name], make_assembly(gathered, alert=say_alert).surroundings
+    loaded = load_layers(settings)
+    if name not in loaded.known:
+        raise NameAbsence("ensemble", name, loaded.known)
+    return loaded.known[name], make_assembly(loaded, alert=say_alert).surroundings
 
 
 def _has_browser() -> bool:

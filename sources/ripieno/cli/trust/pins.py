@@ -13,10 +13,10 @@ from typing import Any
 import click
 from frozendict import frozendict
 
-from ripieno.assembly.configuration import Gathered, Places
+from ripieno.assembly.configuration import LoadedConfiguration, Places
 from ripieno.assembly.plugins import Registry
 from ripieno.cli.common import exit_codes
-from ripieno.cli.common.assembly import gather_layers, make_assembly, require_ensembles
+from ripieno.cli.common.assembly import load_layers, make_assembly, require_ensembles
 from ripieno.cli.common.main import run_async
 from ripieno.cli.common.options import Format, Settings, common, formats, pass_settings
 from ripieno.cli.common.tables import print_json
@@ -82,11 +82,11 @@ class Look:
         return {what: lines for what, lines in shown.items() if lines}
 
 
-def foreign(gathered: Gathered, names: Sequence[str]) -> list[EnsembleDescriptor]:
+def foreign(loaded: LoadedConfiguration, names: Sequence[str]) -> list[EnsembleDescriptor]:
     """The ensembles that others define: those of ``names``, or all that play and are not exempt."""
     return [
         descriptor
-        for descriptor in gathered.ensembles
+        for descriptor in loaded.ensembles
         if (descriptor.name in names if names else descriptor.pin != "off") and is_foreign(descriptor)
     ]
 
@@ -110,21 +110,27 @@ def pin_connection(descriptor: EnsembleDescriptor, registry: Registry) -> Pin | 
 
 
 async def look_at(
-    descriptors: Iterable[EnsembleDescriptor], gathered: Gathered, surroundings: Surroundings, *, approved: bool
+    descriptors: Iterable[EnsembleDescriptor],
+    loaded: LoadedConfiguration,
+    surroundings: Surroundings,
+    *,
+    approved: bool,
 ) -> list[Look]:
     """Connects them all at once, and disconnects. A command that is not the recorded one starts only when approved."""
-    return await asyncio.gather(*(_look(one, gathered, surroundings, approved) for one in descriptors))
+    return await asyncio.gather(*(_look(one, loaded, surroundings, approved) for one in descriptors))
 
 
-async def _look(descriptor: EnsembleDescriptor, gathered: Gathered, surroundings: Surroundings, approved: bool) -> Look:
+async def _look(
+    descriptor: EnsembleDescriptor, loaded: LoadedConfiguration, surroundings: Surroundings, approved: bool
+) -> Look:
     name = descriptor.name
-    before = None if gathered.pins is None else gathered.pins.record(name)
+    before = None if loaded.pins is None else loaded.pins.record(name)
     try:
-        command = pin_connection(descriptor, gathered.registry)
+        command = pin_connection(descriptor, loaded.registry)
         if not approved and before is not None and before.command != command:
             after = PinRecord(tools=before.tools, command=command)
             return Look(name=name, before=before, after=after, comparison=compare(before, after), started=False)
-        found = await _discover(descriptor, gathered, surroundings)
+        found = await _discover(descriptor, loaded, surroundings)
         after = PinRecord(tools=pin_tools(descriptor, found), command=command)
     except RipienoError as error:
         return Look(name=name, before=before, failure=error)
@@ -132,13 +138,13 @@ async def _look(descriptor: EnsembleDescriptor, gathered: Gathered, surroundings
 
 
 async def _discover(
-    descriptor: EnsembleDescriptor, gathered: Gathered, surroundings: Surroundings
+    descriptor: EnsembleDescriptor, loaded: LoadedConfiguration, surroundings: Surroundings
 ) -> tuple[InvokerDescriptor, ...]:
     """Everything that a connection offers, whatever the operator makes of it."""
     connection = descriptor.connection
     if connection is None:
         return ()
-    origin: Origin = gathered.registry.resolve("origins", connection.origin)
+    origin: Origin = loaded.registry.resolve("origins", connection.origin)
     found: list[InvokerDescriptor] = []
 
     @contextlib.asynccontextmanager
@@ -262,15 +268,15 @@ def _compare(
 ) -> bool:
     """Whether everything is as it is recorded in the end. Errors: ``AssemblyFailure`` for what cannot be connected."""
     own = store.read()
-    gathered = gather_layers(settings)
-    if gathered.failures:
-        raise AssemblyFailure("Start-up would fail:", gathered.failures)
-    require_ensembles(gathered, names)
-    descriptors = foreign(gathered, names)
+    loaded = load_layers(settings)
+    if loaded.failures:
+        raise AssemblyFailure("Start-up would fail:", loaded.failures)
+    require_ensembles(loaded, names)
+    descriptors = foreign(loaded, names)
     if strange := [name for name in names if name not in {one.name for one in descriptors}]:
         raise InputError(f"Ensemble {strange[0]!r} has no connection that could offer tools: there is nothing to pin.")
-    surroundings = make_assembly(gathered).surroundings
-    looks = run_async(look_at(descriptors, gathered, surroundings, approved=approve))
+    surroundings = make_assembly(loaded).surroundings
+    looks = run_async(look_at(descriptors, loaded, surroundings, approved=approve))
     records = {look.name: look.before if check else look.record(approved=approve) for look in looks}
     if changes := {look.name: records[look.name] for look in looks if records[look.name] != look.before}:
         store.replace(own, changes)

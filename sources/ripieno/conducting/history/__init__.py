@@ -11,13 +11,13 @@ from ripieno.conducting.history.shown import LEFT_OUT, HistoryStrategy, Shown, i
 from ripieno.conducting.history.strategies import Superseding, chain, drop_oldest, sliding_window, supersede
 from ripieno.conducting.history.summary import summarize
 from ripieno.conducting.history.supersession import Supersession
-from ripieno.conducting.history.view import Showing
+from ripieno.conducting.history.view import HistoryView
 
 __all__ = [
     "LEFT_OUT",
     "History",
     "HistoryStrategy",
-    "Showing",
+    "HistoryView",
     "Shown",
     "Superseding",
     "Supersession",

@@ -26,7 +26,7 @@ _STEPS = 32
 _NOTHING = Supersession()
 
 
-class Showing:
+class HistoryView:
     """What one run shows of its conversation. ``memory`` is the run's, ``alert`` tells whoever listens.
 
     Errors: ``InputError`` for a strategy whose budget nobody knows, or one that makes no sense.

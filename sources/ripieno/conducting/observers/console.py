@@ -57,7 +57,7 @@ def label(content: ImageContent | AudioContent | DocumentContent | OpaqueContent
 
 
 @dataclasses.dataclass(slots=True)
-class Line:
+class ConsoleLine:
     """The line that a stream is in the middle of: what it shows, or None at the beginning of one."""
 
     kind: Kind | None = None
@@ -72,12 +72,12 @@ class Renderer:
     """
 
     def __init__(
-        self, text: TextIO, notes: TextIO | None = None, *, quiet: bool = False, line: Line | None = None
+        self, text: TextIO, notes: TextIO | None = None, *, quiet: bool = False, line: ConsoleLine | None = None
     ) -> None:
         self._text = text
         self._notes = text if notes is None else notes
         self._quiet = quiet
-        self._line = line or Line()
+        self._line = line or ConsoleLine()
 
     def show(self, event: Event) -> None:  # noqa: PLR0912  one branch an event
         """Shows one event; those that only other programs want to know of show nothing."""
@@ -132,13 +132,13 @@ class Renderer:
         self._line.kind = None if text.endswith("\n") else kind
 
 
-_LINES: weakref.WeakKeyDictionary[TextIO, Line] = weakref.WeakKeyDictionary()
+_LINES: weakref.WeakKeyDictionary[TextIO, ConsoleLine] = weakref.WeakKeyDictionary()
 
 
 def show(event: Event, file: TextIO | None = None) -> None:
     """Shows an event of a run on a stream, standard output by default: plain text, colour on a terminal only."""
     stream = sys.stdout if file is None else file
-    Renderer(stream, line=_LINES.setdefault(stream, Line())).show(event)
+    Renderer(stream, line=_LINES.setdefault(stream, ConsoleLine())).show(event)
 
 
 def _write(stream: TextIO, text: str, style: str = "") -> None:

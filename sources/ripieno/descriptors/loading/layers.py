@@ -103,7 +103,7 @@ class LeftOut:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundFile:
     """What every kind of loading reports. ``files`` has the SHA-256 of each file that was reached, by its path."""
 
     problems: tuple[Problem, ...] = ()
@@ -113,21 +113,21 @@ class Found:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded(Found):
+class Loaded(FoundFile):
     """The ensembles by name, enabled or not."""
 
     ensembles: Catalogue
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedProviders(Found):
+class LoadedProviders(FoundFile):
     """The providers by name."""
 
     providers: frozendict[str, ProviderDescriptor] = EMPTY
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedProfiles(Found):
+class LoadedProfiles(FoundFile):
     """The profiles by name."""
 
     profiles: frozendict[str, ProfileDescriptor] = EMPTY
@@ -233,7 +233,7 @@ class _Collector(Generic[D]):
             self._add_layer(layer)
 
     def found(self) -> dict[str, Any]:
-        """The fields of ``Found``."""
+        """The fields of ``FoundFile``."""
         return {
             "problems": tuple(self._problems),
             "shadowed": tuple(self._shadowed),

@@ -24,7 +24,7 @@ Why: TypeAlias = Literal["approval", "behind", "caller"]
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class Entry:
+class ScheduledCall:
     """One call of the turn, from the moment it is sealed."""
 
     invocation: InvocationCanister
@@ -38,7 +38,7 @@ class Entry:
     held: bool = False
     claims: Claims = ALONE
     #: Earlier calls that it conflicts with.
-    behind: tuple["Entry", ...] = ()
+    behind: tuple["ScheduledCall", ...] = ()
     #: Whether nobody has to be asked any more.
     settled_about: bool = False
     #: What it holds, or waits for, of what others use; and when it is waited for no longer.
@@ -100,7 +100,7 @@ class Entry:
         self.claims = ALONE if self.terminal else claims_of(prepared.invoker, prepared.arguments)
 
     @property
-    def blocked(self) -> tuple["Entry", ...]:
+    def blocked(self) -> tuple["ScheduledCall", ...]:
         """Which calls it waits for still."""
         if self.behind:
             self.behind = tuple(one for one in self.behind if one.result is None)
@@ -121,13 +121,13 @@ class Dispatcher:
         #: Whether results are lost, because the stream failed.
         self.dropped = False
 
-    def is_refused(self, entry: Entry) -> bool:
+    def is_refused(self, entry: ScheduledCall) -> bool:
         """Whether a limit refuses the call, which has its result then."""
         invoker = entry.invoker if entry.prepared is None else entry.prepared.invoker
         assert invoker is not None
         return self.fails(entry, self._budget.refuse(entry.invocation, invoker, self._budget.seconds))
 
-    def fails(self, entry: Entry, fault: Fault | None) -> bool:
+    def fails(self, entry: ScheduledCall, fault: Fault | None) -> bool:
         """Whether there is a fault, which is the result of the call then."""
         if fault is not None:
             self.leave(entry)
@@ -135,11 +135,11 @@ class Dispatcher:
             self.show(entry, self._execution.refuse(entry.invocation, fault, self._around, invoker))
         return fault is not None
 
-    def refuse(self, entry: Entry, category: Category, message: str) -> None:
+    def refuse(self, entry: ScheduledCall, category: Category, message: str) -> None:
         """The call is not run."""
         self.fails(entry, Fault(category=category, message=message, recoverable=False))
 
-    def dispatch(self, entry: Entry, *, early: bool) -> None:
+    def dispatch(self, entry: ScheduledCall, *, early: bool) -> None:
         """Starts a call, at once or when it has what other conversations use now."""
         prepared = entry.prepared
         assert prepared is not None
@@ -158,12 +158,12 @@ class Dispatcher:
                 )
             )
 
-    def launch(self, entry: Entry, *, early: bool) -> None:
+    def launch(self, entry: ScheduledCall, *, early: bool) -> None:
         """Starts a call that has waited for what it needs; meanwhile a limit may have been reached."""
         if not self.is_refused(entry):
             self._begin(entry, early=early)
 
-    def _begin(self, entry: Entry, *, early: bool) -> None:
+    def _begin(self, entry: ScheduledCall, *, early: bool) -> None:
         prepared, ticket = entry.prepared, entry.ticket
         assert prepared is not None
 
@@ -195,7 +195,7 @@ class Dispatcher:
         self._budget.calls += 1
         entry.call = call
 
-    def leave(self, entry: Entry) -> None:
+    def leave(self, entry: ScheduledCall) -> None:
         """Whatever it held or waited for is for others."""
         ticket, entry.ticket = entry.ticket, None
         if entry.patience is not None:
@@ -203,7 +203,7 @@ class Dispatcher:
         if ticket is not None:
             Locks.here().release(ticket)
 
-    def show(self, entry: Entry, result: ResultCanister) -> None:
+    def show(self, entry: ScheduledCall, result: ResultCanister) -> None:
         """The call has its one result."""
         entry.result = result
         call = entry.call
@@ -226,7 +226,7 @@ class Dispatcher:
             return "its turn"
         return before.tool if before.owner is self._owner else f"{before.tool} of another conversation"
 
-    def _give_up(self, entry: Entry, ticket: Ticket) -> None:
+    def _give_up(self, entry: ScheduledCall, ticket: Ticket) -> None:
         if entry.ticket is ticket and not ticket.held:
             self.fails(entry, self._budget.expire(f"{self._describe(ticket)} did not end in time"))
             self._wake()

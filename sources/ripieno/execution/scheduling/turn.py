@@ -18,7 +18,7 @@ from ripieno.execution.budget import Budget
 from ripieno.execution.call import settle
 from ripieno.execution.context import Circumstances, Deferred, Prepared
 from ripieno.execution.pipeline import Execution
-from ripieno.execution.scheduling.dispatcher import Dispatcher, Entry, Why
+from ripieno.execution.scheduling.dispatcher import Dispatcher, ScheduledCall, Why
 
 _UNANSWERED = "Nobody can say now whether it may run, and this call cannot wait for that."
 
@@ -58,7 +58,7 @@ class Turn:
         self._woken = False
         self._failure: BaseException | None = None
         self._dispatcher = Dispatcher(execution, around, budget, self._wake, self)
-        self.entries: list[Entry] = []
+        self.entries: list[ScheduledCall] = []
 
     @property
     def open(self) -> tuple[tuple[InvocationCanister, Why], ...]:
@@ -70,7 +70,7 @@ class Turn:
         if self._context is None:
             # What starts later, whoever brings that about, starts on behalf of the one who sealed it.
             self._context = contextvars.copy_context()
-        entry = Entry(invocation=invocation, invoker=self._offer.named(invocation.name))
+        entry = ScheduledCall(invocation=invocation, invoker=self._offer.named(invocation.name))
         self.entries.append(entry)
         if self._allowed is not None and invocation.name not in self._allowed:
             allowed = ", ".join(self._allowed) or "none"
@@ -151,7 +151,7 @@ class Turn:
                 undecided += 1
                 unasked = unasked or not entry.settled_about
 
-    def _try(self, entry: Entry, *, unasked: bool, undecided: int) -> None:
+    def _try(self, entry: ScheduledCall, *, unasked: bool, undecided: int) -> None:
         """Makes the best of one call: it is refused, begins, or goes on waiting."""
         if self._ended is not None:
             message = f"The call was not run: {self._ended} came before it and ended the run."
@@ -159,11 +159,11 @@ class Turn:
         elif (entry.prepared is not None or self._prepare(entry)) and entry.call is None and not entry.open:
             self._consider(entry, unasked=unasked, undecided=undecided)
 
-    def _hold(self, entry: Entry) -> None:
+    def _hold(self, entry: ScheduledCall) -> None:
         for later in self.entries[self.entries.index(entry) + 1 :]:
             later.held = later.here and not later.settled and later.call is None
 
-    def _consider(self, entry: Entry, *, unasked: bool, undecided: int) -> None:
+    def _consider(self, entry: ScheduledCall, *, unasked: bool, undecided: int) -> None:
         """Asks about a call, or starts it, if that may be done now. ``undecided`` earlier ones may take a place yet."""
         if entry.ticket is not None:
             if entry.ticket.held:
@@ -187,7 +187,7 @@ class Turn:
         else:
             self._asking = asyncio.get_running_loop().create_task(self._ask(entry))
 
-    def _prepare(self, entry: Entry) -> bool:
+    def _prepare(self, entry: ScheduledCall) -> bool:
         """Makes the entry ready to run, or gives it the result that says why it cannot."""
         if self._dispatcher.fails(entry, self._budget.break_loop(entry.invocation, entry.invoker)):
             return False
@@ -204,9 +204,9 @@ class Turn:
         self._place(entry)
         return True
 
-    def _place(self, entry: Entry) -> None:
+    def _place(self, entry: ScheduledCall) -> None:
         """Finds out which calls it waits for: earlier ones, and whatever runs."""
-        behind: list[Entry] = []
+        behind: list[ScheduledCall] = []
         earlier = True
         for other in self.entries:
             if other is entry:
@@ -220,7 +220,7 @@ class Turn:
 
     # How one call starts.
 
-    async def _ask(self, entry: Entry) -> None:
+    async def _ask(self, entry: ScheduledCall) -> None:
         """Asks about a call. Whatever comes of it, the next one may be asked about."""
         prepared, seconds = entry.prepared, self._budget.seconds
         assert prepared is not None
@@ -243,7 +243,7 @@ class Turn:
             self._asking = None
             self._wake()
 
-    def _answer(self, entry: Entry, confirmed: Prepared | ResultCanister | Deferred) -> None:
+    def _answer(self, entry: ScheduledCall, confirmed: Prepared | ResultCanister | Deferred) -> None:
         if entry.result is not None:
             return
         if isinstance(confirmed, Deferred) and not self._patient:

@@ -87,7 +87,7 @@ REQUEST = Table(
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class HttpCall:
     """The settings of one invoker."""
 
     method: str = "GET"
@@ -118,12 +118,12 @@ class Call:
         )
 
 
-def _read(_: EnsembleDescriptor, invoker: InvokerDescriptor, path: Path, problems: Problems) -> Call | None:
+def _read(_: EnsembleDescriptor, invoker: InvokerDescriptor, path: Path, problems: Problems) -> HttpCall | None:
     before = len(problems)
     settings = REQUEST.read(invoker.invocable.settings, path, problems)
     if settings is INVALID:
         return None
-    call = Call(**settings)
+    call = HttpCall(**settings)
     schema, given = invoker.arguments, invoker.policy.presets
     add_complaints(call.url.check(schema, given), (*path, "url"), problems)
     declared: Mapping[str, Any] = schema.get("properties", {})
@@ -146,7 +146,7 @@ def _read(_: EnsembleDescriptor, invoker: InvokerDescriptor, path: Path, problem
     return call if len(problems) == before else None
 
 
-def _check_body(call: Call, path: Path, problems: Problems) -> None:
+def _check_body(call: HttpCall, path: Path, problems: Problems) -> None:
     if call.body is not None and call.json is not None:
         problems.add((*path, "json"), "a request has one body, and this one has body and json", "Delete one of them.")
     elif call.method in ("GET", "HEAD") and (call.body is not None or call.json is not None):
@@ -174,7 +174,7 @@ class HttpOrigin(Origin):
         yield Connected(bind=bind)
 
 
-def _check_variables(ensemble: str, call: Call, surroundings: Surroundings) -> None:
+def _check_variables(ensemble: str, call: HttpCall, surroundings: Surroundings) -> None:
     """Errors: ``ConnectionFailure`` for a variable that no header can hold, said before anybody calls."""
     for name in dict.fromkeys(name for template in call.headers.values() for name in template.variables):
         try:
@@ -186,7 +186,7 @@ def _check_variables(ensemble: str, call: Call, surroundings: Surroundings) -> N
 class Caller:
     """The invocable of one request."""
 
-    def __init__(self, call: Call, variables: Mapping[str, str], fetcher: Fetcher | None = None) -> None:
+    def __init__(self, call: HttpCall, variables: Mapping[str, str], fetcher: Fetcher | None = None) -> None:
         self._call = call
         self._variables = variables
         self._fetcher = fetcher or Fetcher(call.reach)

@@ -11,7 +11,7 @@ from ripieno.descriptors import GatewayDescriptor
 from ripieno.models import Protocol
 from ripieno.models.protocol import Asked, Refusal
 from ripieno.servers.gateway.errors import refusal_of
-from ripieno.servers.gateway.request_log import Sight, Watching
+from ripieno.servers.gateway.request_log import RequestLog, Watching
 from ripieno.servers.gateway.responses import Streaming, send_body, send_refusal, while_present
 from ripieno.servers.http.bodies import Gone, Refused, read_asked, receive_body
 
@@ -19,7 +19,7 @@ from ripieno.servers.http.bodies import Gone, Refused, read_asked, receive_body
 class Player(Contract):
     """Answers what is asked."""
 
-    def play(self, asked: Asked, protocol: Protocol, caller: str, sight: Sight) -> Batches:
+    def play(self, asked: Asked, protocol: Protocol, caller: str, sight: RequestLog) -> Batches:
         """The events of the answer, as many at a time as came together."""
         ...
 
@@ -37,7 +37,7 @@ class Endpoint:
         with self._watching.see(self._protocol.name, scope) as sight:
             await self._handle(scope, receive, send, sight)
 
-    async def _handle(self, scope: Scope, receive: Receive, send: Send, sight: Sight) -> None:
+    async def _handle(self, scope: Scope, receive: Receive, send: Send, sight: RequestLog) -> None:
         protocol, settings = self._protocol, self._settings
         if scope["method"] != "POST":
             message = f"{scope['path']} is asked with POST, not {scope['method']}."
@@ -56,11 +56,11 @@ class Endpoint:
             sight.read(asked)
             await self._answer(asked, scope.get("state", {}).get("caller", ""), receive, send, sight)
 
-    async def _refuse(self, send: Send, refusal: Refusal, sight: Sight) -> None:
+    async def _refuse(self, send: Send, refusal: Refusal, sight: RequestLog) -> None:
         sight.refuse(refusal)
         await send_refusal(send, self._protocol, refusal)
 
-    async def _answer(self, asked: Asked, caller: str, receive: Receive, send: Send, sight: Sight) -> None:
+    async def _answer(self, asked: Asked, caller: str, receive: Receive, send: Send, sight: RequestLog) -> None:
         protocol, settings = self._protocol, self._settings
         with while_present(receive) as presence:
             batches = self._player.play(asked, protocol, caller, sight)

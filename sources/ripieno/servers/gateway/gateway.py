@@ -14,8 +14,8 @@ from ripieno.models import Protocol
 from ripieno.models.protocol import Asked
 from ripieno.servers.gateway.models import Names
 from ripieno.servers.gateway.pass_through import translate
-from ripieno.servers.gateway.request_log import UNSEEN, Sight
-from ripieno.servers.gateway.run import Stage
+from ripieno.servers.gateway.request_log import UNSEEN, RequestLog
+from ripieno.servers.gateway.run import HostedRuns
 from ripieno.servers.gateway.tools import Offers
 
 _logger = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class Gateway:
         self, assembly: Assembly, settings: GatewayDescriptor, secret: bytes, watchers: Sequence[Watcher] = ()
     ) -> None:
         self.names = Names(assembly, settings)
-        self._stage = Stage(assembly, settings, _logger.warning, secret)
+        self._stage = HostedRuns(assembly, settings, _logger.warning, secret)
         self._show_calls = settings.show_calls
         self._offers = Offers()
         self._watchers = tuple(watchers)
@@ -43,7 +43,7 @@ class Gateway:
             if field.name != "stream" and (value := getattr(assembly.configuration.controls, field.name)) is not None
         }
 
-    async def play(self, asked: Asked, protocol: Protocol, caller: str, sight: Sight = UNSEEN) -> Batches:
+    async def play(self, asked: Asked, protocol: Protocol, caller: str, sight: RequestLog = UNSEEN) -> Batches:
         """The events of the answer to one request. Errors: ``InputError``, ``ProviderFailure``."""
         model = self.names.resolve(asked.model)
         sight.resolve(model)
@@ -73,6 +73,6 @@ class Gateway:
 
 def protocols_of(assembly: Assembly) -> Sequence[Protocol]:
     """The wires that have a server's half, by their names."""
-    registry = assembly.gathered.registry
+    registry = assembly.loaded.registry
     found: list[Protocol] = [registry.resolve("protocols", name) for name in sorted(registry.protocols)]
     return [protocol for protocol in found if protocol.routes]

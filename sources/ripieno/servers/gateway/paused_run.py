@@ -34,7 +34,7 @@ from ripieno.conducting.paused import Paused
 from ripieno.exceptions import InputError
 from ripieno.servers.gateway.history_checks import described
 from ripieno.servers.gateway.one_answer import Telling
-from ripieno.servers.gateway.paused_store import Claim, Deferral, of_caller
+from ripieno.servers.gateway.paused_store import Deferral, ResumeToken, of_caller
 
 Opaque = frozendict[str, object]
 
@@ -66,10 +66,10 @@ class Part:
     finish_of: Callable[[Conversation], Finish]
 
 
-class Patience:
+class PausedRun:
     """Plays one request. ``claim`` is what it goes on with, if it does."""
 
-    def __init__(self, deferral: Deferral, telling: Telling, part: Part, claim: Claim | None) -> None:
+    def __init__(self, deferral: Deferral, telling: Telling, part: Part, claim: ResumeToken | None) -> None:
         self._deferral = deferral
         self._telling = telling
         self._part = part
@@ -170,7 +170,7 @@ class Patience:
         before = self._held.release({}) if isinstance(event, TurnBegan) else ()
         return [*before, *self._held.take(self._telling.tell(event))]
 
-    def _retell(self, conversation: Conversation, claim: Claim) -> Sequence[Event]:
+    def _retell(self, conversation: Conversation, claim: ResumeToken) -> Sequence[Event]:
         """What the client lacks of what is kept."""
         known, lacking = conversation.canisters[: claim.told], conversation.canisters[claim.told :]
         pending: dict[str, InvocationCanister] = {}
@@ -282,7 +282,7 @@ def _has_ended(conversation: Conversation) -> bool:
     return conversation.finish in _DONE or (conversation.finish == "open" and not _waiting(conversation))
 
 
-def _must_wait(paused: Paused, claim: Claim) -> bool:
+def _must_wait(paused: Paused, claim: ResumeToken) -> bool:
     """Whether somebody has to answer first: a person, or a client that has not been told of its call."""
     conversation = paused.conversation
     callers = of_caller(conversation) if _waiting(conversation) else frozenset[str]()

@@ -39,7 +39,7 @@ _GONE = (
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class ResumeToken:
     """What a request goes on with: the conversation that is kept, and how many of its canisters its caller has.
 
     ``results`` are those of its request, by the identifiers of calls.
@@ -54,7 +54,7 @@ class Deferral:
     """Keeps the conversations of a gateway that wait. Errors: ``InputError`` where calls cannot wait."""
 
     def __init__(self, assembly: Assembly, signer: Signer) -> None:
-        state = assembly.gathered.state
+        state = assembly.loaded.state
         if state is None:
             raise InputError(
                 "Calls cannot wait for a person without a folder for state, where they are kept: set "
@@ -66,7 +66,7 @@ class Deferral:
                 'denies them: assemble it with confirmer=DeferredConfirmer(), or set absent = "deny".'
             )
         self._store = PausedStore(state)
-        self._workspace = str(assembly.gathered.workspace)
+        self._workspace = str(assembly.loaded.workspace)
         self._signer = signer
 
     # What requests hold.
@@ -75,7 +75,7 @@ class Deferral:
         """The identifier of the item of a call that waits in what is kept."""
         return self._signer.claim(call, paused.caller, paused.identifier, len(paused.conversation.canisters))
 
-    def find(self, asked: Asked, unanswered: Mapping[str, str], caller: str) -> Claim:
+    def find(self, asked: Asked, unanswered: Mapping[str, str], caller: str) -> ResumeToken:
         """What a request goes on with. ``unanswered`` are the names of its calls without results, by identifiers.
 
         Errors: ``InputError``, which names the call.
@@ -110,11 +110,11 @@ class Deferral:
             )
         ((conversation, told),) = found
         results = {one.invocation_id: one for one in asked.canisters if isinstance(one, ResultCanister)}
-        return Claim(conversation=conversation, told=told, results=results)
+        return ResumeToken(conversation=conversation, told=told, results=results)
 
     # What is kept.
 
-    def load(self, claim: Claim) -> Paused:
+    def load(self, claim: ResumeToken) -> Paused:
         """What is kept under a claim. Errors: ``Conflict`` when nothing is any more."""
         with _usable():
             paused = self._store.load(claim.conversation)
@@ -123,7 +123,7 @@ class Deferral:
         return paused
 
     @contextlib.contextmanager
-    def claimed(self, claim: Claim) -> Generator[None, None, None]:
+    def claimed(self, claim: ResumeToken) -> Generator[None, None, None]:
         """No other request, and no other process, goes on with it meanwhile. Errors: ``Conflict``."""
         with contextlib.ExitStack() as stack:
             with _usable():
@@ -156,7 +156,7 @@ class Deferral:
 
     # Going on.
 
-    def begin(self, paused: Paused, claim: Claim) -> Paused:
+    def begin(self, paused: Paused, claim: ResumeToken) -> Paused:
         """What is conducted on, with answers that count; whoever claims it has to conduct it now.
 
         Kept is that nobody knows what came of the calls that begin: were this process killed, none would run twice.

@@ -26,7 +26,7 @@ _PARENT = b"traceparent"
 _HEARD = frozenset({Alert, TurnEnded})
 
 
-class Sight:
+class RequestLog:
     """What is seen of one request, for as long as it is entered: nothing."""
 
     __slots__ = ()
@@ -62,7 +62,7 @@ class Sight:
         """It is refused, or its answer ends in the middle."""
 
 
-UNSEEN = Sight()
+UNSEEN = RequestLog()
 
 
 class Watching:
@@ -79,7 +79,7 @@ class Watching:
 
             self.metrics = Metrics(openings)
 
-    def see(self, wire: str, scope: Scope) -> Sight:
+    def see(self, wire: str, scope: Scope) -> RequestLog:
         """What is to be entered for a request over a wire."""
         logs = _logger.isEnabledFor(logging.INFO)
         # Without that module, nobody has a span for which there could be a parent.
@@ -101,7 +101,7 @@ def is_countable() -> bool:
     return importlib.util.find_spec("prometheus_client") is not None
 
 
-class _Seen(Sight):
+class _Seen(RequestLog):
     """A request that somebody looks at."""
 
     __slots__ = (

@@ -11,7 +11,7 @@ from ripieno.canisters.events import Batches
 from ripieno.models import Protocol
 from ripieno.models.protocol import Asked, Refusal
 from ripieno.servers.gateway.errors import headers_of, refusal_of
-from ripieno.servers.gateway.request_log import Sight
+from ripieno.servers.gateway.request_log import RequestLog
 
 _JSON = (b"content-type", b"application/json")
 #: Proxies that would gather a stream into large pieces are told not to.
@@ -100,7 +100,9 @@ class Streaming:
     While nothing comes for ``quiet`` seconds, its client is told that it goes on: nobody takes the connection for dead.
     """
 
-    def __init__(self, send: Send, protocol: Protocol, asked: Asked, *, names: str, quiet: float, sight: Sight) -> None:
+    def __init__(
+        self, send: Send, protocol: Protocol, asked: Asked, *, names: str, quiet: float, sight: RequestLog
+    ) -> None:
         # Only one wire has its events under other names as well.
         encoder = protocol.variants.get(names, protocol.encoder)
         self._send = send

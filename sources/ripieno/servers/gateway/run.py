@@ -22,8 +22,8 @@ from ripieno.models import Model
 from ripieno.models.protocol import Asked
 from ripieno.servers.gateway import history_checks
 from ripieno.servers.gateway.one_answer import Telling
-from ripieno.servers.gateway.paused_run import Part, Patience
-from ripieno.servers.gateway.paused_store import Claim, Deferral, once
+from ripieno.servers.gateway.paused_run import Part, PausedRun
+from ripieno.servers.gateway.paused_store import Deferral, ResumeToken, once
 from ripieno.servers.gateway.signatures import Signer, signatures_in
 from ripieno.servers.gateway.tools import Hosting, Offering
 
@@ -38,7 +38,7 @@ _MARGIN = 5.0
 _FINISHES: dict[Finish, Finish] = {"terminal": "stop"}
 
 
-class Stage:
+class HostedRuns:
     """What runs here, for every request of a gateway. ``secret`` signs results; all workers have the same.
 
     Errors: ``NameAbsence`` for ensembles and tools that do not play; ``InputError`` for what is not possible here.
@@ -63,7 +63,7 @@ class Stage:
         """
         return self._hosting.settle(controls)
 
-    def pair(self, asked: Asked, caller: str) -> tuple[Asked, Claim | None]:
+    def pair(self, asked: Asked, caller: str) -> tuple[Asked, ResumeToken | None]:
         """The request, whose calls and results belong together, and what it goes on with where a call of it waits.
 
         Errors: ``InputError``, which names the call.
@@ -75,7 +75,7 @@ class Stage:
         unanswered = history_checks.unanswered(asked.canisters)
         return asked, self._deferral.find(asked, unanswered, caller) if unanswered else None
 
-    def plan(self, asked: Asked, caller: str, claim: Claim | None = None) -> "Plan | None":
+    def plan(self, asked: Asked, caller: str, claim: ResumeToken | None = None) -> "Plan | None":
         """How a request is answered by a run; None when nothing of it runs here. ``claim`` is what it goes on with.
 
         Errors: ``InputError`` for tools that it cannot have, and for results of ours that are none.
@@ -115,7 +115,7 @@ class Plan:
     signer: Signer
     limits: Limits
     deferral: Deferral | None = None
-    claim: Claim | None = None
+    claim: ResumeToken | None = None
 
     async def play(self, model: Model, *, wire: str | None, hear: Callable[[Event], None] | None = None) -> Batches:
         """The events of the whole run as those of one answer.
@@ -171,7 +171,7 @@ class Plan:
         *,
         wire: str | None,
         hear: Callable[[Event], None] | None,
-    ) -> Patience:
+    ) -> PausedRun:
         offering = self.offering
         part = Part(
             begin=lambda conversation, answers: self._begin(model, conversation, self.limits, answers),
@@ -186,7 +186,7 @@ class Plan:
             deny=_denied,
             finish_of=_finish,
         )
-        return Patience(deferral, telling, part, self.claim)
+        return PausedRun(deferral, telling, part, self.claim)
 
     def _begin(
         self, model: Model, conversation: Conversation, limits: Limits, answers: Mapping[str, Given] | None = None

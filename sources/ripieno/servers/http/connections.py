@@ -34,7 +34,7 @@ class Bounds:
     farewell: float = 0.0
 
 
-class Line:
+class ConnectionQueue:
     """The connections of one server that wait for a request. Where there are too many, who has waited longest goes.
 
     So whoever holds connections open loses them to those who ask for something.
@@ -85,7 +85,7 @@ class Connection(H11Protocol):
     #: How much of an answer waited for its client the last time that anybody looked.
     _unsent = 0
 
-    def __init__(self, line: Line, **arguments: Any) -> None:
+    def __init__(self, line: ConnectionQueue, **arguments: Any) -> None:
         super().__init__(**arguments)
         self._line = line
 

@@ -14,7 +14,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
-from ripieno.servers.http.connections import Bounds, Connection, Line, bounded
+from ripieno.servers.http.connections import Bounds, Connection, ConnectionQueue, bounded
 from ripieno.servers.http.listeners import bind, taken, url_of
 
 __all__ = ["Bounds", "serve"]
@@ -43,7 +43,7 @@ async def serve(
     """
     bounds = bounds or Bounds()
     listener = listener or bind(host, port)
-    line = Line(bounds)
+    line = ConnectionQueue(bounds)
     config = uvicorn.Config(
         bounded(application, bounds.header_bytes),
         http=functools.partial(Connection, line),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

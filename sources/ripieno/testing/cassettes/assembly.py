@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from ripieno.approvals import Answer, Confirmer, Given
 from ripieno.assembly import Assembly
-from ripieno.assembly.configuration import Gathered, gather
+from ripieno.assembly.configuration import LoadedConfiguration, load_configuration
 from ripieno.assembly.protection import secrets_among, withheld
 from ripieno.canisters import Canister, Controls, Conversation, SupervisorCanister
 from ripieno.canisters.controls import Limits
@@ -59,19 +59,19 @@ class CassetteAssembly(Assembly):
 
     def __init__(
         self,
-        gathered: Gathered,
+        loaded: LoadedConfiguration,
         *,
         cassette: Cassette,
         confirmer: Confirmer | None = None,
         watchers: Sequence[Watcher] = (),
         **settings: Any,
     ) -> None:
-        super().__init__(gathered, confirmer=cassette.confirmer(confirmer), **settings)
+        super().__init__(loaded, confirmer=cassette.confirmer(confirmer), **settings)
         self._cassette = cassette
         self._told = tuple(watchers)
         self.surroundings = dataclasses.replace(self.surroundings, tap=cassette.tap)
         variables = self.surroundings.secrets
-        cassette.hide((*withheld(gathered, variables), *secrets_among(variables)))
+        cassette.hide((*withheld(loaded, variables), *secrets_among(variables)))
 
     async def __aenter__(self) -> "Assembly":
         return self if self._cassette.replays else await super().__aenter__()
@@ -113,4 +113,4 @@ class CassetteAssembly(Assembly):
 def assemble_with(cassette: Cassette, configuration: Any = None, **settings: Any) -> CassetteAssembly:
     """As ``ripieno.assemble``, with a cassette."""
     places = {name: settings.pop(name) for name in ("workspace", "places", "project") if name in settings}
-    return CassetteAssembly(gather(configuration, **places), cassette=cassette, **settings)
+    return CassetteAssembly(load_configuration(configuration, **places), cassette=cassette, **settings)

@@ -46,7 +46,7 @@ _FIELDS: Mapping[str, Mapping[str, type]] = {
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class CassetteLine:
     """One line after the header. ``number`` counts the lines of the file from 1; ``ms`` are since the run began."""
 
     number: int
@@ -65,7 +65,7 @@ class Tape:
     """All that was read. ``whole``: the recording was ended in order."""
 
     path: str
-    lines: tuple[Line, ...]
+    lines: tuple[CassetteLine, ...]
     whole: bool
 
 
@@ -145,7 +145,7 @@ def _check_header(header: Mapping[str, Any], path: str) -> None:
         )
 
 
-def _line(fields: Mapping[str, Any], path: str, number: int) -> Line:
+def _line(fields: Mapping[str, Any], path: str, number: int) -> CassetteLine:
     kind = fields.get("kind")
     if not isinstance(kind, str) or kind not in _FIELDS:
         raise SerializationInvalidity(f"{path}, line {number}: there is no line of kind {kind!r}.")
@@ -159,4 +159,4 @@ def _line(fields: Mapping[str, Any], path: str, number: int) -> Line:
     ms = fields.get("ms", 0.0)
     if type(ms) not in (int, float):
         raise SerializationInvalidity(f"{path}, line {number}: 'ms' is no number.")
-    return Line(number=number, kind=kind, run=fields.get("run", 0), ms=float(ms), fields=fields)
+    return CassetteLine(number=number, kind=kind, run=fields.get("run", 0), ms=float(ms), fields=fields)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from ripieno.exceptions import ReplayDivergence
-from ripieno.testing.cassettes.file import Line
+from ripieno.testing.cassettes.file import CassetteLine
 
 #: What a line is for: a kind, and the request or the call.
 Key: TypeAlias = tuple[str, object]
@@ -15,7 +15,7 @@ _CALL = "call"
 PATIENCE = 10.0
 
 
-def _key(line: Line) -> Key:
+def _key(line: CassetteLine) -> Key:
     match line.kind:
         case "native" | "failure":
             return ("native", line.fields["request"])
@@ -35,7 +35,7 @@ class Player:
     """
 
     def __init__(
-        self, lines: Iterable[Line], *, path: str, speed: float | None, offered: Callable[[Line], None]
+        self, lines: Iterable[CassetteLine], *, path: str, speed: float | None, offered: Callable[[CassetteLine], None]
     ) -> None:
         # What a tool asked in the middle of a call is not asked again: the tool does not run.
         self._lines = collections.deque(one for one in lines if not one.fields.get("question"))
@@ -54,7 +54,7 @@ class Player:
         """Whether nothing is left."""
         return not self._lines
 
-    async def take(self, kind: str, what: object = None) -> Line:
+    async def take(self, kind: str, what: object = None) -> CassetteLine:
         """The next line, when it is for this."""
         key = (kind, what)
         while True:
@@ -72,11 +72,11 @@ class Player:
             if not waiter.done():
                 raise self.diverged(f"nobody asks for what the recording has next, and what is wanted is {_said(key)}")
 
-    def take_now(self, kind: str, what: object = None) -> Line | None:
+    def take_now(self, kind: str, what: object = None) -> CassetteLine | None:
         """The next line, if it is for this."""
         return self._pop() if self._lines and _key(self._lines[0]) == (kind, what) else None
 
-    def launch(self, invocation: str) -> Line | None:
+    def launch(self, invocation: str) -> CassetteLine | None:
         """A call begins; its result, where it had that without beginning."""
         self._launched.add(invocation)
         head = self._lines[0] if self._lines else None
@@ -103,7 +103,7 @@ class Player:
         """The error that says where the replay went another way."""
         return ReplayDivergence(self._path, self.step, what)
 
-    def _pop(self) -> Line:
+    def _pop(self) -> CassetteLine:
         line = self._lines.popleft()
         if line.kind == "request":
             self.step += 1
@@ -133,7 +133,7 @@ class Player:
         elif head[0] != _CALL or head[1] not in self._launched:
             raise self.diverged(f"the recording has {_said(head)} next, and what is wanted is {_said(key)}")
 
-    async def _rest(self, line: Line) -> None:
+    async def _rest(self, line: CassetteLine) -> None:
         """Until the line is due."""
         if self._speed is None:
             return

@@ -20,7 +20,7 @@ from ripieno.sandbox.processes import LocalSpawner
 from ripieno.storage.records import Recorder as Journal
 from ripieno.storage.redaction import Redactor
 from ripieno.testing.cassettes.assembly import CassetteAssembly, assemble_with
-from ripieno.testing.cassettes.file import Line, read
+from ripieno.testing.cassettes.file import CassetteLine, read
 from ripieno.testing.cassettes.player import Player
 from ripieno.testing.cassettes.recorder import Ends
 from ripieno.testing.cassettes.replayed_parts import PlayedConfirmer, PlayedExecution, played_model
@@ -154,7 +154,12 @@ class Replay:
         return self._play(line, recorded, what, execution, settings)
 
     def _play(
-        self, line: Line, recorded: Conversation, what: Any, execution: Execution | None, settings: Mapping[str, Any]
+        self,
+        line: CassetteLine,
+        recorded: Conversation,
+        what: Any,
+        execution: Execution | None,
+        settings: Mapping[str, Any],
     ) -> Run:
         conversation = recorded if what is None else Conversation.of(what).replace(identifier=recorded.identifier)
         recorded_settings: RecordedSettings = line.read(RecordedSettings, "settings")
@@ -187,7 +192,7 @@ class Replay:
 
     def _fork(
         self,
-        line: Line,
+        line: CassetteLine,
         model: Model | None,
         begun: Conversation,
         execution: Execution | None,
@@ -203,7 +208,7 @@ class Replay:
         self._ends.note(run)
         return run
 
-    def _model(self, line: Line, player: Player, live: Model | None = None) -> Model:
+    def _model(self, line: CassetteLine, player: Player, live: Model | None = None) -> Model:
         models: tuple[RecordedModel, ...] = line.read(tuple[RecordedModel, ...], "models")
         if not models:
             raise SerializationInvalidity(f"Line {line.number} of the cassette names no model.")
@@ -215,8 +220,8 @@ class Replay:
         found: Protocol = discover().resolve("protocols", name)
         return found
 
-    def _player(self, line: Line, stages: Mapping[str, _Stage]) -> Player:
-        def offered(changed: Line) -> None:
+    def _player(self, line: CassetteLine, stages: Mapping[str, _Stage]) -> Player:
+        def offered(changed: CassetteLine) -> None:
             tools = {one.name: one.tools for one in _ensembles(changed)}
             for name, stage in stages.items():
                 stage.play(tool.definition() for tool in tools.get(name, ()))
@@ -240,7 +245,7 @@ class Replay:
 
         Errors: ``InputError`` when the cassette has fewer.
         """
-        kept: list[Line] = []
+        kept: list[CassetteLine] = []
         done = 0
         for line in self._tape.lines:
             begun = any(one.kind == "conduct" for one in kept)
@@ -287,10 +292,10 @@ def _ignore(alert: Alert) -> None:
     """Whoever listens to the run hears of it there."""
 
 
-def _ensembles(line: Line) -> tuple[RecordedEnsemble, ...]:
+def _ensembles(line: CassetteLine) -> tuple[RecordedEnsemble, ...]:
     ensembles: tuple[RecordedEnsemble, ...] = line.read(tuple[RecordedEnsemble, ...], "ensembles")
     return ensembles
 
 
-def _read_conversation(line: Line) -> Conversation:
+def _read_conversation(line: CassetteLine) -> Conversation:
     return deserialize_conversation(line.fields["conversation"])

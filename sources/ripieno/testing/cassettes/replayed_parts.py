@@ -27,7 +27,7 @@ from ripieno.models.protocol import Natives
 from ripieno.models.protocols.prompted import around as prompted
 from ripieno.models.protocols.text_calls.interpreter import interpret
 from ripieno.storage.redaction import Redactor
-from ripieno.testing.cassettes.file import Line
+from ripieno.testing.cassettes.file import CassetteLine
 from ripieno.testing.cassettes.player import Player
 from ripieno.testing.cassettes.requests import differ, digest, lengthen, read_body
 from ripieno.testing.cassettes.values import RecordedEvent, RecordedFailure, RecordedModel
@@ -83,7 +83,7 @@ class PlayedTransport:
                 raise self._player.diverged("the recording stopped here: its answer was not heard to the end")
             yield line.fields["events"]
 
-    def _compare(self, line: Line, body: bytes) -> None:
+    def _compare(self, line: CassetteLine, body: bytes) -> None:
         try:
             recorded = self._body = lengthen(line.fields["body"], self._body)
         except ValueError as error:
@@ -167,7 +167,7 @@ def _model(recorded: RecordedModel, transport: PlayedTransport, protocol: Callab
     return Model(provider=provider, name=recorded.name)
 
 
-def _event(line: Line) -> RecordedEvent:
+def _event(line: CassetteLine) -> RecordedEvent:
     event: RecordedEvent = line.read(RecordedEvent, "event")
     return event
 

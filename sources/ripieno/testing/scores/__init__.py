@@ -86,17 +86,17 @@ from ripieno.testing.scores.player import (
     since_prompt,
 )
 from ripieno.testing.scores.reader import read_score
-from ripieno.testing.scores.turns import Call, ModelFinish, Turn, check
+from ripieno.testing.scores.turns import ModelFinish, ScoredCall, Turn, check
 
 __all__ = [
     "CHUNK",
     "WHOLE",
     "Answer",
-    "Call",
     "Expectations",
     "ModelFinish",
     "Program",
     "Score",
+    "ScoredCall",
     "Setup",
     "Turn",
     "callable_names",

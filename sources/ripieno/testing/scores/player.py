@@ -22,7 +22,7 @@ from ripieno.canisters.events import (
 )
 from ripieno.jsonvalues import encode, freeze
 from ripieno.testing.scores.templates import error_of, failed, fill, fill_all
-from ripieno.testing.scores.turns import Call, Turn
+from ripieno.testing.scores.turns import ScoredCall, Turn
 
 #: Characters of a streamed piece.
 CHUNK = 24
@@ -115,7 +115,7 @@ def play_turn(
     )
 
 
-def _invoke(call: Call, results: Mapping[str, ResultCanister], identifier: str) -> InvocationCanister:
+def _invoke(call: ScoredCall, results: Mapping[str, ResultCanister], identifier: str) -> InvocationCanister:
     arguments = freeze({name: fill_all(value, results) for name, value in call.arguments.items()})
     return InvocationCanister(
         identifier=identifier, name=call.tool, arguments=arguments, raw=encode(arguments).decode()

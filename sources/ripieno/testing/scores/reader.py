@@ -11,7 +11,7 @@ from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.exceptions import ConfigurationInvalidity
 from ripieno.testing.scores.expectations import EXPECT, SETUP, Expectations, Program, Setup
 from ripieno.testing.scores.templates import LABEL
-from ripieno.testing.scores.turns import Call, ModelFinish, Turn, check
+from ripieno.testing.scores.turns import ModelFinish, ScoredCall, Turn, check
 
 _LABEL = Text(pattern=LABEL, shape="a label of letters, digits, _ and -, beginning with a letter")
 _PACE = Number(minimum=0, maximum=60, unit="seconds")
@@ -159,5 +159,5 @@ def _part(parts: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _turn(keys: Mapping[str, Any]) -> Turn:
     fields = dict(keys)
-    fields["calls"] = tuple(Call(**call) for call in fields.pop("calls", ()))
+    fields["calls"] = tuple(ScoredCall(**call) for call in fields.pop("calls", ()))
     return Turn(**fields)

@@ -16,7 +16,7 @@ _Path = tuple[str | int, ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class ScoredCall:
     """A call of a turn. ``tool`` is an exposed name, ``label`` what later turns call its result."""
 
     tool: str
@@ -30,7 +30,7 @@ class Turn:
 
     text: str = ""
     reasoning: str = ""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ScoredCall, ...] = ()
     #: Labels of results that must be good; otherwise the answer says which is not.
     expect: tuple[str, ...] = ()
     #: The turn is played only when this call failed.

@@ -18,7 +18,7 @@ from ripieno.toolset.checks.checkers import CHECKERS, Checker
 from ripieno.toolset.checks.diagnostics import MAX_PROBLEMS, Diagnostic
 from ripieno.toolset.checks.tests import check_target, shown
 from ripieno.toolset.programs.projects import find_program, look_for_program, read_project, run_for_project
-from ripieno.toolset.workspace.room import Room
+from ripieno.toolset.workspace.workspace import Workspace
 
 #: Bytes of output that are told where nothing can be read out of it.
 _OUTPUT = 16 * 1024
@@ -129,7 +129,7 @@ def _content(
 def _existing(context: Context, directory: str, found: Iterable[re.Match[str]]) -> Iterable[str]:
     """The files that are named, as far as there are such beneath the workspace, from the directory."""
     beneath = os.path.join(workspace_of(surroundings_of(context)), os.path.normpath(directory))
-    with Room(surroundings_of(context).workspace) as room:
+    with Workspace(surroundings_of(context).workspace) as room:
         for name in dict.fromkeys(one["file"].removeprefix(f"{os.path.normpath(beneath)}/") for one in found):
             with contextlib.suppress(ToolFault), room.open_file(os.path.join(directory, name)):
                 yield name
@@ -137,7 +137,7 @@ def _existing(context: Context, directory: str, found: Iterable[re.Match[str]]) 
 
 def _digests(context: Context, directory: str, files: Iterable[str]) -> dict[str, str | None]:
     digests: dict[str, str | None] = {}
-    with Room(surroundings_of(context).workspace) as room:
+    with Workspace(surroundings_of(context).workspace) as room:
         for name in files:
             digests[name] = None
             with contextlib.suppress(ToolFault), room.open_file(os.path.join(directory, name)) as file:

@@ -18,7 +18,7 @@ from ripieno.origins.command.outcomes import failure
 from ripieno.origins.command.programs import GRACE, resolve, run, surroundings_of, workspace_of
 from ripieno.sandbox import ProcessLimits
 from ripieno.toolset.checks.diagnostics import Diagnostic
-from ripieno.toolset.workspace.room import Room
+from ripieno.toolset.workspace.workspace import Workspace
 
 _KINDS = {
     **dict.fromkeys((".py", ".pyi"), "python"),
@@ -139,7 +139,7 @@ async def _ask(context: Context, path: str, command: tuple[str, ...]) -> Diagnos
 
 def _read(context: Context, path: str) -> bytes:
     """All of a file. Errors: ``ToolFault``."""
-    with Room(surroundings_of(context).workspace) as room, room.open_file(path) as file:
+    with Workspace(surroundings_of(context).workspace) as room, room.open_file(path) as file:
         data = file.read(_FILE + 1) or b""
     if len(data) > _FILE:
         raise ValidationFault(f"{path!r} has more than {_FILE // 2**20} MiB.", code="too_large")

@@ -21,7 +21,7 @@ from ripieno.sandbox.processes import Completed
 from ripieno.toolset.checks.test_reports import Tally, read_cargo, read_go, read_jest, read_junit
 from ripieno.toolset.checks.unittest import command, find_starts, is_for_pytest, read_unittest
 from ripieno.toolset.programs.projects import Project, find_program, look_for_program, read_project, run_for_project
-from ripieno.toolset.workspace.room import Room
+from ripieno.toolset.workspace.workspace import Workspace
 
 #: Bytes of a report, and of the output that is told beside the counts.
 _REPORT = 32 * 2**20
@@ -231,7 +231,7 @@ def _reporting(context: Context) -> Generator[tuple[str, Callable[[], bytes]], N
     def read() -> bytes:
         # The project may have put anything there: only an ordinary file is read, and no more than a bounded part.
         try:
-            with Room(folder) as room, room.open_file(name) as file:
+            with Workspace(folder) as room, room.open_file(name) as file:
                 return file.read(_REPORT) or b""
         except ToolFault:
             return b""

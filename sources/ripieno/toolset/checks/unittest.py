@@ -8,7 +8,7 @@ from ripieno.exceptions import ToolFault, ValidationFault
 from ripieno.origins.command.programs import surroundings_of
 from ripieno.toolset.checks.test_reports import Failure, Tally
 from ripieno.toolset.programs.projects import Project, find_program, look_for_program
-from ripieno.toolset.workspace.room import Room
+from ripieno.toolset.workspace.workspace import Workspace
 
 #: Where tests are looked for, how many files of each folder, and bytes of each.
 _FOLDERS, _FILES, _LOOK = (".", "tests", "test"), 50, 64 * 1024
@@ -25,7 +25,7 @@ _FIXTURES = ("setUpClass", "tearDownClass", "setUpModule", "tearDownModule")
 def find_starts(context: Context, directory: str) -> tuple[str, ...]:
     """The directories at which a search for tests has to begin: folders that are no packages are searched alone."""
     found: dict[str, None] = {}
-    with Room(surroundings_of(context).workspace) as room:
+    with Workspace(surroundings_of(context).workspace) as room:
         for folder in _FOLDERS:
             place = os.path.join(directory, folder)
             try:
@@ -39,7 +39,7 @@ def find_starts(context: Context, directory: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _uses(room: Room, path: str) -> bool:
+def _uses(room: Workspace, path: str) -> bool:
     try:
         with room.open_file(path) as file:
             return _USES.search(file.read(_LOOK) or b"") is not None
@@ -63,7 +63,7 @@ def command(context: Context, directory: str, targets: list[str], filter_: str, 
     """How tests are run: those of the targets, else all that are found. Errors: ``ToolFault``."""
     words = [find_program(context, directory, "python3", "python"), "-m", "unittest"]
     options = ["--buffer", *(["--failfast"] if stop else []), *(["-k", filter_] if filter_ else [])]
-    with Room(surroundings_of(context).workspace) as room:
+    with Workspace(surroundings_of(context).workspace) as room:
         folders = [one for one in targets if _is_directory(room, os.path.join(directory, one))]
     if not targets:
         folders = [*find_starts(context, directory)] or ["."]
@@ -79,7 +79,7 @@ def command(context: Context, directory: str, targets: list[str], filter_: str, 
     return [*words, *options, *map(_dotted, targets)]
 
 
-def _is_directory(room: Room, path: str) -> bool:
+def _is_directory(room: Workspace, path: str) -> bool:
     try:
         with room.open_directory(path):
             return True

@@ -16,7 +16,7 @@ from typing import Any
 from ripieno.ensembles import Context
 from ripieno.toolset.arguments import several
 from ripieno.toolset.files.session import printable, room_of
-from ripieno.toolset.workspace.tree import MAX_DEPTH, Found, Visit, visit
+from ripieno.toolset.workspace.tree import MAX_DEPTH, TreeEntry, Visit, visit
 
 #: Entries that are listed.
 LIST_CAP = 10_000
@@ -65,7 +65,7 @@ def list_files(context: Context, arguments: dict[str, Any]) -> str:
     return f"{path} is empty." if hidden else f"{path} is empty, or has hidden entries only."
 
 
-def _list(directory: int, *, hidden: bool, seen: Iterator[int]) -> list[Found]:
+def _list(directory: int, *, hidden: bool, seen: Iterator[int]) -> list[TreeEntry]:
     """The first of a directory's entries by name. Of a million names no more is kept than is shown."""
     with os.scandir(directory) as entries:
         wanted = (
@@ -74,7 +74,7 @@ def _list(directory: int, *, hidden: bool, seen: Iterator[int]) -> list[Found]:
             if hidden or not entry.name.startswith(".")
         )
         counted = (pair for pair, _ in zip(wanted, itertools.takewhile(_LOOKED_AT.__gt__, seen), strict=False))
-        return [Found(*pair) for pair in heapq.nsmallest(LIST_CAP, counted)]
+        return [TreeEntry(*pair) for pair in heapq.nsmallest(LIST_CAP, counted)]
 
 
 def _fits(path: str, pattern: str) -> bool:

@@ -11,8 +11,8 @@ from ripieno.exceptions import ValidationFault
 from ripieno.storage.undo import Step
 from ripieno.toolset.arguments import several
 from ripieno.toolset.files.session import changes, learn, not_kept, room_of
-from ripieno.toolset.workspace.room import Room
 from ripieno.toolset.workspace.walk import split
+from ripieno.toolset.workspace.workspace import Workspace
 
 _SHOWN = 200
 
@@ -101,7 +101,7 @@ def _replacing(steps: Sequence[Step]) -> str:
     return ", replacing what was there" if steps[-1].before is not None else ""
 
 
-def _outcome(context: Context, room: Room, said: str, steps: Sequence[Step]) -> Outcome:
+def _outcome(context: Context, room: Workspace, said: str, steps: Sequence[Step]) -> Outcome:
     learn(context, steps)
     told = changes(steps[-_SHOWN:])
     more = f" Not listed: {several(len(steps) - _SHOWN, 'change')}." if len(steps) > _SHOWN else ""

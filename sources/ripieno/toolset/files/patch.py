@@ -15,14 +15,14 @@ from ripieno.toolset.files.write import encoded, guarding, text_of
 from ripieno.toolset.workspace.directories import ChangeMode
 from ripieno.toolset.workspace.remove import Remove
 from ripieno.toolset.workspace.replace import Replace
-from ripieno.toolset.workspace.room import Room
 from ripieno.toolset.workspace.transaction import ReversibleDeed
+from ripieno.toolset.workspace.workspace import Workspace
 
 
 def patch_file(context: Context, arguments: dict[str, Any]) -> Outcome:
     """Changes, makes, deletes and renames files as a patch says. ``path`` is the file that it must be about, if given.
 
-    A file that this conversation has read must still be what it was then. Errors: those of ``Room``;
+    A file that this conversation has read must still be what it was then. Errors: those of ``Workspace``;
     ``ValidationFault`` for what is no patch, or does not fit; nothing is changed then.
     """
     patches = read_patch(encoded(arguments["patch"], "patch").decode())
@@ -63,7 +63,7 @@ def _check_apart(patches: Sequence[FilePatch]) -> None:
             seen.add(str(name))
 
 
-def _deeds(context: Context, room: Room, patch: FilePatch) -> list[ReversibleDeed]:
+def _deeds(context: Context, room: Workspace, patch: FilePatch) -> list[ReversibleDeed]:
     source, target = patch.source, patch.target
     if source is None:
         assert target is not None

@@ -14,7 +14,7 @@ from ripieno.toolset.files.manage import destination_of
 from ripieno.toolset.files.session import room_of
 from ripieno.toolset.files.text_edits import edit
 from ripieno.toolset.files.write import text_of
-from ripieno.toolset.workspace.room import Room
+from ripieno.toolset.workspace.workspace import Workspace
 
 #: Bytes of a file that are read for a preview.
 _READ = 1024 * 1024
@@ -25,7 +25,7 @@ class _Untold(Exception):
     """What a change is cannot be shown; the text says why."""
 
 
-def _foreseeing(look: Callable[[Room, Mapping[str, Any]], str]) -> _Foresight:
+def _foreseeing(look: Callable[[Workspace, Mapping[str, Any]], str]) -> _Foresight:
     """A preview that says what stands in its way, instead of raising it."""
 
     def foresee(context: Context, arguments: Mapping[str, Any]) -> str:
@@ -40,7 +40,7 @@ def _foreseeing(look: Callable[[Room, Mapping[str, Any]], str]) -> _Foresight:
     return foresee
 
 
-def _write(room: Room, arguments: Mapping[str, Any]) -> str:
+def _write(room: Workspace, arguments: Mapping[str, Any]) -> str:
     path, content, mode = str(arguments["path"]), str(arguments["content"]), arguments.get("mode", "overwrite")
     before = _text(room, path)
     if mode == "create" and before is not None:
@@ -48,7 +48,7 @@ def _write(room: Room, arguments: Mapping[str, Any]) -> str:
     return show_change(path, before, (before or "") + content if mode == "append" else content)
 
 
-def _edit(room: Room, arguments: Mapping[str, Any]) -> str:
+def _edit(room: Workspace, arguments: Mapping[str, Any]) -> str:
     path = str(arguments["path"])
     before = _existing(room, path)
     mark = "\ufeff" if before.startswith("\ufeff") else ""
@@ -57,7 +57,7 @@ def _edit(room: Room, arguments: Mapping[str, Any]) -> str:
     return show_change(path, before, mark + edited.text)
 
 
-def _patch(room: Room, arguments: Mapping[str, Any]) -> str:
+def _patch(room: Workspace, arguments: Mapping[str, Any]) -> str:
     patches = read_patch(str(arguments["patch"]))
     if arguments.get("path") is not None and len(patches) == 1:
         path = str(arguments["path"])
@@ -65,7 +65,7 @@ def _patch(room: Room, arguments: Mapping[str, Any]) -> str:
     return "".join(_patched(room, patch) for patch in patches)
 
 
-def _patched(room: Room, patch: FilePatch) -> str:
+def _patched(room: Workspace, patch: FilePatch) -> str:
     source, target = patch.source, patch.target
     before = None if source is None else _existing(room, source)
     mark = "\ufeff" if before is not None and before.startswith("\ufeff") else ""
@@ -75,7 +75,7 @@ def _patched(room: Room, patch: FilePatch) -> str:
     return renamed + mode + show_change(patch.name, before, after)
 
 
-def _delete(room: Room, arguments: Mapping[str, Any]) -> str:
+def _delete(room: Workspace, arguments: Mapping[str, Any]) -> str:
     path = str(arguments["path"])
     state = room.state(path)
     if state is None:
@@ -88,16 +88,16 @@ def _delete(room: Room, arguments: Mapping[str, Any]) -> str:
     return show_change(path, _existing(room, path), None)
 
 
-def _move(room: Room, arguments: Mapping[str, Any]) -> str:
+def _move(room: Workspace, arguments: Mapping[str, Any]) -> str:
     source = str(arguments.get("source", arguments.get("path")))
     return _placed(room, "moved", source, destination_of(source, arguments), arguments)
 
 
-def _copy(room: Room, arguments: Mapping[str, Any]) -> str:
+def _copy(room: Workspace, arguments: Mapping[str, Any]) -> str:
     return _placed(room, "copied", str(arguments["source"]), str(arguments["destination"]), arguments)
 
 
-def _placed(room: Room, verb: str, source: str, destination: str, arguments: Mapping[str, Any]) -> str:
+def _placed(room: Workspace, verb: str, source: str, destination: str, arguments: Mapping[str, Any]) -> str:
     said = f"{source} would be {verb} to {destination}.\n"
     there = room.state(destination)
     if there is None:
@@ -107,7 +107,7 @@ def _placed(room: Room, verb: str, source: str, destination: str, arguments: Map
     return f"{said}It would replace this file:\n{show_change(destination, _existing(room, destination), None)}"
 
 
-def _text(room: Room, path: str) -> str | None:
+def _text(room: Workspace, path: str) -> str | None:
     """What a file has, None for a file that is not there."""
     state = room.state(path)
     if state is None:
@@ -124,7 +124,7 @@ def _text(room: Room, path: str) -> str | None:
         raise _Untold(f"{path!r} has {len(data)} bytes that are no text: what would change cannot be shown.") from None
 
 
-def _existing(room: Room, path: str) -> str:
+def _existing(room: Workspace, path: str) -> str:
     text = _text(room, path)
     if text is None:
         raise _Untold(f"It would be refused as things are: {path!r} is not there.")

@@ -6,8 +6,8 @@ from ripieno.canisters.faults import Change
 from ripieno.ensembles import Context
 from ripieno.exceptions import ResourceFault
 from ripieno.storage.undo import State, Step
-from ripieno.toolset.workspace.room import Room
 from ripieno.toolset.workspace.undo import cause_of
+from ripieno.toolset.workspace.workspace import Workspace
 
 #: Bytes of a file that can be read, from its beginning or its end.
 READ_CAP = 10 * 1024 * 1024
@@ -15,12 +15,12 @@ READ_CAP = 10 * 1024 * 1024
 BINARY_PROBE = 8192
 
 
-def room_of(context: Context) -> Room:
+def room_of(context: Context) -> Workspace:
     """The room of the workspace. Errors: ``ResourceFault`` when there is none."""
     if context.surroundings is None:
         raise ResourceFault("There is no workspace here.", code="workspace")
     around = context.surroundings
-    return Room(around.workspace, journal=around.journal, cause=cause_of(context), protected=around.protected)
+    return Workspace(around.workspace, journal=around.journal, cause=cause_of(context), protected=around.protected)
 
 
 def readings(context: Context) -> MutableMapping[str, str]:
@@ -71,7 +71,7 @@ def _hashes(before: State | None, after: State | None) -> dict[str, object]:
     return found
 
 
-def not_kept(room: Room, steps: Iterable[Step]) -> str:
+def not_kept(room: Workspace, steps: Iterable[Step]) -> str:
     """What a result says of a change that cannot be undone; else nothing."""
     lost = room.journalled and not all(step.kept for step in steps)
     return " It cannot be undone: what was there is too large to be kept." if lost else ""

@@ -12,7 +12,7 @@ from ripieno.storage.undo import digest
 from ripieno.toolset.arguments import several
 from ripieno.toolset.files.session import BINARY_PROBE, READ_CAP, changes, learn, not_kept, readings, room_of
 from ripieno.toolset.files.text_edits import Edited, edit, excerpt
-from ripieno.toolset.workspace.room import Room
+from ripieno.toolset.workspace.workspace import Workspace
 
 _ONLY_UTF_8 = "Only UTF-8 text is edited. Replace the file whole with write_file, or change it with a program."
 
@@ -20,7 +20,7 @@ _ONLY_UTF_8 = "Only UTF-8 text is edited. Replace the file whole with write_file
 def write_file(context: Context, arguments: dict[str, Any]) -> Outcome:
     """Writes text, as UTF-8 with line ends as they are, to a file; makes it, and its directories, when missing.
 
-    ``mode`` is "overwrite", "append", or "create", which refuses a file that exists. Errors: those of ``Room``.
+    ``mode`` is "overwrite", "append", or "create", which refuses a file that exists. Errors: those of ``Workspace``.
     """
     path: str = arguments["path"]
     mode: str = arguments.get("mode", "overwrite")
@@ -46,8 +46,8 @@ def edit_file(context: Context, arguments: dict[str, Any]) -> Outcome:
     """Replaces a text in a file: the only one, or what ``occurrence`` names.
 
     A file that this conversation has read must still be what it was then. One that it never read may be edited, since
-    the text has to be there exactly; ``[configuration] read_first = true`` refuses that. Errors: those of ``Room``;
-    ``ResourceFault`` ``conflict`` for a stale edit; ``ValidationFault`` for a text that is not there, or not once.
+    the text must match exactly; ``[configuration] read_first = true`` refuses that. Errors: those of ``Workspace``;
+    ``ResourceFault`` ``conflict`` for a stale edit; ``ValidationFault`` if the text occurs nowhere or more than once.
     """
     path: str = arguments["path"]
     old, new = arguments["old_content"], arguments["new_content"]
@@ -73,7 +73,7 @@ def edit_file(context: Context, arguments: dict[str, Any]) -> Outcome:
     return Outcome(content=said, changes=changes(written.steps))
 
 
-def guarding(context: Context, room: Room, path: str, change: Any) -> Any:
+def guarding(context: Context, room: Workspace, path: str, change: Any) -> Any:
     """``change``, called only when what it gets is what the conversation has read of that file, if it has."""
     known = readings(context)
     file, true_path = room.find_file(path)

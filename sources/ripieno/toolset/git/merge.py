@@ -9,7 +9,7 @@ from ripieno.origins.command.programs import resolve, surroundings_of, workspace
 from ripieno.sandbox.processes import Completed
 from ripieno.toolset.arguments import several
 from ripieno.toolset.git.repository import Repository, explain
-from ripieno.toolset.workspace.room import Room
+from ripieno.toolset.workspace.workspace import Workspace
 
 #: Files in conflict that a message names; the details have all of them.
 _NAMED = 20
@@ -69,7 +69,7 @@ def _find_line(repository: Repository, name: str) -> int | None:
     surroundings = surroundings_of(repository.context)
     path = os.path.relpath(os.path.join(repository.top, name), workspace_of(surroundings))
     try:
-        with Room(surroundings.workspace) as room, room.open_file(path) as file:
+        with Workspace(surroundings.workspace) as room, room.open_file(path) as file:
             data = file.read(_LOOK) or b""
     except ToolFault:
         # One that is deleted is solved, and what cannot be read has no lines.

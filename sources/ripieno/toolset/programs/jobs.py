@@ -31,7 +31,7 @@ class Recent(Capture):
     __slots__ = ()
 
     def take(self) -> Captured:
-        """What is kept; from now on it is gathered anew."""
+        """What is kept; from now on it is loaded anew."""
         captured = self.captured()
         self._head.clear()
         self._tail.clear()

@@ -16,7 +16,7 @@ from ripieno.sandbox import ProcessLimits
 from ripieno.sandbox.processes import Completed
 from ripieno.toolset.programs.foreign_json import table
 from ripieno.toolset.programs.settings import grants_of
-from ripieno.toolset.workspace.room import Room
+from ripieno.toolset.workspace.workspace import Workspace
 
 #: Bytes of a file that is looked into.
 _LOOK = 1 << 20
@@ -111,8 +111,8 @@ class Project:
 
 
 def read_project(context: Context, directory: str) -> Project:
-    """What there is in a directory of the workspace. What cannot be read says nothing. Errors: those of ``Room``."""
-    with Room(surroundings_of(context).workspace) as room:
+    """The project files of a directory; unreadable ones are left out. Errors: those of ``Workspace``."""
+    with Workspace(surroundings_of(context).workspace) as room:
         with room.open_directory(directory) as descriptor:
             files = frozenset(os.listdir(descriptor)[:10_000])
 

@@ -31,8 +31,8 @@ from ripieno.toolset.search.query import (
     rules_above,
 )
 from ripieno.toolset.workspace.entries import SAFELY
-from ripieno.toolset.workspace.room import Room
-from ripieno.toolset.workspace.tree import Found, Visit, everything, visit
+from ripieno.toolset.workspace.tree import TreeEntry, Visit, everything, visit
+from ripieno.toolset.workspace.workspace import Workspace
 
 #: Bytes that are read at a time, and that a line may have to be searched whole.
 _BLOCK, _LINE = 1 << 20, 10 << 20
@@ -190,7 +190,7 @@ class Reading:
             begin, rest = begin + end, data[end:]
 
 
-def _files(room: Room, query: Query, directory: int) -> Iterator[tuple[str, int, str]]:
+def _files(room: Workspace, query: Query, directory: int) -> Iterator[tuple[str, int, str]]:
     """The files that are searched: path, directory and name of each."""
     if query.file is not None:
         yield query.file, directory, query.file
@@ -210,7 +210,7 @@ def walk(directory: int, chosen: Filter, *, depth: int | None = None) -> Iterato
     """What is beneath an open directory and not left out, sorted by name in each folder; links are not among it."""
     folder = ""
 
-    def lister(opened: int) -> list[Found]:
+    def lister(opened: int) -> list[TreeEntry]:
         chosen.enter(folder, opened)
         wanted = (one for one in everything(opened) if chosen.wants(folder, one.name, is_directory=one.is_directory))
         return sorted(wanted, key=lambda one: os.fsencode(one.name))

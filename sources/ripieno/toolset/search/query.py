@@ -10,7 +10,7 @@ from ripieno.ensembles import Context
 from ripieno.exceptions import ResourceFault, TimeoutFault
 from ripieno.origins.command.programs import resolve, surroundings_of
 from ripieno.toolset.search.gitignore import Rules, rules_in
-from ripieno.toolset.workspace.room import Room
+from ripieno.toolset.workspace.workspace import Workspace
 
 #: Bytes of a file that is searched, and of one that is counted when it is binary.
 FILE_BYTES, COUNTED_BYTES = 1 << 30, 1 << 26
@@ -117,8 +117,8 @@ class Engine(Protocol):
         ...
 
 
-def find(context: Context, room: Room, path: str) -> tuple[str, str | None]:
-    """The true directory from the workspace, ``.`` for itself, and the name of the file. Errors: those of ``Room``."""
+def find(context: Context, room: Workspace, path: str) -> tuple[str, str | None]:
+    """The directory relative to the workspace (``.`` for itself) and the file name. Errors: those of ``Workspace``."""
     try:
         with room.open_directory(path):
             pass
@@ -134,7 +134,7 @@ def find(context: Context, room: Room, path: str) -> tuple[str, str | None]:
     return os.path.relpath(resolve(root, path, named), root), None
 
 
-def rules_above(room: Room, directory: str) -> list[tuple[Rules, str]]:
+def rules_above(room: Workspace, directory: str) -> list[tuple[Rules, str]]:
     """The rules that count in a directory and lie above it, nearest first, with the way from there to it."""
     found: list[tuple[Rules, str]] = []
     names = [] if directory == "." else directory.split("/")

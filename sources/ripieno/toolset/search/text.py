@@ -20,7 +20,7 @@ from ripieno.toolset.search.excerpts import excerpt
 from ripieno.toolset.search.python import Fallback
 from ripieno.toolset.search.query import FILE_BYTES, Engine, Hours, Query, Spot, Tally, find, late, names_hidden, text
 from ripieno.toolset.search.ripgrep import Ripgrep, program
-from ripieno.toolset.workspace.room import Room
+from ripieno.toolset.workspace.workspace import Workspace
 
 #: What hints that a literal was meant as an expression.
 _OF_EXPRESSIONS = (".*", ".+", "\\s", "\\w", "\\d", "\\b", "|", "\\(", "\\.")
@@ -33,7 +33,7 @@ _NAMED = 20
 async def search(context: Context, arguments: Mapping[str, Any]) -> str:
     """The lines that fit, grouped by file and sorted by path: ``path:line: text``, context with hyphens instead.
 
-    The first line says how many there are, and what searched. Errors: those of ``Room`` for the path;
+    The first line says how many there are, and what searched. Errors: those of ``Workspace`` for the path;
     ``ValidationFault`` for a pattern or glob that is none, with the position; ``TimeoutFault``, with
     what was found until then.
     """
@@ -100,7 +100,7 @@ def _query(context: Context, arguments: Mapping[str, Any]) -> Query:
     )
 
 
-def _check_text(room: Room, path: str) -> None:
+def _check_text(room: Workspace, path: str) -> None:
     """Errors: ``ResourceFault`` for a file that is not searched although it is named."""
     with room.open_file(path) as opened:
         size = os.fstat(opened.fileno()).st_size

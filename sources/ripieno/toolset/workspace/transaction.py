@@ -12,7 +12,7 @@ import threading
 from collections.abc import Generator, Sequence
 
 from ripieno.exceptions import ResourceFault
-from ripieno.storage.undo import NOWHERE, Cause, Journal, Step
+from ripieno.storage.undo import NOWHERE, Cause, Step, UndoLog
 from ripieno.toolset.workspace.entries import explaining, look
 from ripieno.toolset.workspace.walk import Walk
 
@@ -30,7 +30,7 @@ class Site:
         self,
         root: int,
         bases: tuple[list[str], ...],
-        journal: Journal | None = None,
+        journal: UndoLog | None = None,
         cause: Cause = NOWHERE,
         protected: tuple[list[str], ...] = (),
     ) -> None:

@@ -13,11 +13,11 @@ MAX_DEPTH = 64
 MAX_ENTRIES = 1_000_000
 
 #: What is looked at of a directory, and in which order: a descriptor, and how deep it lies.
-Lister = Callable[[int], list["Found"]]
+Lister = Callable[[int], list["TreeEntry"]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Found:
+class TreeEntry:
     """A name, and whether it was a directory when it was listed."""
 
     name: str
@@ -39,11 +39,11 @@ class Visit:
     leaving: bool = False
 
 
-def everything(directory: int) -> list[Found]:
+def everything(directory: int) -> list[TreeEntry]:
     """All that a directory has. Errors: ``ResourceFault`` when it is too much."""
     with os.scandir(directory) as entries:
         found = [
-            Found(entry.name, entry.is_dir(follow_symlinks=False))
+            TreeEntry(entry.name, entry.is_dir(follow_symlinks=False))
             for entry, _ in zip(entries, range(MAX_ENTRIES + 1), strict=False)
         ]
     if len(found) > MAX_ENTRIES:

@@ -7,20 +7,20 @@ from collections.abc import Generator, Iterator, Sequence
 
 from ripieno.ensembles import Context
 from ripieno.exceptions import InputError, ToolFault
-from ripieno.storage.undo import Cause, Entry, Journal, State, Step
+from ripieno.storage.undo import Cause, State, Step, UndoEntry, UndoLog
 from ripieno.toolset.workspace.directories import ChangeMode, MakeDirectory, MakeLink
 from ripieno.toolset.workspace.move import Move
 from ripieno.toolset.workspace.remove import Remove
 from ripieno.toolset.workspace.replace import Replace
-from ripieno.toolset.workspace.room import Room
 from ripieno.toolset.workspace.transaction import Deed
+from ripieno.toolset.workspace.workspace import Workspace
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Undone:
     """What became of one entry: the paths that are as they were, or the reasons why nothing of it was touched."""
 
-    entry: Entry
+    entry: UndoEntry
     restored: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
 
@@ -39,12 +39,12 @@ def cause_of(context: Context) -> Cause:
     return Cause(tool=context.invoker.identity, conversation=context.conversation, invocation=context.invocation)
 
 
-def choose(journal: Journal, count: int, *, to: str | None = None) -> list[Entry]:
+def choose(journal: UndoLog, count: int, *, to: str | None = None) -> list[UndoEntry]:
     """The last ``count`` entries that changed something, latest first; with ``to``, all since the mark of that label.
 
     Errors: ``InputError`` when there is no such mark.
     """
-    chosen: list[Entry] = []
+    chosen: list[UndoEntry] = []
     for entry in journal.entries():
         if to is not None and entry.label == to:
             return chosen
@@ -60,7 +60,7 @@ def choose(journal: Journal, count: int, *, to: str | None = None) -> list[Entry
 
 
 def undo(
-    journal: Journal, workspace: pathlib.Path, entries: Sequence[Entry], *, skip: bool = False
+    journal: UndoLog, workspace: pathlib.Path, entries: Sequence[UndoEntry], *, skip: bool = False
 ) -> Generator[Undone, None, None]:
     """Takes entries back, one after the other; ends with the first that is refused, or passes over it with ``skip``.
 
@@ -68,7 +68,7 @@ def undo(
     What is as it was before already is left alone, so that an undo that was cut off can be repeated.
     Errors: ``InputError`` for a journal that cannot be read; ``ToolFault`` when the system refuses on the way.
     """
-    with journal.locked(), Room(workspace) as room:
+    with journal.locked(), Workspace(workspace) as room:
         staying: set[str] = set()
         for entry in entries:
             refused = _staying(entry, staying) or _refusals(entry, room)
@@ -83,12 +83,12 @@ def undo(
             yield Undone(entry=entry, restored=tuple(dict.fromkeys(restored)))
 
 
-def _paths(entry: Entry) -> set[str]:
+def _paths(entry: UndoEntry) -> set[str]:
     """All that an entry is about."""
     return {path for step in entry.steps for path in (step.path, step.source) if path}
 
 
-def _staying(entry: Entry, later: set[str]) -> list[str]:
+def _staying(entry: UndoEntry, later: set[str]) -> list[str]:
     """Why an entry stays: each path of it that is one of those, lies in one, or has one in it."""
     above = {folder for path in later for folder in _above(path)}
     found = sorted(path for path in _paths(entry) if path in above or not later.isdisjoint((path, *_above(path))))
@@ -101,7 +101,7 @@ def _above(path: str) -> Iterator[str]:
         yield path
 
 
-def _refusals(entry: Entry, room: Room) -> list[str]:
+def _refusals(entry: UndoEntry, room: Workspace) -> list[str]:
     """Why an entry cannot be taken back: each path that is neither as it became nor as it was."""
     made = {step.path for step in entry.steps if step.before is None}
     reasons: list[str] = []
@@ -115,7 +115,7 @@ def _refusals(entry: Entry, room: Room) -> list[str]:
     return reasons
 
 
-def _refusal(step: Step, room: Room, made: set[str]) -> str:
+def _refusal(step: Step, room: Workspace, made: set[str]) -> str:
     now = room.state(step.path)
     source = room.state(step.source) if step.source else None
     gone_back = _is(step.after, source) and now is None if step.source else False
@@ -138,7 +138,7 @@ def _is_half(step: Step, source: State | None, now: State | None) -> bool:
     return step.before is not None and step.kept and _is(step.before, source) and _is(step.after, now)
 
 
-def _strange(path: str, room: Room, made: set[str]) -> str:
+def _strange(path: str, room: Workspace, made: set[str]) -> str:
     """Why a directory that was made cannot be deleted: something is in it that was not made with it."""
     with room.open_directory(path) as directory:
         strange = [name for name in os.listdir(directory) if f"{path}/{name}" not in made]
@@ -154,7 +154,7 @@ def _is(expected: State | None, now: State | None) -> bool:
     return expected.same(now) and (expected.kind != "directory" or not expected.mode or expected.mode == now.mode)
 
 
-def _restore(step: Step, room: Room, journal: Journal) -> list[str]:
+def _restore(step: Step, room: Workspace, journal: UndoLog) -> list[str]:
     """Makes one path what it was; the paths that this changed."""
     now = room.state(step.path)
     if step.source:
@@ -174,7 +174,7 @@ def _restore(step: Step, room: Room, journal: Journal) -> list[str]:
     return [step.path]
 
 
-def _reversal(step: Step, journal: Journal) -> Deed:
+def _reversal(step: Step, journal: UndoLog) -> Deed:
     before, after = step.before, step.after
     if before is None:
         return Remove(step.path, kind="directory" if after and after.kind == "directory" else "file")
@@ -187,5 +187,5 @@ def _reversal(step: Step, journal: Journal) -> Deed:
     return _write(step.path, before, journal)
 
 
-def _write(path: str, before: State, journal: Journal) -> Deed:
+def _write(path: str, before: State, journal: UndoLog) -> Deed:
     return Replace(path, journal.load(before.digest), mode=before.mode)

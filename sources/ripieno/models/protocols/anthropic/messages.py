@@ -62,7 +62,7 @@ MESSAGES = Messages()
 
 
 class _Message:
-    """One message, while it is gathered: results stand first in it, whatever else the user says."""
+    """One message, while it is loaded: results stand first in it, whatever else the user says."""
 
     __slots__ = ("_blocks", "_results", "_role")
 

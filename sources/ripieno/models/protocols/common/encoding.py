@@ -76,7 +76,7 @@ class Calls:
 
 
 class Group(Protocol):
-    """Adjacent canisters that become messages together, while they are gathered."""
+    """Adjacent canisters that become messages together, while they are loaded."""
 
     def add(self, canister: Canister, data: bytes) -> None:
         """One more of them, encoded."""
@@ -141,17 +141,17 @@ def gather(
     start, array, places = _recall(memory, key, canisters)
     messages: list[bytes] = []
     group: Group | None = None
-    gathered: object = None
+    loaded: object = None
     for place in range(start, len(canisters)):
         canister = canisters[place]
         data = said(canister, place)
         if not data:
             continue
         make = groups[type(canister)]
-        if group is None or make is not gathered:
+        if group is None or make is not loaded:
             if group is not None:
                 group.close(messages)
-            start, gathered, group = place, make, make()
+            start, loaded, group = place, make, make()
         group.add(canister, data)
     for message in messages:
         if breakpoints is not None and (at := breakpoints.place(message)) is not None:

@@ -169,7 +169,7 @@ class _Said:
 
 
 class _Heard:
-    """One content of the user, while it is gathered: results stand first in it, in the order of their calls."""
+    """One content of the user, while it is loaded: results stand first in it, in the order of their calls."""
 
     __slots__ = ("_media", "_parts", "_places", "_results")
 
@@ -195,7 +195,7 @@ class _Heard:
 
 
 class _Spoken:
-    """One content of the model, while it is gathered."""
+    """One content of the model, while it is loaded."""
 
     __slots__ = ("_call", "_parts", "_placeholder", "_signed")
 

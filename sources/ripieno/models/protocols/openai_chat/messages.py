@@ -88,7 +88,7 @@ def _assistant_piece(canister: AssistantCanister, *, replay: bool) -> bytes:
 
 
 class _Assisted:
-    """One message of the assistant, while it is gathered."""
+    """One message of the assistant, while it is loaded."""
 
     __slots__ = ("_calls", "_said")
 

@@ -173,7 +173,7 @@ _PIECES: Mapping[type, Callable[[Any], bytes]] = {
 
 
 class _Reading:
-    """Reads items one after the other; those of the assistant are gathered until somebody else speaks."""
+    """Reads items one after the other; those of the assistant are loaded until somebody else speaks."""
 
     __slots__ = ("_canisters", "_contents", "_declared", "_reasoned", "_speaking")
 

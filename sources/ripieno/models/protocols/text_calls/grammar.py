@@ -39,7 +39,7 @@ class Wrapping:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class TextCall:
     """A call. ``arguments`` is JSON, or what stood in its place and cannot be read.
 
     ``raw`` is the text that was the call. Where one text makes several calls, the first has all of it.
@@ -50,7 +50,7 @@ class Call:
     raw: str
 
 
-Piece: TypeAlias = Text | Reasoning | Wrapping | Call
+Piece: TypeAlias = Text | Reasoning | Wrapping | TextCall
 
 
 def source_of(piece: Piece) -> str:

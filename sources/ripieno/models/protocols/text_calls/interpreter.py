@@ -19,7 +19,7 @@ from ripieno.canisters.events import (
 from ripieno.ensembles.offers import Offer
 from ripieno.models.protocol import Identifiers, Request
 from ripieno.models.protocols.common.calls import read_invocation
-from ripieno.models.protocols.text_calls.grammar import Call, Piece, Reasoning, Text, Tools
+from ripieno.models.protocols.text_calls.grammar import Piece, Reasoning, Text, TextCall, Tools
 from ripieno.models.protocols.text_calls.quoting import echoes_of
 from ripieno.models.protocols.text_calls.scanner import Parser
 
@@ -131,7 +131,7 @@ class Interpreter:
             elif isinstance(piece, Reasoning):
                 heard.append(ReasoningDelta(piece.text))
                 self._called = True
-            elif isinstance(piece, Call):
+            elif isinstance(piece, TextCall):
                 self._call(piece, heard)
             else:
                 self._called = True
@@ -146,7 +146,7 @@ class Interpreter:
         self._said.append(text)
         heard.append(TextDelta(text))
 
-    def _call(self, call: Call, heard: list[Event]) -> None:
+    def _call(self, call: TextCall, heard: list[Event]) -> None:
         if self._said:
             heard.append(ContentSealed(TextualContent(text="".join(self._said))))
         self._said.clear()

@@ -11,11 +11,11 @@ from ripieno.jsonvalues import EMPTY
 from ripieno.models.protocols.text_calls.forms.form import Variant
 from ripieno.models.protocols.text_calls.grammar import (
     Body,
-    Call,
     Closed,
     Piece,
     Reasoning,
     Text,
+    TextCall,
     Tools,
     Verdict,
     Wrapping,
@@ -237,7 +237,7 @@ class Parser:
         if found:
             self._flush()
             for number, (name, arguments) in enumerate(found):
-                self._pieces.append(Call(name=self._settle(name), arguments=arguments, raw="" if number else raw))
+                self._pieces.append(TextCall(name=self._settle(name), arguments=arguments, raw="" if number else raw))
         else:
             self._wrap(raw)
         if variant.ends:

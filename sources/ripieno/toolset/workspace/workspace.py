@@ -13,7 +13,7 @@ from collections.abc import Generator, Sequence
 from typing import Self
 
 from ripieno.exceptions import ResourceFault
-from ripieno.storage.undo import NOWHERE, Cause, Journal, State, Step
+from ripieno.storage.undo import NOWHERE, Cause, State, Step, UndoLog
 from ripieno.toolset.workspace import entries
 from ripieno.toolset.workspace.copy import CopyTree, read_source
 from ripieno.toolset.workspace.directories import ChangeMode, MakeDirectory
@@ -39,7 +39,7 @@ class Written:
     steps: tuple[Step, ...] = ()
 
 
-class Room:
+class Workspace:
     """A directory, and what lies beneath it. A context manager.
 
     Paths are relative to it; an absolute one that lies beneath it, lexically, is taken as relative. Links are
@@ -56,7 +56,7 @@ class Room:
         self,
         path: str | os.PathLike[str],
         *,
-        journal: Journal | None = None,
+        journal: UndoLog | None = None,
         cause: Cause = NOWHERE,
         protected: Sequence[str] = (),
     ) -> None:
