@@ -5,6 +5,7 @@ import tomllib
 from typing import Any
 
 import click
+import packages
 import toolpages
 from docutils import nodes
 from docutils.statemachine import StringList
@@ -48,6 +49,16 @@ class OriginReference(Generated):
     def text(self) -> str:
         registry = discover()
         return origin_reference({name: tables_of(registry.resolve("origins", name)) for name in registry.origins})
+
+
+class PackageDiagram(SphinxDirective):
+    """``.. package-diagram::`` All packages, top down."""
+
+    def run(self) -> list[nodes.Node]:
+        path = ROOT / "pyproject.toml"
+        self.env.note_dependency(str(path))
+        picture = packages.svg(packages.layers(path.read_text(encoding="utf-8")))
+        return [nodes.raw("", picture, format="html")]
 
 
 class CommandReference(Generated):
@@ -105,6 +116,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Registers the directives."""
     app.add_directive("descriptor-reference", DescriptorReference)
     app.add_directive("origin-reference", OriginReference)
+    app.add_directive("package-diagram", PackageDiagram)
     app.add_directive("command-reference", CommandReference)
     app.add_directive("provider-table", ProviderTable)
     app.add_directive("tool-table", ToolTable)
