@@ -24,10 +24,10 @@ def layers(pyproject: str) -> list[list[str]]:
 
 
 def purpose(name: str) -> str:
-    """The first line of a package's or module's docstring."""
+    """The first sentence of a package's or module's docstring."""
     path = PACKAGE / name / "__init__.py"
     text = (path if path.is_file() else PACKAGE / f"{name}.py").read_text(encoding="utf-8")
-    return (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
+    return re.split(r"(?<=\.)\s", ast.get_docstring(ast.parse(text)) or "", maxsplit=1)[0]
 
 
 def svg(rows: list[list[str]]) -> str:
@@ -43,14 +43,14 @@ def svg(rows: list[list[str]]) -> str:
 
 
 def _box(name: str, left: float, top: float, width: float) -> list[str]:
-    lines = textwrap.wrap(purpose(name).replace("``", ""), int((width - 130) / 6))[:2]
-    first = top + (_ROW / 2 + 4 if len(lines) == 1 else _ROW / 2 - 4)
+    lines = textwrap.wrap(purpose(name).replace("``", ""), int((width - 130) / 5.7))[:3]
+    first = top + _ROW / 2 + 4 - 6.5 * (len(lines) - 1)
     text = [
-        f'<text x="{left + 122:.0f}" y="{first + 15 * row:.0f}" font-size="11">{html.escape(line)}</text>'
+        f'<text x="{left + 122:.0f}" y="{first + 13 * row:.0f}" font-size="11">{html.escape(line)}</text>'
         for row, line in enumerate(lines)
     ]
     return [
-        f'<rect x="{left:.0f}" y="{top}" width="{width:.0f}" height="{_ROW}" rx="6" fill="none"',
+        f'<rect x="{left + 1:.0f}" y="{top + 1}" width="{width - 2:.0f}" height="{_ROW - 2}" rx="6" fill="none"',
         ' stroke="currentColor"/>',
         f'<g fill="currentColor" font-family="sans-serif"><text x="{left + 12:.0f}" y="{top + _ROW / 2 + 4:.0f}"',
         f' font-size="13" font-weight="bold">{name}</text>{"".join(text)}</g>',
