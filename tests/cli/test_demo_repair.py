@@ -99,7 +99,7 @@ async def test_each_fault_of_a_repository_is_reported(tmp_path: pathlib.Path) ->
         "$ git log '--format=%an: %s'",
         "$ git diff --name-only --no-ext-diff origin/main HEAD",
         "$ git status --porcelain",
-        "$ python3 -m unittest",
+        "$ python3 -B -m unittest",
     )
     assert await faults() == [log, difference, tests]
 
