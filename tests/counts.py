@@ -1,10 +1,10 @@
-"""How many times the large loops run: a twentieth in ``make test``, all of them in ``make attack``."""
+"""Counts of the large loops: a twentieth, or less, in ``make test``; all of them in ``make attack``."""
 
 import os
 
 ATTACK = os.environ.get("RIPIENO_ATTACK") == "1"
 
 
-def count(full: int) -> int:
-    """``full`` under attack, otherwise a twentieth of it (at least one)."""
-    return full if ATTACK else max(1, full // 20)
+def count(full: int, part: int = 20) -> int:
+    """``full`` under attack, otherwise one ``part``-th of it (at least one)."""
+    return full if ATTACK else max(1, full // part)

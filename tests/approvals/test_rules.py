@@ -107,7 +107,7 @@ effects = st.sampled_from(["none", "read", "write", "destructive"])
 
 
 @given(st.builds(Rules, approve=patterns, ask=patterns, deny=patterns), patterns, effects, st.booleans())
-@settings(max_examples=count(4000), deadline=None)
+@settings(max_examples=count(4000, 60), deadline=None)
 def test_denying_or_asking_more_is_never_looser(rules: Rules, more: Any, effect: Effect, confirm: bool) -> None:
     policy = Policy(effect=effect, confirm=confirm)
     before = STRICTNESS[judge("io.move", policy, rules).action]

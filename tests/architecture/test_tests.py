@@ -27,8 +27,9 @@ def test_none_is_skipped_or_expected_to_fail() -> None:
     found = [
         f"{file.relative_to(TESTS)}:{line}: {name}"
         for file in files
-        for line, name in names_in(file.read_text(encoding="utf-8"))
-        if name in LEFT_OUT and file != TESTS / EXCEPT
+        if file != TESTS / EXCEPT and any(name in (text := file.read_text(encoding="utf-8")) for name in LEFT_OUT)
+        for line, name in names_in(text)
+        if name in LEFT_OUT
     ]
     assert found == []
 

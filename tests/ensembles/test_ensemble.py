@@ -10,7 +10,7 @@ import pytest
 from ripieno.ensembles import Context, Definition, Ensemble, Opened
 from ripieno.exceptions import ConnectionFailure, NameAbsence, ValidationFault
 from ripieno.schemas import Schema
-from tests.support.scripted_models import Listening, ensemble, settle_down, tool
+from tests.support.scripted_models import ensemble, tool
 
 
 class House:
@@ -69,17 +69,6 @@ async def test_connecting_twice_and_disconnecting_twice() -> None:
     assert (house.opened, house.closed) == (2, 2)
 
 
-async def test_disconnecting_before_connecting() -> None:
-    await Ensemble("mine", opener=House()).disconnect()
-
-
-async def test_entering_and_leaving() -> None:
-    house = House()
-    async with Ensemble("mine", opener=house) as connected:
-        assert connected.state == "connected"
-    assert (connected.state, house.closed) == ("disconnected", 1)
-
-
 async def test_an_opener_that_fails_leaves_nothing_and_may_be_tried_again() -> None:
     fails = True
 
@@ -124,32 +113,6 @@ async def test_a_cancelled_connect_leaves_nothing() -> None:
     await connected.disconnect()
     assert (connected.state, house.opened, house.closed) == ("disconnected", 0, 0)
     assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
-async def test_a_cancelled_connect_that_had_opened_is_closed() -> None:
-    house = House()
-    task = asyncio.create_task(Ensemble("mine", opener=house).connect())
-    await house.began.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert (house.opened, house.closed) == (1, 1)
-
-
-async def test_a_lost_connection_is_told() -> None:
-    house, listening = House(), Listening()
-    connected = Ensemble("mine", opener=house, surroundings=listening.surroundings)
-    await connected.connect()
-    assert house.owner is not None
-    house.owner.cancel()
-    await settle_down()
-    assert connected.state == "failed"
-    assert len(listening.messages) == 1
-    assert listening.messages[0].startswith("Ensemble 'mine' was lost: ")
-    await connected.disconnect()
-    await connected.connect()
-    assert connected.connection == "connection 2"
-    await connected.disconnect()
 
 
 async def test_invokers_are_ordered_and_named() -> None:

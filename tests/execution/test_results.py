@@ -92,7 +92,7 @@ def test_halves_of_characters_are_no_reason_to_lose_a_conversation() -> None:
 
 
 @given(json_values)
-@settings(max_examples=count(2000), deadline=None)
+@settings(max_examples=count(2000, 60), deadline=None)
 def test_json_comes_back_from_its_text(value: Any) -> None:
     (content,) = contents_of({"value": value})
     assert isinstance(content, TextualContent)
@@ -164,7 +164,7 @@ def test_pictures_that_do_not_fit_are_told() -> None:
 
 
 @given(st.text(max_size=300), st.integers(0, 200))
-@settings(max_examples=count(10000), deadline=None)
+@settings(max_examples=count(10_000, 100), deadline=None)
 def test_a_shortened_text_says_how_much_is_missing(whole: str, limit: int) -> None:
     size = len(whole.encode("utf-8", "backslashreplace"))
     short = shorten(whole, limit)
@@ -177,7 +177,7 @@ def test_a_shortened_text_says_how_much_is_missing(whole: str, limit: int) -> No
 
 
 @given(st.lists(any_contents, max_size=5).map(tuple), st.integers(0, 40))
-@settings(max_examples=count(4000), deadline=None)
+@settings(max_examples=count(4000, 80), deadline=None)
 def test_the_bound_holds(contents: tuple[Content, ...], limit: int) -> None:
     bounded, total, cut = bound(contents, limit)
     texts = sum(len(one.text.encode()) for one in bounded if isinstance(one, TextualContent))

@@ -246,7 +246,7 @@ def raised(name: Any, after: float | None) -> Iterator[ToolFault]:
         yield FAULTS[name]("No.", details={} if after is None else {"retry_after": after})
 
 
-@settings(max_examples=count(2_000), deadline=None)
+@settings(max_examples=count(2_000, 40), deadline=None)
 @given(
     retry=RETRIES,
     effect=st.sampled_from(["none", "read", "write", "destructive"]),

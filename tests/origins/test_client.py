@@ -32,10 +32,7 @@ async def test_a_tool_of_the_application_is_open(tmp_path: pathlib.Path) -> None
 
 def test_settings_that_are_wrong() -> None:
     (problem,) = check(TEXT.replace('"client" }', '"client", function = "a:b" }'))
-    assert (problem.key, problem.message) == (
-        "invokers[0].invocable.function",
-        "[invocable] has no key function",
-    )
+    assert (problem.key, problem.message) == ("invokers[0].invocable.function", "[invocable] has no key function")
     (problem,) = check(f'{TEXT}\n[connection]\norigin = "client"')
     assert problem.key == "connection.origin"
 

@@ -1,39 +1,17 @@
 """Programs as invocables: real processes, real files, real signals."""
 
-import asyncio
-import dataclasses
 import json
-import os
 import pathlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ripieno.ensembles import Outcome, Surroundings
-from ripieno.exceptions import (
-    ConnectionFailure,
-    ExecutionFault,
-    PermissionFault,
-    ResourceFault,
-    ValidationFault,
-)
-from ripieno.sandbox import ProcessLimits
-from ripieno.sandbox.processes import LocalProcess, LocalSpawner
-from tests.counts import count
-from tests.support.live_processes import Living, living
-from tests.support.toml_ensembles import call, check, held, make_ensemble, surround
+from ripieno.exceptions import ConnectionFailure, ExecutionFault, ResourceFault, ValidationFault
+from tests.support.toml_ensembles import call, check, make_ensemble, surround
 
 SHOW = "import json, os, sys; print(json.dumps([sys.argv[1:], dict(os.environ), os.getcwd(), sys.stdin.read()]))"
-
-
-@pytest.fixture
-def alive(tmp_path: pathlib.Path) -> Iterator[Living]:
-    with living(tmp_path / "alive") as one:
-        yield one
 
 
 @pytest.fixture
@@ -139,59 +117,6 @@ async def test_output_is_bounded_where_it_is_read(surroundings: Surroundings) ->
     assert str(raised.value).endswith("line 4999")
 
 
-async def test_a_flood_is_ended(tmp_path: pathlib.Path) -> None:
-    surroundings = dataclasses.replace(surround(tmp_path), spawner=Impatient())
-    with pytest.raises(ExecutionFault, match=r"^'yes' wrote 1 MiB and did not stop, so it was ended\.\n") as raised:
-        await run(tool(["yes"]), surroundings)
-    assert raised.value.code == "output_flood"
-    assert len(str(raised.value)) < 64 * 1024
-
-
-class Impatient(LocalSpawner):
-    """Ends a flood sooner, so that a test need not write hundreds of megabytes."""
-
-    async def start(
-        self,
-        argv: Sequence[str],
-        environment: Mapping[str, str],
-        directory: str | os.PathLike[str],
-        limits: ProcessLimits,
-        *,
-        pipe_stdin: bool = False,
-    ) -> LocalProcess:
-        sooner = dataclasses.replace(limits, kill_after=2**20)
-        return await super().start(argv, environment, directory, sooner, pipe_stdin=pipe_stdin)
-
-
-async def test_a_program_need_not_read_what_it_is_given(surroundings: Surroundings) -> None:
-    outcome = await run(
-        tool(["echo", "done"], 'stdin = "{a}"', "a.type = 'string'\na.default = ''"), surroundings, a="x" * 10**6
-    )
-    assert outcome.content == "done\n"
-
-
-async def test_cancelling_ends_the_whole_group(surroundings: Surroundings, alive: Living) -> None:
-    text = tool(script(f"exec 9>{alive.path}; sleep 600 & sleep 600"))
-    async with make_ensemble(text, surroundings) as ensemble:
-        task = asyncio.create_task(call(ensemble, "run"))
-        await held(alive)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-    assert alive.all_gone(5)
-
-
-async def test_what_a_program_leaves_running_is_ended(surroundings: Surroundings, alive: Living) -> None:
-    outcome = await run(tool(script(f"exec 9>{alive.path}; sleep 600 & echo started")), surroundings)
-    assert outcome.content == "started\n"
-    assert alive.all_gone(5)
-
-
-async def test_a_program_that_is_not_there(surroundings: Surroundings) -> None:
-    with pytest.raises(ResourceFault, match="There is no program 'no-such-program' in any folder of PATH"):
-        await run(tool(["no-such-program"]), surroundings)
-
-
 async def test_files_of_the_workspace_never_pass_for_programs(tmp_path: pathlib.Path) -> None:
     workspace, folder = tmp_path / "workspace", tmp_path / "folder"
     for place in (workspace, folder):
@@ -201,16 +126,6 @@ async def test_files_of_the_workspace_never_pass_for_programs(tmp_path: pathlib.
     assert (await run(tool(["./helper"]), surround(workspace), folder)).content == "folder\n"
     with pytest.raises(ResourceFault):
         await run(tool(["helper"]), surround(workspace), folder)
-
-
-async def test_a_directory_that_is_a_link_out_of_the_workspace(tmp_path: pathlib.Path) -> None:
-    workspace = tmp_path / "workspace"
-    workspace.mkdir()
-    (workspace / "out").symlink_to(tmp_path)
-    with pytest.raises(PermissionFault, match="leads out of the workspace"):
-        await run(tool(["pwd"], 'directory = "out"'), surround(workspace))
-    with pytest.raises(ResourceFault, match="cannot be entered"):
-        await run(tool(["pwd"], 'directory = "absent"'), surround(workspace))
 
 
 async def test_presets_fill_places_too(surroundings: Surroundings) -> None:
@@ -224,25 +139,6 @@ async def test_a_variable_that_is_not_set_is_named_at_the_start(surroundings: Su
     text = tool(["true"], 'environment = { A = "{env:ABSENT}" }')
     with pytest.raises(ConnectionFailure, match="the variable ABSENT is needed, and not set"):
         await make_ensemble(text, surroundings).connect()
-
-
-HARM = ["touch marker", "$(touch marker)", "`touch marker`", "; touch marker #", "\n touch marker\n", "| touch marker"]
-HARM += ["&& touch marker", "'", '"', "\\", "*", "~", "%s", "-", "$HOME", "{a}"]
-
-
-def test_law_no_argument_reaches_a_shell(tmp_path: pathlib.Path) -> None:
-    arguments = "a = { type = 'string', default = '' }\nb = { type = 'string', default = '' }"
-    text = tool(["printf", "--", "%s|%s", "{a}", "{b}"], arguments=arguments)
-    harm = st.lists(st.sampled_from(HARM), max_size=4).map("".join)
-
-    @settings(max_examples=count(2000), deadline=None)
-    @given(a=harm, b=harm)
-    def law(a: str, b: str) -> None:
-        outcome = asyncio.run(run(text, surround(tmp_path), a=a, b=b))
-        assert outcome.content == f"{a}|{b}"
-
-    law()
-    assert list(tmp_path.iterdir()) == []
 
 
 async def test_a_value_that_looks_like_an_option(surroundings: Surroundings) -> None:

@@ -22,9 +22,10 @@ from ripieno.sandbox import ProcessLimits
 from ripieno.sandbox.capture import Capture, Captured
 from ripieno.sandbox.processes import Completed, LocalSpawner
 from tests.counts import count
-from tests.support.live_processes import Living, living
+from tests.support.live_processes import Living, Outputs, living
 from tests.support.scripted_models import Listening
 from tests.support.single_calls import begin, fault_of
+from tests.support.virtual_time import StandingClock
 
 WRITE = "import sys; data = b'x' * 65536\nwhile True: sys.stdout.buffer.write(data)"
 
@@ -70,21 +71,30 @@ async def test_both_streams_and_the_exit_code(start: Callable[..., Call]) -> Non
 async def test_what_is_left_running_is_told(start: Callable[..., Call], alive: Living) -> None:
     result = await result_of(start(["sh", "-c", f"exec 9>{alive.path}; sleep 600 & sleep 600 & echo done"]))
     assert "2 processes that were left running: ended" in text_of(result)
-    assert alive.all_gone(10)
+    assert alive.all_gone(30)
 
 
-async def test_at_the_deadline_what_was_written_is_told(start: Callable[..., Call], alive: Living) -> None:
-    program = f"exec 9>{alive.path}; echo half; echo because >&2; exec sleep 600"
-    result = await result_of(start(["sh", "-c", program], seconds=1))
-    fault = fault_of(result)
-    assert (fault.category, fault.code) == ("timeout", "timeout")
-    assert "half\n--- standard error ---\nbecause" in fault.text()
-    assert fault.details["partial_output"] == "half\n--- standard error ---\nbecause"
-    assert fault.details["command"] == ("sh", "-c", program)
-    assert alive.all_gone(10)
+async def test_at_the_deadline_what_was_written_is_told(
+    start: Callable[..., Call], alive: Living, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever hangs: it has written, and goes on when the time of its call is over."""
+    clock, outputs = StandingClock(), Outputs(monkeypatch)
+    program = f"exec 9>{alive.path}; echo half; echo because >&2"
+    calls = [start(["sh", "-c", f"{program}; {one}"]) for one in HANGS]
+    await outputs.have(b"half", len(HANGS))
+    await outputs.have(b"because", len(HANGS))
+    await clock.move(30)
+    for call, hang in zip(calls, HANGS, strict=True):
+        fault = fault_of(await result_of(call))
+        assert (fault.category, fault.code) == ("timeout", "timeout")
+        assert "half\n--- standard error ---\nbecause" in fault.text()
+        assert fault.details["partial_output"] == "half\n--- standard error ---\nbecause"
+        assert fault.details["command"] == ("sh", "-c", f"{program}; {hang}")
+    assert alive.all_gone(30)
 
 
 HANGS = (
+    "exec sleep 600",
     "trap '' TERM INT HUP; while :; do sleep 1; done",
     "kill -STOP $$",
     "cat; sleep 600",
@@ -95,26 +105,13 @@ HANGS = (
 )
 
 
-async def test_whatever_hangs_has_its_result_soon_after_the_deadline(start: Callable[..., Call], alive: Living) -> None:
-    loop = asyncio.get_running_loop()
-    for _ in range(count(40)):
-        began = loop.time()
-        calls = [start(["sh", "-c", f"exec 9>{alive.path}; echo first; {one}"], seconds=2) for one in HANGS]
-        # Never later than two seconds after the deadline: that is when a call is abandoned, and says nothing.
-        for result in await asyncio.gather(*map(result_of, calls)):
-            assert fault_of(result).category == "timeout"
-            assert "first" in fault_of(result).text()
-        assert loop.time() - began < 30
-        assert alive.all_gone(10)
-
-
 async def test_a_cancelled_call_is_no_timeout(start: Callable[..., Call], alive: Living) -> None:
     call = start(["sh", "-c", f"exec 9>{alive.path}; sleep 600"])
     os.close(await asyncio.to_thread(os.open, alive.path, os.O_RDONLY))
     call.cancel()
     result = await result_of(call)
     assert fault_of(result).category == "cancelled"
-    assert alive.all_gone(10)
+    assert alive.all_gone(30)
 
 
 async def test_a_flood_is_ended_and_bounded(start: Callable[..., Call]) -> None:
@@ -152,13 +149,6 @@ async def test_the_last_line_is_told_at_most_twice_a_second(tmp_path: pathlib.Pa
     assert done == sorted(done)
 
 
-async def test_an_environment_is_clean(start: Callable[..., Call], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CANARY", "canary")
-    result = await result_of(start(["env"], environment={"MORE": "1"}))
-    assert "MORE=1" in text_of(result)
-    assert "canary" not in text_of(result)
-
-
 async def test_a_directory_is_beneath_the_workspace(start: Callable[..., Call], tmp_path: pathlib.Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "file").write_text("")
@@ -182,7 +172,7 @@ def test_a_directory_that_is_exchanged_is_never_another(tmp_path: pathlib.Path) 
     for folder in (outside / "deep", workspace / "a" / "deep"):
         folder.mkdir(parents=True)
     identity = os.stat(workspace / "a" / "deep").st_ino
-    for _ in range(count(2000)):
+    for _ in range(count(2000, 100)):
         with entered(str(workspace), "a/deep") as place:
             os.rename(workspace / "a", workspace / "b")
             (workspace / "a").symlink_to(outside)

@@ -16,18 +16,15 @@ from ripieno.origins.command.programs import run
 from ripieno.sandbox.git_files import controls_beneath, withdraw
 from ripieno.sandbox.processes import LocalSpawner
 from ripieno.sandbox.refusals import explain
+from tests.support.live_processes import Outputs
 from tests.support.sandbox_tiers import SHELTERS, shelter, start
 from tests.support.scripted_models import Listening
 from tests.support.single_calls import begin
+from tests.support.virtual_time import StandingClock
 
 ALL = pytest.mark.parametrize("name", SHELTERS)
 WITH_MOUNTS = pytest.mark.parametrize("name", ["tier 1", "tier 2"])
-ALONE = {
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": "/dev/null",
-    "PATH": os.environ["PATH"],
-    "HOME": "/nowhere",
-}
+ALONE = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "PATH": os.environ["PATH"], "HOME": "/nowhere"}
 
 
 def git(folder: pathlib.Path, *arguments: str) -> str:
@@ -227,10 +224,14 @@ def test_a_repository_that_is_broken_is_no_error(tmp_path: pathlib.Path) -> None
 
 
 @pytest.fixture
-def tool(tmp_path: pathlib.Path) -> Callable[..., Any]:
+def tool(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Runs a script for a call, in a shelter; the exit code, and what a model reads."""
 
-    async def call(name: str, script: str, seconds: float = 30) -> tuple[int, str]:
+    async def call(name: str, script: str, *, late: bool = False) -> tuple[int, str]:
+        """The exit code and what is said; ``late``: the script does not end in its time."""
+        clock, outputs = StandingClock(), Outputs(monkeypatch)
+        if late:
+            script = f"{script}; echo reached; sleep 600"
         listening = Listening(tmp_path)
         sandbox = shelter(name, tmp_path)
         listening.surroundings = dataclasses.replace(listening.surroundings, spawner=LocalSpawner(), sandbox=sandbox)
@@ -241,7 +242,11 @@ def tool(tmp_path: pathlib.Path) -> Callable[..., Any]:
             said.append((completed.exit_code, str(failure("sh", completed, 4096))))
             return "done"
 
-        await settle((one := begin(invoke, listening=listening, timeout=seconds),))
+        one = begin(invoke, listening=listening, timeout=30)
+        if late:
+            await outputs.have(b"reached")
+            await clock.move(30)
+        await settle((one,))
         found = said[0] if said else (-1, str(one.result.result().error))
         assert not (tmp_path / ".git" / "commondir").exists()
         sandbox.close()
@@ -260,7 +265,7 @@ async def test_what_would_lead_git_elsewhere_is_removed(
     assert f"'{tmp_path}/.git/commondir' was removed" in said
     assert "first" in git(tmp_path, "log")
     # Also when its time is up.
-    _, said = await tool(name, "echo ../x > .git/commondir; sleep 600", seconds=1)
+    _, said = await tool(name, "echo ../x > .git/commondir", late=True)
     assert "was not done after" in said
     _, said = await tool(name, "true")
     assert "removed" not in said
@@ -311,7 +316,7 @@ async def test_what_was_kept_of_a_repository_is_said_and_what_was_not(
 @WITH_MOUNTS
 async def test_a_loss_is_said_when_time_is_up(name: str, tool: Callable[..., Any], tmp_path: pathlib.Path) -> None:
     repository(tmp_path)
-    _, said = await tool(name, "rm -rf .git/refs; echo done; sleep 600", seconds=2)
+    _, said = await tool(name, "rm -rf .git/refs; echo done", late=True)
     assert "was not done after" in said
     assert said.index("done") < said.index("parts of the repository '.git' were removed: refs.")
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ripieno.exceptions import ResourceFault, ToolFault, UsageError, ValidationFault
 from ripieno.sandbox import ProcessLimits, Spawner
 from ripieno.sandbox.processes import Completed, LocalSpawner, clean_environment, collect
+from tests.counts import count
 
 SPAWNER: Spawner = LocalSpawner()
 
@@ -34,7 +35,7 @@ async def test_a_signal_is_a_negative_exit_code() -> None:
     assert (await run("sh", "-c", "kill -9 $$")).exit_code == -9
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=count(400), deadline=None)
 @given(argument=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40))
 def test_law_an_argument_arrives_as_it_is(argument: str) -> None:
     completed = asyncio.run(run("printf", "%s", argument))

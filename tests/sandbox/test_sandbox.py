@@ -147,13 +147,7 @@ def test_control_files_are_protected_where_they_can_be_written(tmp_path: pathlib
 
 
 @pytest.mark.parametrize(
-    ("granted", "asked", "given"),
-    [
-        (None, False, False),
-        (None, True, True),
-        (True, False, True),
-        (False, True, False),
-    ],
+    ("granted", "asked", "given"), [(None, False, False), (None, True, True), (True, False, True), (False, True, False)]
 )
 def test_the_operator_decides_on_sockets(
     granted: bool | None, asked: bool, given: bool, tmp_path: pathlib.Path

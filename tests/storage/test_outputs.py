@@ -43,7 +43,7 @@ def pages(found: Outputs, handle: str, limit: int, offset: int = 0) -> list[str]
         offset = page.next
 
 
-@settings(max_examples=count(4_000), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=count(4_000, 80), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(text=st.text(alphabet="a\né漢🎻", max_size=60), limit=st.integers(1, 20))
 def test_page_by_page_it_is_what_it_was(tmp_path: pathlib.Path, text: str, limit: int) -> None:
     found = outputs(tmp_path)
@@ -52,7 +52,7 @@ def test_page_by_page_it_is_what_it_was(tmp_path: pathlib.Path, text: str, limit
     assert found.load(handle, "c") == text.encode()
 
 
-@settings(max_examples=count(4_000), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=count(4_000, 80), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(text=st.text(alphabet="a\né漢🎻", min_size=1, max_size=200), room=st.integers(0, 100), limit=st.integers(1, 20))
 def test_what_is_shown_and_what_is_read_on_are_the_whole(
     tmp_path: pathlib.Path, text: str, room: int, limit: int

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from frozendict import frozendict
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ripieno.ensembles.origin import pin_programs
@@ -28,10 +28,12 @@ from ripieno.storage.pins import (
     show_difference,
     write_pins,
 )
+from tests.counts import count
 from tests.ensembles.test_opener import describe
 from tests.support.command_line import SOURCES
 from tests.support.json_strategies import objects, same, scalars, texts, values
 
+FEW = settings(max_examples=count(500))
 names = st.text("abcXYZ09_.-", min_size=1, max_size=12)
 
 
@@ -72,6 +74,7 @@ def mutations(value: Any) -> list[Callable[[Any], Any]]:
     return found
 
 
+@FEW
 @given(objects, st.randoms(), st.sampled_from([None, 1, 4]))
 def test_key_order_and_whitespace_never_alarm(definition: dict[str, Any], chance: random.Random, indent: int) -> None:
     text = json.dumps(shuffled(definition, chance), indent=indent, ensure_ascii=bool(indent))
@@ -82,6 +85,7 @@ def test_key_order_and_whitespace_never_alarm(definition: dict[str, Any], chance
     assert show_difference("it.tool", pin, other) == []
 
 
+@FEW
 @given(objects, scalars | values, st.data())
 def test_any_other_change_does(definition: dict[str, Any], other: Any, data: st.DataObject) -> None:
     mutate = data.draw(st.sampled_from(mutations({"definition": definition})[1:]))
@@ -157,6 +161,7 @@ def record(ensemble: str, tools: dict[str, dict[str, Any]], argv: list[str] | No
     )
 
 
+@FEW
 @given(
     st.dictionaries(
         names,

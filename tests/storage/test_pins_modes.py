@@ -49,8 +49,7 @@ def admitted(descriptor: EnsembleDescriptor, pins: Pins | None) -> tuple[list[st
 
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize(
-    ("mode", "kept"),
-    [("required", ["same"]), ("warn", list(OFFERED)), ("", list(OFFERED)), ("off", list(OFFERED))],
+    ("mode", "kept"), [("required", ["same"]), ("warn", list(OFFERED)), ("", list(OFFERED)), ("off", list(OFFERED))]
 )
 def test_modes(tmp_path: pathlib.Path, mode: str, kept: list[str], shared: bool) -> None:
     offered, alerts = admitted(ensemble(mode), pins_of(tmp_path, shared=shared))

@@ -87,7 +87,7 @@ def test_what_is_damaged_is_said(journal: UndoLog) -> None:
 
 def test_it_stays_bounded(journal: UndoLog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(undo, "TOTAL_BYTES", 10_000)
-    monkeypatch.setattr(undo, "TOTAL_ENTRIES", 600)
+    monkeypatch.setattr(undo, "TOTAL_ENTRIES", 60)
     for number in range(50):
         add(journal, f"file{number}", os.urandom(900))
         assert sum(one.stat().st_size for one in (journal.folder / "contents").iterdir()) <= 10_000
@@ -97,9 +97,9 @@ def test_it_stays_bounded(journal: UndoLog, monkeypatch: pytest.MonkeyPatch) -> 
     for entry in journal.entries():
         assert entry.steps[0].before is not None
         journal.load(entry.steps[0].before.digest)
-    for number in range(1_100):
+    for number in range(600):
         add(journal, f"small{number}")
-    assert len([*journal.entries()]) <= 600 + 500
+    assert len([*journal.entries()]) <= 60 + 500
     add(journal, "huge", os.urandom(20_000))
     assert next(journal.entries()).steps[0].path == "huge"
 
@@ -127,7 +127,7 @@ for number in range(int(sys.argv[3])):
 
 
 def test_programs_and_threads_share_it(journal: UndoLog, tmp_path: pathlib.Path) -> None:
-    each = count(2_000)
+    each = count(2_000, 100)
     argv = [sys.executable, "-c", WRITER, str(tmp_path / "state"), str(tmp_path / "workspace"), str(each)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     programs = [subprocess.Popen([*argv, name], env=environment) for name in "ab"]

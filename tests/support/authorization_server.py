@@ -37,6 +37,8 @@ class Authority:
         self.denies = False
         self.registers = True
         self.rotates = True
+        #: The authorization of a client that needs no person.
+        self.credentials: str | None = None
         self.state: str | None = None
         self.iss: str | None = ""
         self.page: str | None = None
@@ -117,6 +119,10 @@ class Authority:
                 return JSONResponse(failure, status_code=self.renews if self.renews != 200 else 400)
             if self.rotates:
                 del self.renewable[form["refresh_token"]]
+        elif form["grant_type"] == "client_credentials":
+            if request.headers.get("authorization") != self.credentials:
+                return JSONResponse({"error": "invalid_client"}, status_code=401)
+            scope = form.get("scope", "")
         else:
             given = self._codes.pop(form["code"])
             digest = hashlib.sha256(form["code_verifier"].encode()).digest()
@@ -216,6 +222,13 @@ class Place:
     authority: Authority
     other: Authority
     resource: Resource
+
+    def reset(self) -> None:
+        """Makes everything as it was at first, at the same URLs."""
+        for one in (self.authority, self.other):
+            vars(one).update(vars(Authority()) | {"url": one.url})
+        self.resource.authority = self.authority
+        self.resource.tokens.clear()
 
 
 @contextlib.contextmanager

@@ -1,8 +1,12 @@
 """Repositories for tests, made with plain git, and those that try to make git run something."""
 
+import atexit
+import functools
 import os
 import pathlib
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable
 
 CLEAN = {
@@ -21,7 +25,14 @@ def plain_git(folder: pathlib.Path, *words: str, check: bool = True) -> str:
 
 def make_repository(folder: pathlib.Path) -> pathlib.Path:
     """A repository with two branches, two commits, and a change that is not staged."""
-    folder.mkdir(parents=True)
+    return shutil.copytree(_template(), folder, symlinks=True)
+
+
+@functools.cache
+def _template() -> pathlib.Path:
+    """The repository that the others are copies of, which is much faster than git."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="ripieno-repository-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     plain_git(folder, "init", "--quiet", "--initial-branch=main")
     (folder / "file.txt").write_text("one\n")
     (folder / "other.bin").write_text("other\n")
@@ -49,9 +60,15 @@ def setting(*names: str, attributes: str = "") -> Vector:
     """Settings of the repository, all with the program as their value, where it says EVIL."""
 
     def plant(folder: pathlib.Path, evil: str) -> None:
+        lines: list[str] = []
         for name in names:
             key, _, value = name.partition("=")
-            plain_git(folder, "config", "--local", key, (value or "EVIL").replace("EVIL", evil))
+            section, _, rest = key.partition(".")
+            inner, _, last = rest.rpartition(".")
+            title = f'{section} "{inner}"' if inner else section
+            lines.append(f'[{title}]\n\t{last} = "{(value or "EVIL").replace("EVIL", evil)}"\n')
+        with (folder / ".git" / "config").open("a") as file:
+            file.writelines(lines)
         if attributes:
             (folder / ".gitattributes").write_text(f"* {attributes}\n")
 

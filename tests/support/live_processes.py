@@ -1,10 +1,15 @@
 """Tells when every process of a test is dead, without looking at numbers that could be used again."""
 
+import asyncio
 import contextlib
 import os
 import pathlib
 import select
 from collections.abc import Iterator
+
+import pytest
+
+from ripieno.sandbox.capture import Capture
 
 
 class Living:
@@ -42,3 +47,22 @@ def living(path: pathlib.Path) -> Iterator[Living]:
         yield alive
     finally:
         alive.close()
+
+
+class Outputs:
+    """What programs have written, as far as it has been read here."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._data = b""
+        feed = Capture.feed
+
+        def keep(capture: Capture, data: bytes) -> None:
+            feed(capture, data)
+            self._data += data
+
+        monkeypatch.setattr(Capture, "feed", keep)
+
+    async def have(self, text: bytes, times: int = 1) -> None:
+        """Waits until a text has been read so often."""
+        while self._data.count(text) < times:  # noqa: ASYNC110
+            await asyncio.sleep(0)

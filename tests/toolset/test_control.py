@@ -155,44 +155,6 @@ async def test_nobody_can_be_asked(home: Home) -> None:
     assert conversation.finish == "terminal"
 
 
-async def test_what_failed_is_run_again_after_it_was_mended(home: Home) -> None:
-    model = model_of(
-        [
-            turn("I read.", calls=[call("read_file", "first", path="notes.txt")]),
-            turn("It is missing.", calls=[call("write_file", "written", path="notes.txt", content="here\n")]),
-            turn("Again.", calls=[call("retry", "second", invocation="read_file")]),
-            turn("It says {second.line:1}"),
-        ]
-    )
-    async with playing(home) as assembly:
-        conversation = await assembly.conduct("Read the notes.", model=model)
-    first, _, second = results(conversation)
-    assert first.error is not None
-    assert second.error is None
-    assert "here" in second.text
-    assert "here" in conversation.text
-
-
-async def test_a_call_that_writes_is_run_again_as_one(home: Home) -> None:
-    model = model_of(
-        [
-            turn("I make it.", calls=[call("create_file", "first", path="a/b.txt", content="x")]),
-            turn("Again.", calls=[call("retry", "second", invocation="create_file")]),
-            turn("Done."),
-        ]
-    )
-    async with playing(home) as assembly:
-        conversation = await assembly.conduct("Make it.", model=model)
-        result = await execute(assembly, "retry", invocation="create_file")
-        assert result.error is not None
-        assert result.error.message == "There is no earlier call 'create_file' in this conversation."
-    first, second = results(conversation)
-    assert first.error is None
-    # It exists by now: the tool itself says so, and no word of retry's.
-    assert second.error is not None
-    assert "a/b.txt" in second.error.message
-
-
 def changes(journal: UndoLog) -> list[str]:
     """The labels of all entries, latest first."""
     return [entry.label for entry in journal.entries()]

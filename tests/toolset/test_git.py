@@ -102,19 +102,6 @@ async def test_a_change_goes_all_the_way(tools: Tools, workspace: pathlib.Path) 
     assert "done" not in await good(tools, "git_branch")
 
 
-async def test_a_conflict_is_told_and_given_up(tools: Tools, workspace: pathlib.Path) -> None:
-    await good(tools, "git_checkout", paths=["file.txt"])
-    await good(tools, "git_checkout", target="side")
-    (workspace / "it" / "file.txt").write_text("else\n")
-    await good(tools, "git_commit", message="else", all=True)
-    result = await tools("git_merge", directory="it", revision="main")
-    assert "CONFLICT" in text_of(result)
-    assert result.report.exit_code == 1
-    assert "<<<<<<<" in (workspace / "it" / "file.txt").read_text()
-    await good(tools, "git_merge", abort=True)
-    assert (workspace / "it" / "file.txt").read_text() == "else\n"
-
-
 async def test_a_merge_says_what_it_came_to(tools: Tools, workspace: pathlib.Path) -> None:
     folder = workspace / "it"
     await good(tools, "git_checkout", paths=["file.txt"])
@@ -163,7 +150,7 @@ async def test_a_conflict_names_the_files_and_the_way_out(tools: Tools, workspac
     await good(tools, "git_commit", message="else")
     for directory, path in (("it", "file.txt"), ("it/inner", "../file.txt")):
         result = await tools("git_merge", directory=directory, revision="main")
-        assert code_of(result) == "conflict"
+        assert (code_of(result), result.report.exit_code) == ("conflict", 1 if directory == "it" else 128)
         assert result.error is not None
         assert result.error.details["files"] == (path,)
         text = text_of(result)
@@ -172,6 +159,7 @@ async def test_a_conflict_names_the_files_and_the_way_out(tools: Tools, workspac
     again = await tools("git_merge", directory="it", revision="main")
     assert code_of(again) == "conflict"
     assert "is given up" in await good(tools, "git_merge", abort=True)
+    assert (folder / "file.txt").read_text() == "else\n"
     # One that is not even begun is no conflict.
     (folder / "file.txt").write_text("not committed\n")
     result = await tools("git_merge", directory="it", revision="main")
@@ -193,7 +181,9 @@ async def test_only_the_work_is_told_as_progress(
     make_repository(workspace / "it")
     slow = tmp_path / "programs" / "git"
     slow.parent.mkdir()
-    slow.write_text(f'#!/bin/sh\n{shutil.which("git")} "$@"; code=$?; sleep 0.7; exit $code\n')
+    slow.write_text(
+        f'#!/bin/sh\n{shutil.which("git")} "$@"; code=$?; case "$*" in *" diff "*) sleep 0.7;; esac; exit $code\n'
+    )
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{slow.parent}:{CLEAN['PATH']}")
     async with tools_of("git", workspace) as tools:
@@ -215,13 +205,6 @@ async def test_a_repository_is_cloned_within_the_workspace(tools: Tools, workspa
     assert not (workspace / "stolen").exists()
     assert code_of(await tools("git_clone", source="it", directory="it")) == "exists"
     assert code_of(await tools("git_clone", source="it", directory="../out")) == "outside_workspace"
-
-
-async def test_who_commits_is_the_operators_to_say(workspace: pathlib.Path) -> None:
-    make_repository(workspace / "it")
-    async with tools_of("git", workspace, {"name": "Ada", "email": "ada@example.org"}) as tools:
-        await good(tools, "git_commit", message="mine", all=True)
-    assert plain_git(workspace / "it", "log", "-1", "--format=%an %ae %cn").strip() == "Ada ada@example.org Ada"
 
 
 async def test_otherwise_it_is_the_repositorys_own_to_say_and_then_ripieno(workspace: pathlib.Path) -> None:
@@ -390,7 +373,7 @@ async def test_no_argument_is_more_than_it_is(tool: str, tools: Tools, workspace
     await asyncio.gather(
         *(
             attack(payload, name, several=several)
-            for payload in chosen[: count(300)]
+            for payload in chosen[: count(300, 50)]
             for name, several in (arguments_of(tool) if ATTACK else [next(places)])
         )
     )
@@ -432,7 +415,7 @@ async def test_a_hostile_repository_is_refused(name: str, workspace: pathlib.Pat
         for tool, arguments in commands:
             result = await tools(tool, **{**arguments, "directory": "it"})
             assert code_of(result) in ("hostile_repository", "outside_workspace", "no_repository"), text_of(result)
-        if ATTACK or name in ("clean filter", "lazy fetching"):
+        if name in ("clean filter", "lazy fetching"):
             await tools("git_clone", source="it", directory="copy")
     assert not marker.exists()
 
@@ -443,7 +426,7 @@ async def test_what_can_be_switched_off_does_not_run(name: str, workspace: pathl
     folder = make_repository(workspace / "it")
     INERT[name](folder, program(workspace.parent, marker))
     async with tools_of("git", workspace) as tools:
-        for tool, arguments in (*COMMANDS, ("git_stash", {"action": "list"}), ("git_branch", {})):
+        for tool, arguments in COMMANDS:
             result = await tools(tool, **{**arguments, "directory": "it"})
             assert code_of(result) in (None, "exit_code"), text_of(result)
         await good(tools, "git_clone", source="it", directory="copy")

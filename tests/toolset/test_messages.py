@@ -1,5 +1,6 @@
 """What tools say of one thing and of none, and what each refusal tells a model to do next."""
 
+import itertools
 import os
 import pathlib
 from typing import Any
@@ -51,53 +52,52 @@ async def test_one_thing_is_no_several(
     assert words in text_of(result)
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "code", "words"),
-    [
-        ("file_read.read_file", {"path": "nothing"}, "not_found", ("'nothing'", "List the directory")),
-        ("file_read.read_file", {"path": "binary"}, "binary_file", ("of 1 byte,", 'encoding = "utf-16"')),
-        ("file_read.read_file", {"path": "one", "start_line": 3}, "out_of_range", ("has 1 line;", "from 1 to 1")),
-        ("file_read.read_file", {"path": "empty", "start_line": 3}, "out_of_range", ("0 lines", "is empty")),
-        ("file_read.cat", {"path": "large"}, "too_large", ("'large'", "read_file with start_line", "tail")),
-        ("file_read.cat", {"path": "../x"}, "outside_workspace", ("'../x'", "beneath the workspace")),
-        ("file_write.write_file", {"path": ".git/x", "content": ""}, "control_file", ("'.git'", "Ask the user")),
-        ("file_write.create_file", {"path": "one", "content": ""}, "exists", ("'one'", "write_file")),
-        ("file_write.write_file", {"path": "a/b", "content": "", "create_directories": False}, "not_found",
-         ("no 'a'", "create_directories = true")),
-        ("file_write.edit_file", {"path": "a/b", "old_content": "x", "new_content": "y"}, "not_found",
-         ("no 'a'", "List the directory")),
-        ("file_write.edit_file", {"path": "binary", "old_content": "x", "new_content": "y"}, "binary_file",
-         ("'binary'", "write_file")),
-        ("file_write.edit_file", {"path": "latin", "old_content": "x", "new_content": "y"}, "wrong_encoding",
-         ("'latin'", "byte 0", "write_file")),
-        ("file_write.patch_file", {"patch": "--- a/one\n+++ b/one\n@@ -8,0 +9,1 @@\n+x\n"}, "no_match",
-         ("the file has 1 line.", "Read the file again")),
-        ("directory.mkdir", {"path": "a/b"}, "not_found", ("no 'a'", "parents = true")),
-        ("directory.mkdir", {"path": "folder"}, "exists", ("'folder'", "Use it as it is")),
-        ("directory.move", {"source": "one", "destination": "a/b"}, "not_found", ("no 'a'", "create_directories")),
-        ("directory.move", {"source": "one", "destination": "empty/b"}, "not_a_directory",
-         ("'empty'", "have to be directories")),
-        ("directory.copy", {"source": "folder", "destination": "a/b", "recursive": True}, "not_found",
-         ("no 'a'", "create_directories = true")),
-        ("directory.rmdir", {"path": "one"}, "not_a_directory", ("'one'", "delete_file")),
-        ("file_manage.delete_file", {"path": "folder"}, "is_directory", ("'folder'", "delete_directory")),
-        ("search.search", {"pattern": "x", "path": "binary"}, "binary_file", ("of 1 byte,", "a directory")),
-        ("search.grep", {"pattern": "("}, "invalid_pattern", ("a backslash", "or use search")),
-        ("validation.lint", {"directory": "folder"}, "no_tool", ("no known language", "directory of the project")),
-    ],
-)  # fmt: skip
-async def test_a_refusal_says_what_where_and_what_next(
-    workspace: pathlib.Path, tool: str, arguments: dict[str, Any], code: str, words: tuple[str, ...]
-) -> None:
+#: A call that is refused, the code of its fault, and words of its message.
+REFUSALS: list[tuple[str, dict[str, Any], str, tuple[str, ...]]] = [
+    ("file_read.read_file", {"path": "nothing"}, "not_found", ("'nothing'", "List the directory")),
+    ("file_read.read_file", {"path": "binary"}, "binary_file", ("of 1 byte,", 'encoding = "utf-16"')),
+    ("file_read.read_file", {"path": "one", "start_line": 3}, "out_of_range", ("has 1 line;", "from 1 to 1")),
+    ("file_read.read_file", {"path": "empty", "start_line": 3}, "out_of_range", ("0 lines", "is empty")),
+    ("file_read.cat", {"path": "large"}, "too_large", ("'large'", "read_file with start_line", "tail")),
+    ("file_read.cat", {"path": "../x"}, "outside_workspace", ("'../x'", "beneath the workspace")),
+    ("file_write.write_file", {"path": ".git/x", "content": ""}, "control_file", ("'.git'", "Ask the user")),
+    ("file_write.create_file", {"path": "one", "content": ""}, "exists", ("'one'", "write_file")),
+    ("file_write.write_file", {"path": "a/b", "content": "", "create_directories": False}, "not_found",
+     ("no 'a'", "create_directories = true")),
+    ("file_write.edit_file", {"path": "a/b", "old_content": "x", "new_content": "y"}, "not_found",
+     ("no 'a'", "List the directory")),
+    ("file_write.edit_file", {"path": "binary", "old_content": "x", "new_content": "y"}, "binary_file",
+     ("'binary'", "write_file")),
+    ("file_write.edit_file", {"path": "latin", "old_content": "x", "new_content": "y"}, "wrong_encoding",
+     ("'latin'", "byte 0", "write_file")),
+    ("file_write.patch_file", {"patch": "--- a/one\n+++ b/one\n@@ -8,0 +9,1 @@\n+x\n"}, "no_match",
+     ("the file has 1 line.", "Read the file again")),
+    ("directory.mkdir", {"path": "a/b"}, "not_found", ("no 'a'", "parents = true")),
+    ("directory.mkdir", {"path": "folder"}, "exists", ("'folder'", "Use it as it is")),
+    ("directory.move", {"source": "one", "destination": "a/b"}, "not_found", ("no 'a'", "create_directories")),
+    ("directory.move", {"source": "one", "destination": "empty/b"}, "not_a_directory",
+     ("'empty'", "have to be directories")),
+    ("directory.copy", {"source": "folder", "destination": "a/b", "recursive": True}, "not_found",
+     ("no 'a'", "create_directories = true")),
+    ("directory.rmdir", {"path": "one"}, "not_a_directory", ("'one'", "delete_file")),
+    ("file_manage.delete_file", {"path": "folder"}, "is_directory", ("'folder'", "delete_directory")),
+    ("search.search", {"pattern": "x", "path": "binary"}, "binary_file", ("of 1 byte,", "a directory")),
+    ("search.grep", {"pattern": "("}, "invalid_pattern", ("a backslash", "or use search")),
+    ("validation.lint", {"directory": "folder"}, "no_tool", ("no known language", "directory of the project")),
+]  # fmt: skip
+
+
+async def test_a_refusal_says_what_where_and_what_next(workspace: pathlib.Path) -> None:
     with (workspace / "large").open("wb") as file:
         file.write(b"x\n" * (6 << 20))
-    ensemble, name = tool.split(".")
-    async with tools_of(ensemble, workspace) as tools:
-        result = await tools(name, **arguments)
-    assert code_of(result) == code
-    assert [word for word in words if word not in text_of(result)] == []
-    assert result.error is not None
-    assert result.error.suggestion
+    for ensemble, cases in itertools.groupby(REFUSALS, key=lambda case: case[0].partition(".")[0]):
+        async with tools_of(ensemble, workspace) as tools:
+            for tool, arguments, code, words in cases:
+                result = await tools(tool.partition(".")[2], **arguments)
+                assert code_of(result) == code, tool
+                assert [word for word in words if word not in text_of(result)] == []
+                assert result.error is not None
+                assert result.error.suggestion, tool
 
 
 async def test_what_a_huge_folder_leaves_out_is_counted(workspace: pathlib.Path) -> None:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import pathlib
-import random
 import tomllib
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
@@ -20,16 +19,13 @@ from ripieno.ensembles.opener import opener
 from ripieno.exceptions import (
     ConfigurationInvalidity,
     ExecutionFault,
-    InputError,
-    OutcomeUnknownFault,
     PermissionFault,
     ResourceFault,
     ToolFault,
     ValidationFault,
 )
 from ripieno.toolset.network.grants import read_grants
-from tests.counts import count
-from tests.support.raw_http_servers import answer, canaries, redirect, web
+from tests.support.raw_http_servers import answer, redirect, web
 from tests.support.toml_ensembles import ORIGINS, call, surround
 
 DATA = pathlib.Path(__file__).parents[2] / "data" / "ensembles"
@@ -148,13 +144,6 @@ async def test_post_and_other_methods(surroundings: Surroundings) -> None:
         for url in ("example.org", "file:///etc/passwd", "http://a b/", "http://u:p@127.0.0.1/"):
             with pytest.raises(ValidationFault, match="It was not sent"):
                 await call(ensemble, "http_request", url=url)
-
-
-async def test_an_answer_that_is_lost_leaves_the_outcome_open(surroundings: Surroundings) -> None:
-    half = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"
-    async with web(lambda *_: half) as one, network(surroundings) as ensemble:
-        with pytest.raises(OutcomeUnknownFault, match="The POST had been sent"):
-            await call(ensemble, "http_post", url=f"http://127.0.0.1:{one.port}/", body="x")
 
 
 async def test_download(surroundings: Surroundings, tmp_path: pathlib.Path) -> None:
@@ -304,39 +293,6 @@ def test_what_is_wrong_with_a_grant(configuration: Mapping[str, Any], message: s
     with pytest.raises(ConfigurationInvalidity, match=message) as raised:
         read_grants(configuration, {"BROKEN": "secret\r\nvalue"})
     assert "secret" not in str(raised.value)
-
-
-async def test_no_argument_splits_a_request(surroundings: Surroundings, tmp_path: pathlib.Path) -> None:
-    """Each argument of each tool, with what would begin another header or another request."""
-    chance = random.Random(8)
-    (tmp_path / "f").write_bytes(b"f")
-    async with web() as one, canaries() as traps, network(surroundings) as ensemble:
-        place = f"http://127.0.0.1:{one.port}/"
-        for _ in range(count(1000)):
-            split = chance.choice(("\r\n", "\n", "\r", "\0", "\r\n\r\n"))
-            bad = f"a{split}X-Injected: http://127.0.0.1:{traps[0].port}/"
-            tool, arguments = chance.choice(
-                [
-                    ("http_get", {"url": place + bad}),
-                    ("http_get", {"url": place, "headers": {"X-A": bad}}),
-                    ("http_get", {"url": place, "headers": {bad: "a"}}),
-                    ("http_get", {"url": place, "query": {bad: bad}}),
-                    ("http_post", {"url": place, "body": bad}),
-                    ("http_post", {"url": place, "json": {bad: bad}}),
-                    ("curl", {"url": place, "header": [f"X-A: {bad}"]}),
-                    ("curl", {"url": place, "user_agent": bad}),
-                    ("curl", {"url": place, "data": bad}),
-                    ("upload", {"url": place, "path": "f", "content_type": bad}),
-                    ("upload", {"url": place, "path": "f", "field": bad}),
-                    ("download", {"url": place, "path": bad}),
-                ]
-            )
-            one.heads.clear()
-            with contextlib.suppress(ToolFault, InputError):
-                await call(ensemble, tool, **arguments)
-            assert len(one.heads) <= 1
-            assert all(b"injected" not in line.lower() for head in one.heads for line in head.split(b"\r\n")[1:])
-        assert [trap.connections for trap in traps] == [0, 0, 0]
 
 
 def test_every_schema_is_narrow() -> None:

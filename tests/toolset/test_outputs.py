@@ -148,18 +148,6 @@ async def test_an_expression_that_is_meant_to_hang_does_not(tmp_path: pathlib.Pa
     assert found.error is None or found.error.category == "validation"
 
 
-async def test_another_conversation_reads_nothing_of_it(tmp_path: pathlib.Path) -> None:
-    house = House(tmp_path)
-    handle, _ = handle_in(await house.call("say"))
-    ways: tuple[dict[str, Any], ...] = ({}, {"pattern": "line"})
-    for arguments in ways:
-        refused = await house.call("read_output", "d", handle=handle, **arguments)
-        assert refused.error is not None
-        assert refused.error.code == "no_output"
-        assert refused.content == ()
-    assert (await house.call("read_output", handle=handle)).error is None
-
-
 async def test_a_fault_that_is_too_long_is_kept_as_well(tmp_path: pathlib.Path) -> None:
     house = House(tmp_path)
     handle, offset = handle_in(await house.call("fail"))

@@ -218,7 +218,7 @@ async def test_a_tool_that_conducts_does_not_wait_for_itself() -> None:
 # Laws.
 
 
-@settings(max_examples=count(4_000), deadline=None)
+@settings(max_examples=count(4_000, 100), deadline=None)
 @given(
     st.lists(
         st.tuples(st.frozensets(st.sampled_from("abc"), max_size=2), st.frozensets(st.sampled_from("abc"), max_size=2)),
@@ -257,7 +257,7 @@ def test_law_what_conflicts_is_never_held_at_once_and_all_are_served(
 
 async def test_fifty_conversations_lose_no_update(tmp_path: pathlib.Path) -> None:
     """A counter in a real file, read and written with a gap between, by threads."""
-    rounds = count(200)
+    rounds = count(200, 100)
     for name in "ab":
         (tmp_path / name).write_text("0")
 

@@ -98,16 +98,10 @@ async def test_harmless_calls_start_when_they_are_sealed() -> None:
 
 
 @pytest.mark.parametrize(
-    "policy",
-    [{"effect": "write"}, {"effect": "destructive"}, {"effect": "write", "confirm": True}, {"terminal": True}],
+    "policy", [{"effect": "write"}, {"effect": "destructive"}, {"effect": "write", "confirm": True}, {"terminal": True}]
 )
 async def test_a_barrier_and_all_after_it_wait(policy: dict[str, Any]) -> None:
-    stage = Stage(
-        tool("look"),
-        tool("act", **policy),
-        rules=Rules(approve=("mine.act",)),
-        confirmer=Yes(),
-    )
+    stage = Stage(tool("look"), tool("act", **policy), rules=Rules(approve=("mine.act",)), confirmer=Yes())
     stage.seal("look a", "act b", "look c")
     await settle_down()
     assert stage.started == ["look a"]
@@ -138,20 +132,6 @@ async def test_calls_of_others_are_left_open_and_are_no_barrier() -> None:
 
 
 # Order.
-
-
-async def test_writes_run_alone_in_the_models_order() -> None:
-    log: list[str] = []
-    stage = Stage(noting(log, "look"), noting(log, "act", effect="write"))
-    stage.seal("look a", "look b", "act c", "look d", "look e", "act f", "look g")
-    await stage.turn.finish()
-    assert log[:4] == ["look a>", "look b>", "<look a", "<look b"]
-    assert log[4:6] == ["act c>", "<act c"]
-    assert log[6:10] == ["look d>", "look e>", "<look d", "<look e"]
-    assert log[10:] == ["act f>", "<act f", "look g>", "<look g"]
-    names = ["look a", "look b", "act c", "look d", "look e", "act f", "look g"]
-    assert stage.fates == [(name, name) for name in names]
-    assert stage.early == ["look a", "look b"]
 
 
 async def test_results_are_ready_as_they_come_and_stand_in_the_models_order() -> None:
@@ -366,10 +346,7 @@ async def test_what_is_dropped_is_recorded_as_discarded() -> None:
         (stage_, record.invocation.identifier)
         for record in recording.records
         if (stage_ := record.stage) == "discarded" and record.invocation is not None
-    ] == [
-        ("discarded", "look a"),
-        ("discarded", "quick b"),
-    ]
+    ] == [("discarded", "look a"), ("discarded", "quick b")]
     assert blocking.running == 0
     ready = {event.invocation.identifier: event for event in stage.events if isinstance(event, ResultReady)}
     assert ready["look a"].discarded

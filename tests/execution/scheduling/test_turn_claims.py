@@ -107,7 +107,7 @@ def places(gates: Gates) -> set[int]:
 # Laws.
 
 
-@settings(max_examples=count(2_000), deadline=None)
+@settings(max_examples=count(2_000, 60), deadline=None)
 @given(_PLANS, st.data())
 def test_law_as_parallel_as_is_safe_and_never_more(plans: list[Plan], data: st.DataObject) -> None:
     async def main() -> None:
@@ -150,7 +150,7 @@ def check_order(plans: list[Plan], log: list[tuple[str, str]]) -> None:
                 assert when["end", f"c{earlier}"] < when["begin", f"c{later}"]
 
 
-@settings(max_examples=count(2_000), deadline=None)
+@settings(max_examples=count(2_000, 60), deadline=None)
 @given(_PLANS, st.integers(0, 12), st.data())
 def test_law_every_call_has_one_result_whenever_it_is_cancelled(
     plans: list[Plan], steps: int, data: st.DataObject
@@ -174,7 +174,7 @@ def test_law_every_call_has_one_result_whenever_it_is_cancelled(
     run(main)
 
 
-@settings(max_examples=count(2_000), deadline=None)
+@settings(max_examples=count(2_000, 60), deadline=None)
 @given(_PLANS, st.integers(0, 9), st.data())
 def test_law_the_same_calls_are_refused_whoever_is_quick(plans: list[Plan], calls: int, data: st.DataObject) -> None:
     async def main() -> None:

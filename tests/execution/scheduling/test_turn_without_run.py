@@ -7,21 +7,18 @@ import pytest
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.exceptions import InputError
 from ripieno.execution import Execution
-from ripieno.models import Protocol
-from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
 from ripieno.models.protocols.openai_chat import PROTOCOL as OPENAI_CHAT
 from tests.execution.scheduling.test_turn import fate, noting
 from tests.support.scripted_models import Blocking, ensemble, invoke, settle_down, tool
 
 
-@pytest.mark.parametrize("protocol", [ANTHROPIC, OPENAI_CHAT], ids=lambda one: one.name)
-async def test_readers_run_together_and_a_write_runs_alone_between_them(protocol: Protocol) -> None:
+async def test_readers_run_together_and_a_write_runs_alone_between_them() -> None:
     log: list[str] = []
     playing = ensemble(noting(log, "look"), noting(log, "change", effect="write"))
     calls = [invoke("look", "a"), invoke("look", "b"), invoke("change", "w"), invoke("look", "c")]
 
     execution = Execution(rules=Rules(approve=("mine.*",)))
-    results = await protocol.invocations.execute_invocations(calls, [playing], execution)
+    results = await OPENAI_CHAT.invocations.execute_invocations(calls, [playing], execution)
 
     assert [one.text for one in results] == ["a", "b", "w", "c"]
     assert log == ["a>", "b>", "<a", "<b", "w>", "<w", "c>", "<c"]

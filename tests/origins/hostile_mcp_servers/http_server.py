@@ -123,6 +123,8 @@ class Server(socketserver.ThreadingTCPServer):
 
 
 def main() -> None:
+    """Serves until it is killed."""
+    from tests.origins.hostile_mcp_servers import http_behaviours  # noqa: F401
 
     with Server(("127.0.0.1", 0), Handler) as server:
         print(server.server_address[1], flush=True)

@@ -27,5 +27,6 @@ def fixed(method: str, results: dict[str, Any]) -> None:
 
 def known(name: str) -> dict[str, Behaviour]:
     """The behaviour of that name. Importing registers those that every transport has."""
+    from tests.origins.hostile_mcp_servers import calls, handshakes, listings, notifications  # noqa: F401
 
     return BEHAVIOURS[name]

@@ -17,13 +17,9 @@ _PULSE = 0.01
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Cost:
-    """The longest time in which the event loop did nothing else, and the growth of memory, in bytes.
-
-    ``busy`` are seconds of computing, which nobody else on the machine makes longer; ``blocked`` are those of a clock.
-    """
+    """The longest seconds of computing in which the event loop did nothing else, and the growth of memory, in bytes."""
 
     busy: float = 0.0
-    blocked: float = 0.0
     memory: int = 0
 
 
@@ -35,23 +31,25 @@ def _held() -> tuple[int, set[str]]:
     return len(os.listdir("/dev/fd")), {task.get_name() for task in asyncio.all_tasks()}
 
 
+async def warm_up() -> None:
+    """Starts what stands behind all processes: it starts with the first, and stays."""
+    async with await LocalSpawner().start(["true"], clean_environment(), "/", ProcessLimits()) as process:
+        await process.wait()
+
+
 @contextlib.asynccontextmanager
 async def watching(cost: Cost) -> AsyncGenerator[None, None]:
     """Measures into ``cost`` while it is entered; afterwards nothing may be left that was not there before."""
-    # What stands behind all processes starts with the first, and stays.
-    async with await LocalSpawner().start(["true"], clean_environment(), "/", ProcessLimits()) as process:
-        await process.wait()
     before = _held()
     at_first = _memory()
 
     async def watch() -> None:
-        began, computed = time.monotonic(), time.thread_time()
+        computed = time.thread_time()
         while True:
             await asyncio.sleep(_PULSE)
-            cost.blocked = max(cost.blocked, time.monotonic() - began - _PULSE)
             cost.busy = max(cost.busy, time.thread_time() - computed)
             cost.memory = max(cost.memory, _memory() - at_first)
-            began, computed = time.monotonic(), time.thread_time()
+            computed = time.thread_time()
 
     watcher = asyncio.create_task(watch())
     try:
@@ -61,7 +59,7 @@ async def watching(cost: Cost) -> AsyncGenerator[None, None]:
         await asyncio.wait((watcher,))
     # A process that was killed a moment ago may still be waited for by a thread.
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while _held() != before:  # noqa: ASYNC110
                 await asyncio.sleep(_PULSE)
     after = _held()

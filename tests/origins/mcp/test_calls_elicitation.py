@@ -1,8 +1,7 @@
 """Servers that ask back in the middle of a call: a person answers, through whoever confirms calls, or nobody does."""
 
 import asyncio
-import pathlib
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 
@@ -13,13 +12,8 @@ from ripieno.canisters.events import ConfirmationRequested, Event
 from ripieno.ensembles import Ensemble, Surroundings
 from ripieno.execution import Circumstances, Execution
 from ripieno.jsonvalues import freeze
-from tests.origins.mcp.test_http import ERAS, connected
-from tests.support.toml_ensembles import Alerts, make_ensemble, server, surround
-
-
-@pytest.fixture
-def surroundings(tmp_path: pathlib.Path) -> Surroundings:
-    return surround(tmp_path, Alerts())
+from tests.origins.mcp.test_http import ERAS, Web, at
+from tests.support.toml_ensembles import make_ensemble
 
 
 class Answering:
@@ -50,12 +44,26 @@ async def ask(
     return result.text, None if result.error is None else result.error.code
 
 
+@pytest.fixture
+async def ensemble(surroundings: Surroundings, shared_server: Callable[[str], Web]) -> AsyncIterator[Ensemble]:
+    async with make_ensemble(at(shared_server("2026-07-28").url), surroundings) as one:
+        yield one
+
+
 @ERAS
-async def test_what_a_person_says_reaches_the_tool(era: str, surroundings: Surroundings) -> None:
+async def test_what_a_person_says_reaches_the_tool(
+    era: str, surroundings: Surroundings, shared_server: Callable[[str], Web]
+) -> None:
     events: list[Event] = []
-    async with connected(era, surroundings) as (ensemble, _):
+    async with make_ensemble(at(shared_server(era).url), surroundings) as ensemble:
+        assert ensemble.connection.protocol == era
         confirmer = Answering(Edit({"region": "eu"}))
         assert await ask(ensemble, confirmer, events=events) == ('accept {"region": "eu", "sure": true}', None)
+        # What does not fit is no answer.
+        for answer in (Deny("no"), Approve(), Edit({"region": 1}), Edit({})):
+            assert await ask(ensemble, Answering(answer)) == ("decline null", None), answer
+        # Servers are told that only forms are answered.
+        assert await ask(ensemble, Answering(), times=0) == ('{"elicitation": {"form": {}}}', None)
     (asked,) = confirmer.asked
     assert asked.question is not None
     assert asked.question.text.startswith("Region?")
@@ -64,34 +72,18 @@ async def test_what_a_person_says_reaches_the_tool(era: str, surroundings: Surro
     assert sum(isinstance(event, ConfirmationRequested) for event in events) == 1
 
 
-@ERAS
-@pytest.mark.parametrize(
-    "answer", [Deny("no"), Approve(), Edit({"region": 1}), Edit({})], ids=["deny", "approve", "wrong", "missing"]
-)
-async def test_what_does_not_fit_is_no_answer(era: str, answer: Answer, surroundings: Surroundings) -> None:
-    async with connected(era, surroundings) as (ensemble, _):
-        assert await ask(ensemble, Answering(answer)) == ("decline null", None)
-
-
-@ERAS
-async def test_servers_are_told_that_only_forms_are_answered(era: str, surroundings: Surroundings) -> None:
-    async with connected(era, surroundings) as (ensemble, _):
-        assert await ask(ensemble, Answering(), times=0) == ('{"elicitation": {"form": {}}}', None)
-
-
-async def test_it_may_ask_again_but_not_for_ever(surroundings: Surroundings) -> None:
+async def test_it_may_ask_again_but_not_for_ever(ensemble: Ensemble) -> None:
     answers: Sequence[Answer] = [Edit({"region": str(number)}) for number in range(9)]
-    async with make_ensemble(server("growing_tools.py", "stdio"), surroundings) as ensemble:
-        confirmer = Answering(*answers)
-        assert await ask(ensemble, confirmer, times=3) == ('accept {"region": "2", "sure": true}', None)
-        assert [one.question.text for one in confirmer.asked if one.question] == [f"Region? {n}" for n in range(3)]
-        endless = Answering(*answers)
-        said = await ask(ensemble, endless, times=100)
-        assert said == ("Error: The tool asked back more than 6 times.", "input_required")
-        assert len(endless.asked) == 5
+    confirmer = Answering(*answers)
+    assert await ask(ensemble, confirmer, times=3) == ('accept {"region": "2", "sure": true}', None)
+    assert [one.question.text for one in confirmer.asked if one.question] == [f"Region? {n}" for n in range(3)]
+    endless = Answering(*answers)
+    said = await ask(ensemble, endless, times=100)
+    assert said == ("Error: The tool asked back more than 6 times.", "input_required")
+    assert len(endless.asked) == 5
 
 
-async def test_a_person_at_the_terminal_is_asked_field_by_field(surroundings: Surroundings) -> None:
+async def test_a_person_at_the_terminal_is_asked_field_by_field(ensemble: Ensemble) -> None:
     lines = ["y", "eu", "n"]
     shown: list[str] = []
 
@@ -99,16 +91,15 @@ async def test_a_person_at_the_terminal_is_asked_field_by_field(surroundings: Su
         shown.append(prompt)
         return lines.pop(0) + "\n"
 
-    async with make_ensemble(server("growing_tools.py", "stdio"), surroundings) as ensemble:
-        said = await ask(ensemble, TerminalConfirmer(read))
-        assert said == ('accept {"region": "eu", "sure": false}', None)
-        assert "it.ask asks, in words of its own:\n  Region? 0" in shown[0]
-        assert shown[1:] == ["  region [string]: ", "  sure [yes or no; default yes]: "]
-        lines[:] = ["n"]
-        assert await ask(ensemble, TerminalConfirmer(read)) == ("decline null", None)
+    said = await ask(ensemble, TerminalConfirmer(read))
+    assert said == ('accept {"region": "eu", "sure": false}', None)
+    assert "it.ask asks, in words of its own:\n  Region? 0" in shown[0]
+    assert shown[1:] == ["  region [string]: ", "  sure [yes or no; default yes]: "]
+    lines[:] = ["n"]
+    assert await ask(ensemble, TerminalConfirmer(read)) == ("decline null", None)
 
 
-async def test_a_cancelled_call_leaves_no_question(surroundings: Surroundings) -> None:
+async def test_a_cancelled_call_leaves_no_question(ensemble: Ensemble) -> None:
     waiting = asyncio.Event()
 
     class Thinking(Answering):
@@ -118,10 +109,9 @@ async def test_a_cancelled_call_leaves_no_question(surroundings: Surroundings) -
                 await asyncio.Event().wait()
             return Approve()
 
-    async with make_ensemble(server("growing_tools.py", "stdio"), surroundings) as ensemble:
-        task = asyncio.create_task(ask(ensemble, Thinking()))
-        await waiting.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert await ask(ensemble, Answering(Edit({"region": "eu"}))) == ('accept {"region": "eu", "sure": true}', None)
+    task = asyncio.create_task(ask(ensemble, Thinking()))
+    await waiting.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await ask(ensemble, Answering(Edit({"region": "eu"}))) == ('accept {"region": "eu", "sure": true}', None)

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import time
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 from ripieno.origins.mcp.transports.framing import VALUES, Lines, Values, answered, too_many, unusable
 from tests.counts import count
 
-LAW = settings(max_examples=count(4000), deadline=None)
+LAW = settings(max_examples=count(4000, 80), deadline=None)
 TRICKY = st.text(alphabet='"\\,[{}]:a\n', max_size=8)
 JSON = st.recursive(
     st.one_of(TRICKY, st.integers(), st.none()),
@@ -71,14 +70,6 @@ def test_law_each_event_counts_for_itself(parts: list[Any], cuts: list[int], end
 )
 def test_only_values_count(line: bytes, many: bool) -> None:
     assert too_many(line) is many
-
-
-@pytest.mark.parametrize("unit", [b'"",', b"[],", b'"\\"",', b"\n", b"\\", b'"'])
-def test_counting_is_quick(unit: bytes) -> None:
-    line = unit * (16 * 2**20 // len(unit))
-    began = time.process_time()
-    too_many(line)
-    assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize(

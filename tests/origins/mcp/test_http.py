@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import dataclasses
 import os
-import pathlib
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator
@@ -14,8 +13,16 @@ import pytest
 
 from ripieno.canisters import TextualContent
 from ripieno.ensembles import Ensemble, Surroundings
-from ripieno.exceptions import ConnectionFailure, NetworkFault, OutcomeUnknownFault, ToolFault, ValidationFault
-from tests.support.toml_ensembles import SERVERS, Alerts, call, make_ensemble, surround
+from ripieno.exceptions import (
+    ConnectionFailure,
+    ExecutionFault,
+    NetworkFault,
+    OutcomeUnknownFault,
+    ToolFault,
+    ValidationFault,
+)
+from ripieno.origins.mcp.calls import make_invocable
+from tests.support.toml_ensembles import SERVERS, Alerts, call, make_ensemble
 
 ERAS = pytest.mark.parametrize("era", ["2026-07-28", "2025-11-25"])
 
@@ -30,7 +37,7 @@ class Web:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/mcp"
+        return f"http://127.0.0.1:{self.port}/{'sse' if 'sse' in self.arguments else 'mcp'}"
 
     def start(self) -> None:
         command = [sys.executable, str(SERVERS / "growing_tools.py"), *self.arguments]
@@ -61,27 +68,21 @@ def web(*arguments: str) -> Generator[Web, None, None]:
         server.kill()
 
 
-@pytest.fixture
-def alerts() -> Alerts:
-    return Alerts()
-
-
-@pytest.fixture
-def surroundings(tmp_path: pathlib.Path, alerts: Alerts) -> Surroundings:
-    return surround(tmp_path, alerts, secrets={"TOKEN": "a-secret-token"})
-
-
 def at(url: str, more: str = "") -> str:
     """An ensemble of the server at a URL."""
-    return f'[ensemble]\nname = "it"\n[connection]\norigin = "mcp"\nurl = "{url}"\n{more}'
+    transport = 'transport = "sse"\n' if url.endswith("/sse") else ""
+    return f'[ensemble]\nname = "it"\n[connection]\norigin = "mcp"\n{transport}url = "{url}"\n{more}'
 
 
 @contextlib.asynccontextmanager
-async def connected(era: str, surroundings: Surroundings, more: str = "") -> AsyncGenerator[tuple[Ensemble, Web], None]:
-    """An ensemble that is connected to a server of that era."""
-    with web("http", *(["legacy"] if era < "2026" else [])) as server:
+async def connected(
+    era: str, surroundings: Surroundings, more: str = "", kind: str = "http"
+) -> AsyncGenerator[tuple[Ensemble, Web], None]:
+    """An ensemble that is connected to a server of that era, over HTTP as it is today or was before (``sse``)."""
+    with web(kind, *(["legacy"] if era < "2026" else [])) as server:
         async with make_ensemble(at(server.url, more), surroundings) as ensemble:
             assert ensemble.connection.protocol == era
+            assert (ensemble.connection.facts()["transport"] == "sse") is (kind == "sse")
             yield ensemble, server
 
 
@@ -96,50 +97,49 @@ def said(text: str) -> list[TextualContent]:
     return [TextualContent(text=text)]
 
 
-@ERAS
-async def test_it_is_called_at_the_same_time_and_tells_its_progress(era: str, surroundings: Surroundings) -> None:
-    async with connected(era, surroundings) as (ensemble, _):
+@pytest.mark.parametrize(("era", "kind"), [("2026-07-28", "http"), ("2025-11-25", "http"), ("2025-11-25", "sse")])
+async def test_calls_their_faults_and_tools_that_come_later(
+    era: str, kind: str, surroundings: Surroundings, alerts: Alerts
+) -> None:
+    """One call waits all the while; what becomes of the others is their own matter."""
+    more = '[connection.headers]\nAuthorization = "Bearer {env:TOKEN}"\n[overrides.cut_json]\neffect = "read"\n'
+    async with connected(era, surroundings, more, kind) as (ensemble, _):
+        waiting = asyncio.create_task(call(ensemble, "wait"))
         answers = await asyncio.gather(*(call(ensemble, "echo", number=number) for number in range(20)))
         assert answers == [said(f'echo {{"number": {number}}}') for number in range(20)]
         steps: list[Any] = []
         assert await call(ensemble, "count", progress=lambda *step: steps.append(step)) == said("count {}")
         assert steps == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
-
-
-@ERAS
-async def test_what_it_offers_later_is_offered(era: str, surroundings: Surroundings, alerts: Alerts) -> None:
-    async with connected(era, surroundings) as (ensemble, _):
+        with pytest.raises(ExecutionFault, match=r"^it broke$"):
+            await call(ensemble, "echo", fail=True)
+        with pytest.raises(OutcomeUnknownFault, match=r"The answer of 'fail' was lost.*answered 500"):
+            await call(ensemble, "fail")
+        if kind == "http":
+            with pytest.raises(NetworkFault, match="The answer of 'cut_json' was lost"):
+                await call(ensemble, "cut_json")
+            with pytest.raises(OutcomeUnknownFault, match="The answer of 'cut_events' was lost"):
+                await call(ensemble, "cut_events")
+        else:
+            sent = "GET Bearer a-secret-token POST Bearer a-secret-token"
+            assert await call(ensemble, "echo", headers=True) == said(sent)
+        assert ensemble.state == "connected"
+        assert not waiting.done()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
         revision = ensemble.revision
         assert await call(ensemble, "grow") == said("grow {}")
         await alerts.wait_for("Ensemble 'it' offers something else now. New: grown9.")
         assert ensemble.revision == revision + 1
         assert list(ensemble.invokers) == sorted(ensemble.invokers)
         assert await call(ensemble, "grown9") == said("grown9 {}")
+        ensemble.access_invoker("echo").invocable = make_invocable("nobody")
+        with pytest.raises(ValidationFault, match="Unknown tool: nobody"):
+            await call(ensemble, "echo")
 
 
-@ERAS
-@pytest.mark.parametrize("tool", ["cut_json", "cut_events", "fail"])
-async def test_an_answer_that_is_lost_is_one_calls_own_matter(era: str, tool: str, surroundings: Surroundings) -> None:
-    more = f'[overrides.{tool}]\neffect = "read"\n' if tool == "cut_json" else ""
-    async with connected(era, surroundings, more) as (ensemble, _):
-        waiting = asyncio.create_task(call(ensemble, "wait"))
-        kind = NetworkFault if more else OutcomeUnknownFault
-        with pytest.raises(kind, match=f"The answer of '{tool}' was lost") as lost:
-            await call(ensemble, tool)
-        assert tool != "fail" or "answered 500" in str(lost.value)
-        assert ensemble.state == "connected"
-        assert await call(ensemble, "echo") == said("echo {}")
-        assert not waiting.done()
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-
-
-@ERAS
-async def test_a_server_that_dies_is_connected_again_twice_in_a_row(
-    era: str, surroundings: Surroundings, alerts: Alerts
-) -> None:
-    async with connected(era, surroundings) as (ensemble, server):
+async def test_a_server_that_dies_is_connected_again_twice_in_a_row(surroundings: Surroundings, alerts: Alerts) -> None:
+    async with connected("2026-07-28", surroundings) as (ensemble, server):
         await call(ensemble, "grow")
         await alerts.wait_for("New: grown9.")
         for _ in range(2):
@@ -184,7 +184,9 @@ async def test_a_session_that_the_server_has_forgotten_is_begun_anew(surrounding
 
 
 @contextlib.asynccontextmanager
-async def answering(answer: bytes, *, close: bool = True) -> AsyncGenerator[tuple[str, list[bytes]], None]:
+async def answering(
+    answer: bytes, path: str = "mcp", *, close: bool = True
+) -> AsyncGenerator[tuple[str, list[bytes]], None]:
     """A server that answers every request with the same bytes; and what it was asked."""
     asked: list[bytes] = []
 
@@ -199,7 +201,7 @@ async def answering(answer: bytes, *, close: bool = True) -> AsyncGenerator[tupl
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp", asked
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/{path}", asked
 
 
 async def refused(url: str, surroundings: Surroundings, more: str = "") -> str:
@@ -239,8 +241,8 @@ async def test_something_else_answers(answer: bytes, says: str, surroundings: Su
 
 async def test_a_mute_server_is_given_up_at_the_deadline(surroundings: Surroundings) -> None:
     async with answering(b"", close=False) as (url, _):
-        message = await refused(url, surroundings, "timeout = 0.3")
-    assert "was not ready within 0.3 s" in message
+        message = await refused(url, surroundings, "timeout = 0.1")
+    assert "was not ready within 0.1 s" in message
 
 
 async def test_headers_are_sent_and_never_shown(surroundings: Surroundings) -> None:
@@ -280,17 +282,3 @@ async def test_a_missing_variable_is_named_before_anything_is_sent(surroundings:
         "Only what allow under [environment] names is seen: add ABSENT to it."
     )
     assert asked == []
-
-
-async def test_a_tool_that_is_gone_is_refused_in_words(surroundings: Surroundings) -> None:
-    async with connected("2026-07-28", surroundings) as (ensemble, server):
-        await call(ensemble, "grow")
-        await until(lambda: "grown9" in ensemble.invokers)
-        grown = ensemble.access_invoker("grown9")
-        server.revive()
-        with contextlib.suppress(ToolFault):
-            await call(ensemble, "echo")
-        await until(lambda: ensemble.state == "connected")
-        ensemble.invokers = {**ensemble.invokers, "grown9": grown}
-        with pytest.raises((ValidationFault, NetworkFault)):
-            await call(ensemble, "grown9")

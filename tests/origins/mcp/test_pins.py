@@ -1,5 +1,6 @@
 """Pins with real servers: what changes later is disabled, and a changed command never starts."""
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -13,8 +14,7 @@ from ripieno.ensembles.origin import pin_programs
 from ripieno.exceptions import ConnectionFailure
 from ripieno.storage.pins import PinRecord, Pins, PinStore, pin_tools
 from tests.origins.mcp.test_http import until
-from tests.support.toml_ensembles import ORIGINS, Alerts, call, describe, make_ensemble, server
-from tests.support.toml_ensembles import surround as surround_without
+from tests.support.toml_ensembles import ORIGINS, Alerts, call, describe, make_ensemble, server, surround
 
 TELL: dict[str, Any] = {
     "name": "tell",
@@ -41,28 +41,13 @@ def tools(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 @pytest.fixture
-def alerts() -> Alerts:
-    return Alerts()
-
-
-@pytest.fixture
 def surroundings(tmp_path: pathlib.Path, alerts: Alerts) -> Surroundings:
-    plain = surround_without(tmp_path, alerts)
-    return Surroundings(
-        workspace=plain.workspace,
-        spawner=plain.spawner,
-        secrets={},
-        alert=alerts.append,
-        pins=Pins(PinStore(tmp_path / "state")),
-    )
-
-
-def spoil(file: pathlib.Path) -> None:
-    file.write_text("nonsense")
+    return dataclasses.replace(surround(tmp_path, alerts), pins=Pins(PinStore(tmp_path / "state")))
 
 
 def text(tools: pathlib.Path, pin: str = "required", more: str = "") -> str:
-    return server("changing_tools_file.py", str(tools), more=more).replace("[ensemble]", f'[ensemble]\npin = "{pin}"')
+    found = server("raw_tools_file.py", str(tools), more=f'ANNOUNCES = "1"\n{more}')
+    return found.replace("[ensemble]", f'[ensemble]\npin = "{pin}"')
 
 
 async def pin(text: str, surroundings: Surroundings) -> None:
@@ -142,23 +127,13 @@ async def test_what_has_changed_when_it_is_connected_again_is_disabled(
         assert set(ensemble.invokers) == {"keep"}
 
 
-async def test_what_grows_is_not_offered(surroundings: Surroundings, alerts: Alerts) -> None:
-    growing = server("growing_tools.py", "stdio").replace("[ensemble]", '[ensemble]\npin = "required"')
-    await pin(growing, surroundings)
-    async with make_ensemble(growing, surroundings) as ensemble:
-        before = set(ensemble.invokers)
-        await call(ensemble, "grow")
-        await alerts.wait_for("not pinned: grown")
-        assert set(ensemble.invokers) == before
-
-
 async def test_pins_that_break_later_disable_everything(
     tools: pathlib.Path, surroundings: Surroundings, alerts: Alerts
 ) -> None:
     await pin(text(tools), surroundings)
     assert surroundings.pins is not None
     async with make_ensemble(text(tools), surroundings) as ensemble:
-        spoil(surroundings.pins.own.file)
+        surroundings.pins.own.file.write_text("nonsense")
         await call(ensemble, "keep", a="")
         await alerts.wait_for("Gone: keep, tell.")
         assert not ensemble.invokers

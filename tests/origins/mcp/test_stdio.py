@@ -3,7 +3,6 @@
 import asyncio
 import pathlib
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,24 +19,9 @@ from ripieno.exceptions import (
     ToolFault,
     ValidationFault,
 )
-from tests.support.live_processes import Living, living
+from tests.support.live_processes import Living, Outputs
 from tests.support.toml_ensembles import SERVERS, Alerts, call, held, make_ensemble, server, surround
-
-
-@pytest.fixture
-def alive(tmp_path: pathlib.Path) -> Iterator[Living]:
-    with living(tmp_path / "alive") as one:
-        yield one
-
-
-@pytest.fixture
-def alerts() -> Alerts:
-    return Alerts()
-
-
-@pytest.fixture
-def surroundings(tmp_path: pathlib.Path, alerts: Alerts) -> Surroundings:
-    return surround(tmp_path, alerts, secrets={"TOKEN": "s3cret"})
+from tests.support.virtual_time import StandingClock
 
 
 async def fail_to_connect(ensemble: Ensemble) -> str:
@@ -68,12 +52,22 @@ async def test_what_a_server_offers(surroundings: Surroundings, alerts: Alerts, 
             ("it", "[overrides.gret] is of no use: the server offers no such tool. Did you mean 'greet'?"),
         ]
         assert alive.anybody
-    assert alive.all_gone(5)
+    assert alive.all_gone(30)
 
 
-async def test_what_calls_give(surroundings: Surroundings, tmp_path: pathlib.Path) -> None:
+async def test_what_calls_give_and_what_the_server_is_given(
+    surroundings: Surroundings, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CANARY", "canary")
+    (tmp_path / "sub").mkdir()
+    variables = 'ONE = "env:TOKEN"\nTWO = "Bearer {env:TOKEN}{{}}"'
+    text = server("well_behaved.py", connection='directory = "sub"', more=variables)
     steps: list[Any] = []
-    async with make_ensemble(server("well_behaved.py"), surroundings) as ensemble:
+    async with make_ensemble(text, surroundings) as ensemble:
+        environment = await call(ensemble, "environment")
+        assert environment.keys() - {"LC_CTYPE"} <= {"PATH", "LANG", "TZ", "TMPDIR", "HOME", "ONE", "TWO"}
+        assert (environment["ONE"], environment["TWO"]) == ("a-secret-token", "Bearer a-secret-token{}")
+        assert await call(ensemble, "directory") == [TextualContent(text=str(tmp_path / "sub"))]
         assert await call(ensemble, "add", a=1, b=2) == [TextualContent(text="3")]
         assert await call(ensemble, "greet", name="Kim") == [TextualContent(text="Hello, Kim.")]
         assert await call(ensemble, "weather", city="Ulm") == {"city": "Ulm", "degrees": 20.5}
@@ -99,21 +93,6 @@ async def test_what_calls_give(surroundings: Surroundings, tmp_path: pathlib.Pat
         assert sums == [[TextualContent(text=str(number + 1))] for number in range(50)]
 
 
-async def test_a_server_gets_what_is_declared_and_nothing_else(
-    surroundings: Surroundings, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CANARY", "canary")
-    (tmp_path / "sub").mkdir()
-    text = server(
-        "well_behaved.py", connection='directory = "sub"', more='ONE = "env:TOKEN"\nTWO = "Bearer {env:TOKEN}{{}}"'
-    )
-    async with make_ensemble(text, surroundings) as ensemble:
-        environment = await call(ensemble, "environment")
-        assert await call(ensemble, "directory") == [TextualContent(text=str(tmp_path / "sub"))]
-    assert environment.keys() - {"LC_CTYPE"} <= {"PATH", "LANG", "TZ", "TMPDIR", "HOME", "ONE", "TWO"}
-    assert (environment["ONE"], environment["TWO"]) == ("s3cret", "Bearer s3cret{}")
-
-
 @pytest.mark.parametrize("script", ["well_behaved.py", "misbehaving.py"])
 async def test_cancelling_a_call_tells_the_server(script: str, surroundings: Surroundings, alive: Living) -> None:
     tool = "wait" if script == "well_behaved.py" else "deaf"
@@ -129,7 +108,7 @@ async def test_cancelling_a_call_tells_the_server(script: str, surroundings: Sur
         # The server that heeds it returns when it was told; the other lists the requests that it was told of.
         assert told[0].text == "true" if script == "well_behaved.py" else len(told[0].text.split(",")) == 1
         assert told[0].text != "[]"
-    assert alive.all_gone(5)
+    assert alive.all_gone(30)
 
 
 async def test_a_server_that_dies_in_a_call(surroundings: Surroundings, alerts: Alerts, alive: Living) -> None:
@@ -152,7 +131,7 @@ async def test_a_server_that_dies_in_a_call(surroundings: Surroundings, alerts: 
         for tool in ("echo", "garbage"):
             with pytest.raises(NetworkFault, match="nothing was sent"):
                 await call(ensemble, tool)
-        assert alive.all_gone(5)
+        assert alive.all_gone(30)
 
 
 async def test_a_server_that_ends_at_once_is_explained(surroundings: Surroundings, alive: Living) -> None:
@@ -161,13 +140,12 @@ async def test_a_server_that_ends_at_once_is_explained(surroundings: Surrounding
     assert f"{SERVERS / 'misbehaving.py'} dead\n" in message
     assert "\n  line 29\n  no such key: TOKEN" in message
     assert "line 20\n" not in message
-    assert alive.all_gone(5)
+    assert alive.all_gone(30)
 
 
 @pytest.mark.parametrize(
     ("mode", "reason"),
     [
-        ("mute", "was not ready within 1 s.\n"),
         (
             "noise",
             "wrote 100 lines that are no messages to its standard output; the last was 'Listening on port 1234'.\n",
@@ -180,12 +158,25 @@ async def test_a_server_that_ends_at_once_is_explained(surroundings: Surrounding
 async def test_a_server_that_never_becomes_ready(
     mode: str, reason: str, surroundings: Surroundings, alive: Living
 ) -> None:
-    timeout = 1 if mode == "mute" else 20
-    text = server("misbehaving.py", mode, alive=alive, connection=f"timeout = {timeout}")
+    text = server("misbehaving.py", mode, alive=alive, connection="timeout = 20")
     message = await fail_to_connect(make_ensemble(text, surroundings))
     assert f"the MCP server {reason}" in message
-    assert ("\n  thinking ..." in message) is (mode == "mute")
-    assert alive.all_gone(5)
+    assert "thinking" not in message
+    assert alive.all_gone(30)
+
+
+async def test_a_server_that_never_answers(
+    surroundings: Surroundings, alive: Living, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = server("misbehaving.py", "mute", alive=alive, connection="timeout = 20")
+    clock, outputs = StandingClock(), Outputs(monkeypatch)
+    connecting = asyncio.create_task(fail_to_connect(make_ensemble(text, surroundings)))
+    await outputs.have(b"thinking")
+    await clock.move(20)
+    message = await connecting
+    assert "the MCP server was not ready within 20 s.\n" in message
+    assert "\n  thinking ..." in message
+    assert alive.all_gone(30)
 
 
 async def test_a_command_that_is_not_there(surroundings: Surroundings) -> None:
@@ -247,9 +238,9 @@ async def test_other_ways_to_go(tool: str, reason: str, surroundings: Surroundin
     assert isinstance(ensemble.connection.peer.pid, int)
     with pytest.raises(OutcomeUnknownFault, match=reason):
         await call(ensemble, tool)
-    assert alive.all_gone(5) if tool == "kill" else True
+    assert alive.all_gone(30) if tool == "kill" else True
     await ensemble.disconnect()
-    assert alive.all_gone(5)
+    assert alive.all_gone(30)
 
 
 async def test_a_server_of_the_new_era_that_asks_back(surroundings: Surroundings) -> None:
@@ -316,24 +307,24 @@ async def test_a_list_without_end_is_cut(
 
 async def test_three_servers_at_once_with_one_dead(surroundings: Surroundings, alive: Living) -> None:
     ensembles = [
-        make_ensemble(server("well_behaved.py", name="first", alive=alive), surroundings),
+        make_ensemble(server("misbehaving.py", name="first", alive=alive), surroundings),
         make_ensemble(server("misbehaving.py", "dead", name="second", alive=alive), surroundings),
         make_ensemble(server("misbehaving.py", name="third", alive=alive), surroundings),
     ]
     outcomes = await asyncio.gather(*(one.connect() for one in ensembles), return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [type(None), ConnectionFailure, type(None)]
-    assert await call(ensembles[0], "add", a=1, b=1) == [TextualContent(text="2")]
-    assert await call(ensembles[2], "echo") == [TextualContent(text="{}")]
+    for one in (ensembles[0], ensembles[2]):
+        assert await call(one, "echo") == [TextualContent(text="{}")]
     assert alive.anybody
     await asyncio.gather(*(one.disconnect() for one in ensembles))
     assert [one.state for one in ensembles] == ["disconnected", "failed", "disconnected"]
-    assert alive.all_gone(5)
+    assert alive.all_gone(30)
 
 
 async def test_a_stubborn_server_is_killed(surroundings: Surroundings, alive: Living) -> None:
     async with make_ensemble(server("misbehaving.py", "stubborn", alive=alive), surroundings) as ensemble:
         assert await call(ensemble, "echo") == [TextualContent(text="{}")]
-    assert alive.all_gone(0.5)
+    assert alive.all_gone(30)
 
 
 async def test_cancelling_while_it_connects_leaves_nothing(surroundings: Surroundings, alive: Living) -> None:
@@ -343,7 +334,7 @@ async def test_cancelling_while_it_connects_leaves_nothing(surroundings: Surroun
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert alive.all_gone(5)
+    assert alive.all_gone(30)
 
 
 async def test_a_call_under_way_when_the_ensemble_disconnects(surroundings: Surroundings) -> None:

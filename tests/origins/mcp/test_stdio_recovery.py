@@ -12,18 +12,8 @@ from ripieno.ensembles import Surroundings
 from ripieno.exceptions import NetworkFault, OutcomeUnknownFault
 from tests.counts import count
 from tests.origins.mcp.test_http import until
-from tests.support.live_processes import living
-from tests.support.toml_ensembles import Alerts, call, make_ensemble, server, surround
-
-
-@pytest.fixture
-def alerts() -> Alerts:
-    return Alerts()
-
-
-@pytest.fixture
-def surroundings(tmp_path: pathlib.Path, alerts: Alerts) -> Surroundings:
-    return surround(tmp_path, alerts)
+from tests.support.live_processes import Living
+from tests.support.toml_ensembles import Alerts, call, make_ensemble, server
 
 
 def children() -> list[str]:
@@ -32,23 +22,22 @@ def children() -> list[str]:
 
 
 async def test_a_server_that_is_killed_is_started_again(
-    surroundings: Surroundings, alerts: Alerts, tmp_path: pathlib.Path
+    surroundings: Surroundings, alerts: Alerts, alive: Living
 ) -> None:
-    with living(tmp_path / "alive") as alive:
-        ensemble = make_ensemble(server("growing_tools.py", "stdio", alive=alive), surroundings)
-        async with ensemble:
-            for _ in range(2):
-                killed = ensemble.connection.peer.pid
-                waiting = asyncio.create_task(call(ensemble, "wait"))
+    ensemble = make_ensemble(server("misbehaving.py", alive=alive), surroundings)
+    async with ensemble:
+        for _ in range(2):
+            killed = ensemble.connection.peer.pid
+            waiting = asyncio.create_task(call(ensemble, "deaf"))
+            await call(ensemble, "echo")
+            os.kill(killed, signal.SIGKILL)
+            with pytest.raises(OutcomeUnknownFault, match="was ended by signal 9"):
+                await waiting
+            with pytest.raises(NetworkFault, match="nothing was sent"):
                 await call(ensemble, "echo")
-                os.kill(killed, signal.SIGKILL)
-                with pytest.raises(OutcomeUnknownFault, match="was ended by signal 9"):
-                    await waiting
-                with pytest.raises(NetworkFault, match="nothing was sent"):
-                    await call(ensemble, "echo")
-                await until(lambda: ensemble.state == "connected" and ensemble.connection.peer.pid != killed)  # noqa: B023
-                assert await call(ensemble, "echo") == [TextualContent(text="echo {}")]
-        assert alive.all_gone(5)
+            await until(lambda: ensemble.state == "connected" and ensemble.connection.peer.pid != killed)  # noqa: B023
+            assert await call(ensemble, "echo") == [TextualContent(text="{}")]
+    assert alive.all_gone(30)
     assert sum("was lost, and is connected again in" in alert.message for alert in alerts) == 2
     assert sum(alert.message == "Ensemble 'it' is connected again." for alert in alerts) == 2
 
@@ -61,17 +50,14 @@ async def test_what_it_offers_later_is_offered(surroundings: Surroundings, alert
         assert await call(ensemble, "grown9") == [TextualContent(text="grown9 {}")]
 
 
-async def test_disconnecting_while_it_starts_again_leaves_nothing(
-    surroundings: Surroundings, tmp_path: pathlib.Path
-) -> None:
-    with living(tmp_path / "alive") as alive:
-        ensemble = make_ensemble(server("growing_tools.py", "stdio", alive=alive), surroundings)
-        await ensemble.connect()
-        os.kill(ensemble.connection.peer.pid, signal.SIGKILL)
-        await until(lambda: ensemble.state == "reconnecting")
-        await ensemble.disconnect()
-        assert ensemble.state == "disconnected"
-        assert alive.all_gone(5)
+async def test_disconnecting_while_it_starts_again_leaves_nothing(surroundings: Surroundings, alive: Living) -> None:
+    ensemble = make_ensemble(server("misbehaving.py", alive=alive), surroundings)
+    await ensemble.connect()
+    os.kill(ensemble.connection.peer.pid, signal.SIGKILL)
+    await until(lambda: ensemble.state == "reconnecting")
+    await ensemble.disconnect()
+    assert ensemble.state == "disconnected"
+    assert alive.all_gone(30)
 
 
 async def test_cycles_leave_nothing(surroundings: Surroundings) -> None:
@@ -86,7 +72,7 @@ async def test_cycles_leave_nothing(surroundings: Surroundings) -> None:
 
     await cycle()
     before = held()
-    for _ in range(count(1000)):
+    for _ in range(count(1000, 100)):
         await cycle()
     assert held() == before
     assert not children()

@@ -1,7 +1,6 @@
 """The pure pieces of the mcp origin: framing lines, and cleaning what strangers write."""
 
 import itertools
-import time
 from typing import Any
 
 import pytest
@@ -9,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ripieno.origins.mcp.text import clean, clean_schema
-from ripieno.origins.mcp.transports.framing import LINE_LIMIT, Lines
+from ripieno.origins.mcp.transports.framing import Lines
 from tests.counts import count
 
-LAW = settings(max_examples=count(4000), deadline=None)
+LAW = settings(max_examples=count(4000, 80), deadline=None)
 
 
 @LAW
@@ -25,20 +24,6 @@ def test_law_lines_do_not_depend_on_the_pieces(data: bytes, cuts: list[int]) -> 
     assert found == [line if len(line) <= 8 else None for line in expected]
     # What remains is completed by the next piece, and only that.
     assert list(lines.feed(b"\n")) == [rest if len(rest) <= 8 else None]
-
-
-@pytest.mark.parametrize("piece", [1024, 64 * 1024])
-def test_framing_is_linear(piece: int) -> None:
-    def seconds(size: int) -> float:
-        lines, data = Lines(), b"x" * piece
-        began = time.process_time()
-        found = [line for _ in range(size // piece) for line in lines.feed(data)]
-        found += lines.feed(b"\n")
-        assert [None if line is None else len(line) for line in found] == [size if size <= LINE_LIMIT else None]
-        return time.process_time() - began
-
-    assert seconds(64 * 2**20) < 1
-    assert seconds(LINE_LIMIT) < 1
 
 
 HIDDEN = [

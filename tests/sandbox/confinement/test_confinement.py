@@ -16,10 +16,7 @@ from tests.support.sandbox_tiers import SHELTERS, python, shelter
 ATTACKER = (pathlib.Path(__file__).parent / "attacker.py").read_text(encoding="utf-8")
 CANARY = f"CANARY-{secrets.token_hex(16)}"
 #: What a tier without mounts does not keep (said in the guide): the mode of the user's own files outside.
-NOT_PROMISED = {
-    "tier 1 without mounts": ("mode",),
-    "tier 1 without namespaces": ("mode",),
-}
+NOT_PROMISED = {"tier 1 without mounts": ("mode",), "tier 1 without namespaces": ("mode",)}
 #: Attempts that seem to succeed and change nothing of ours, which is looked at from outside: what is written goes to a
 #: private copy; a signal to everybody is no error when it is refused for each one (Linux); the first process of tier 2
 #: has the environment of the program itself.

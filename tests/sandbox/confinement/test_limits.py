@@ -10,7 +10,7 @@ from tests.skips import lacking
 from tests.support.sandbox_tiers import python, shelter
 
 MEBIBYTE = 2**20
-TIERS = pytest.mark.parametrize("name", ["tier 1", "tier 1 without namespaces", "tier 2"])
+TIERS = pytest.mark.parametrize("name", ["tier 1", "tier 2"])
 
 
 @TIERS

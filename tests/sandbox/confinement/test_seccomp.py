@@ -97,10 +97,9 @@ def test_it_always_decides_and_knows_no_new_call(machine: str, number: int, argu
 @MACHINES
 def test_calls_that_every_program_makes_are_allowed(machine: str) -> None:
     """read, write, mmap, execve, exit_group, futex, openat, getrandom, prlimit64 for oneself."""
-    numbers = {
-        "x86_64": (0, 1, 9, 59, 231, 202, 257, 318, 302),
-        "aarch64": (63, 64, 222, 221, 94, 98, 56, 278, 261),
-    }[machine]
+    numbers = {"x86_64": (0, 1, 9, 59, 231, 202, 257, 318, 302), "aarch64": (63, 64, 222, 221, 94, 98, 56, 278, 261)}[
+        machine
+    ]
     for more in ({}, {"own_ipc": False, "own_processes": False, "guards_truncation": False}):
         program = seccomp.program(machine=machine, **more)
         for number in numbers:

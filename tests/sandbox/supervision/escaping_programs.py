@@ -11,6 +11,7 @@ ADVERSARIES = {
     "double fork": "(setsid sh -c '(sleep 600 &) ; sleep 600' &) ; (sleep 600 &) ;",
     "deaf": "trap '' TERM HUP INT QUIT USR1; setsid sh -c \"trap '' TERM HUP INT; while :; do sleep 600; done\" &",
     "env-cleared": "env -i setsid sleep 600 & (env -i sleep 600 &) ;",
+    "stopped": "sh -c 'kill -STOP $$; sleep 600' & setsid sh -c 'kill -STOP $$; sleep 600' &",
     "hopper": f"{sys.executable} -I -S -c '{HOPPER}' &",
 }
 #: What the leader does then.

@@ -18,7 +18,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import ripieno
 from ripieno.exceptions import ResourceFault
 from ripieno.sandbox import ProcessLimits, supervision, supervisor
 from ripieno.sandbox import zygote as zygote_module
@@ -118,10 +117,7 @@ def test_law_requests_arrive_as_they_were_sent(
 
 
 async def test_a_program_hears_every_signal_and_ignores_none(stand_in: None) -> None:
-    for completed in (
-        await run("cat", "/proc/self/status"),
-        await confined(["cat", "/proc/self/status"]),
-    ):
+    for completed in (await run("cat", "/proc/self/status"), await confined(["cat", "/proc/self/status"])):
         lines = dict(line.split(":", 1) for line in completed.stdout.text.splitlines() if ":" in line)
         # What is above 31 is the C library's own.
         assert [int(lines[name], 16) & 0x7FFFFFFF for name in ("SigBlk", "SigIgn")] == [0, 0]
@@ -141,22 +137,6 @@ def test_descriptors_come_with_a_request_and_are_not_inherited() -> None:
             assert os.path.samestat(os.fstat(descriptor), os.fstat(file.fileno()))
             assert not os.get_inheritable(descriptor)
             os.close(descriptor)
-
-
-def test_the_childs_side_needs_nothing_but_the_standard_library() -> None:
-    code = (
-        "import sys, types; package = types.ModuleType('ripieno'); package.__path__ = [sys.argv[1]];"
-        "sys.modules['ripieno'] = package; inner = types.ModuleType('ripieno.sandbox');"
-        "inner.__path__ = [sys.argv[1] + '/sandbox']; sys.modules['ripieno.sandbox'] = inner;"
-        "import ripieno.sandbox.supervision.zygote;"
-        "print(*(name for name, module in sys.modules.items() if getattr(module, '__file__', None)"
-        " and (name.startswith('ripieno') or 'site-packages' in module.__file__)))"
-    )
-    folder = str(pathlib.Path(ripieno.__file__).parent)
-    argv = [sys.executable, "-I", "-S", "-c", code, folder]
-    names = subprocess.run(argv, capture_output=True, check=True, text=True).stdout.split()
-    assert "ripieno.sandbox.supervision.zygote" in names
-    assert all(name.startswith("ripieno.sandbox.supervision") for name in names)
 
 
 @pytest.mark.parametrize("lists", [True, False], ids=["listed", "scanned"])
@@ -334,39 +314,39 @@ async def test_without_an_interpreter_nothing_is_started(monkeypatch: pytest.Mon
 
 
 async def test_a_program_that_kills_its_keeper_is_killed_with_all_of_it(alive: Living) -> None:
-    for _ in range(count(400)):
+    for _ in range(count(400, 80)):
         process = await start("setsid sleep 600 & (sleep 600 &) ; echo ready; read go; kill -9 $PPID; sleep 600", alive)
         assert process.stdin is not None
         await process.stdin.write(b"\n")
         async with asyncio.timeout(HANG):
             assert await process.wait() == -signal.SIGKILL
-        assert await asyncio.to_thread(alive.all_gone, 2)
+        assert await asyncio.to_thread(alive.all_gone, 30)
         await process.terminate()
 
 
 async def test_a_program_that_kills_its_keeper_at_once_was_killed(alive: Living) -> None:
-    for _ in range(count(400)):
+    for _ in range(count(400, 80)):
         completed = await run("sh", "-c", f"exec 9>{alive.path}; setsid sleep 600 & kill -9 $PPID; sleep 600")
         assert completed.exit_code == -signal.SIGKILL
-        assert await asyncio.to_thread(alive.all_gone, 2)
+        assert await asyncio.to_thread(alive.all_gone, 30)
 
 
 async def test_a_program_that_stops_its_keeper_is_ended_all_the_same(alive: Living) -> None:
-    for _ in range(count(100)):
+    for _ in range(count(100, 50)):
         process = await start("setsid sleep 600 & kill -STOP $PPID; echo ready; sleep 600", alive)
         await process.terminate()
-        assert await asyncio.to_thread(alive.all_gone, 2)
+        assert await asyncio.to_thread(alive.all_gone, 30)
 
 
 KILL_ZYGOTE = "kill -9 $(cut -d' ' -f4 /proc/$PPID/stat)"
 
 
 async def test_a_program_that_kills_the_zygote_runs_on_and_leaves_nothing(alive: Living) -> None:
-    for _ in range(count(100)):
+    for _ in range(count(100, 50)):
         process = await start(f"{KILL_ZYGOTE}; setsid sleep 600 & (sleep 600 &) ; echo ready; exit 3", alive)
         completed = await collect(process)
         assert (completed.exit_code, completed.stopped) == (3, 2)
-        assert await asyncio.to_thread(alive.all_gone, 2)
+        assert await asyncio.to_thread(alive.all_gone, 30)
         assert (await run("true")).exit_code == 0
 
 
@@ -386,7 +366,7 @@ async def main():
 asyncio.run(main())
 """
         assert subprocess.run([sys.executable, "-c", code], timeout=HANG, check=False).returncode == -signal.SIGKILL
-        assert alive.all_gone(2)
+        assert alive.all_gone(30)
 
 
 async def test_a_zygote_that_was_stopped_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -409,7 +389,7 @@ async def test_a_start_that_is_cancelled_at_any_instant_leaves_nothing(alive: Li
     environment = clean_environment({"ALIVE": str(alive.path)})
     argv = ["sh", "-c", 'exec 9>"$ALIVE"; setsid sleep 600 & sleep 600']
     before = len(os.listdir("/proc/self/fd"))
-    for steps in range(count(400)):
+    for steps in range(count(400, 80)):
         starting = asyncio.create_task(LocalSpawner().start(argv, environment, "/", QUICK))
         for _ in range(steps % 6):
             await asyncio.sleep(0)
@@ -418,7 +398,7 @@ async def test_a_start_that_is_cancelled_at_any_instant_leaves_nothing(alive: Li
         starting.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await (await starting).terminate()
-    assert await asyncio.to_thread(alive.all_gone, 2)
+    assert await asyncio.to_thread(alive.all_gone, 30)
     zygote_module.ZYGOTES.prepare(b"")
     assert len(os.listdir("/proc/self/fd")) <= before + 3
 
@@ -426,12 +406,12 @@ async def test_a_start_that_is_cancelled_at_any_instant_leaves_nothing(alive: Li
 @pytest.mark.parametrize("leader", ["stays", "exits"])
 async def test_a_fork_storm_is_over_in_time(leader: str, alive: Living) -> None:
     storm = STORM.format(size=400)
-    for _ in range(count(100)):
+    for _ in range(count(100, 50)):
         # Whoever reads the first line has five processes or more before it, and the rest are coming.
         ending = "wait" if leader == "stays" else "sleep 0.05"
         process = await start(f"{sys.executable} -I -S -c '{storm}' & {ending}", alive)
         await process.terminate()
-        assert await asyncio.to_thread(alive.all_gone, 2)
+        assert await asyncio.to_thread(alive.all_gone, 30)
 
 
 async def test_a_signal_reaches_the_process(alive: Living) -> None:
@@ -588,11 +568,11 @@ async def test_kinds_in_turn_have_a_keeper_ready_each(kinds: tuple[int | None, .
 async def test_a_namespace_of_processes_ends_with_its_process(alive: Living, tmp_path: pathlib.Path) -> None:
     script = f"exec 9>{alive.path}; setsid sleep 600 & (sleep 600 &) ; kill -9 1; echo $$; exit 3"
     try:
-        for _ in range(count(200)):
+        for _ in range(count(200, 100)):
             completed = await confined(["sh", "-c", script], pid=True)
             assert (completed.exit_code, completed.stopped) == (3, 2)
             assert completed.stdout.text == "applied to 2\n2\n"
-            assert await asyncio.to_thread(alive.all_gone, 2)
+            assert await asyncio.to_thread(alive.all_gone, 30)
     except ResourceFault as fault:
         lacking(f"This system has no namespaces for us: {fault}")
 
@@ -615,4 +595,4 @@ async def test_an_init_goes_with_its_keeper(alive: Living) -> None:
             pass
         os.kill(process._channel._keeper, signal.SIGKILL)
         assert await process.wait() == -signal.SIGKILL
-        assert await asyncio.to_thread(alive.all_gone, 2)
+        assert await asyncio.to_thread(alive.all_gone, 30)

@@ -60,7 +60,7 @@ def call(
     )
 
 
-@settings(max_examples=count(1000))
+@settings(max_examples=count(1000, 60))
 @given(st.lists(st.lists(records, max_size=3), max_size=4))
 def test_any_records_read_back_equal_and_in_their_order(batches: list[list[Record]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -145,9 +145,13 @@ def test_every_character_is_found_however_json_writes_it(tmp_path: pathlib.Path)
     texts = [f"<{chr(code)}>" for code in (*range(0x180), 0x2028, 0xD800, 0xFFFF, 0x1F600)]
     with Journal(tmp_path / "j") as journal:
         # The second of each pair is written in ASCII, since it has half of a character.
-        for text in texts:
-            said = [Record(stage="said", conversation="c", turn=1, details={"x": text + end}) for end in ("", "\udc80")]
-            journal.record(said)
+        journal.record(
+            [
+                Record(stage="said", conversation="c", turn=1, details={"x": text + end})
+                for text in texts
+                for end in ("", "\udc80")
+            ]
+        )
         for number, text in enumerate(texts):
             assert [line.number for line in journal.lines(text=text)] == [2 * number + 1, 2 * number + 2], text
         assert list(journal.lines(text="details")) == []
@@ -231,7 +235,7 @@ def test_a_file_that_another_writer_holds_is_said(tmp_path: pathlib.Path, monkey
         max_size=12,
     )
 )
-@settings(max_examples=count(1000))
+@settings(max_examples=count(1000, 60))
 def test_each_call_is_finished_never_started_or_unknown(events: list[tuple[int, str, str]]) -> None:
     kept, expected = list[Record](), dict[tuple[int, str], tuple[str, str | None]]()
     for number, (turn, identifier, stage) in enumerate(events):

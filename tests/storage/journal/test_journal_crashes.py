@@ -128,14 +128,14 @@ def end(process: "subprocess.Popen[str]") -> str:
 
 
 def test_killed_writers_lose_nothing_that_was_acknowledged(tmp_path: pathlib.Path) -> None:
-    kills = count(1000)
+    kills = count(1000, 50)
     told = json.loads(end(start(STORM, tmp_path, kills)))
     assert told["kills"] == kills
     assert told["acknowledged"] > kills
 
 
 def test_programs_that_append_at_once_keep_one_chain(tmp_path: pathlib.Path) -> None:
-    path, times = tmp_path / "journal", count(2000)
+    path, times = tmp_path / "journal", count(2000, 50)
     names = ["a", "b", "c"]
     # None of them finds a file: each tries to make it.
     for process in [start(APPENDING, path, times, name) for name in names]:
@@ -150,7 +150,7 @@ def test_programs_that_append_at_once_keep_one_chain(tmp_path: pathlib.Path) -> 
 
 
 def test_a_full_disk_refuses_and_loses_nothing(tmp_path: pathlib.Path) -> None:
-    times = count(4000)
+    times = count(4000, 40)
     told = json.loads(end(start(FULL, tmp_path / "journal", times)))
     assert told["refused"] > times / 5
     assert told["acknowledged"] > times / 5

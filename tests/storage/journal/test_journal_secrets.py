@@ -85,7 +85,7 @@ def forms_of(secret: str) -> list[bytes]:
 
 
 @given(st.lists(secrets, min_size=1, max_size=3), st.integers(0, 2**32))
-@settings(max_examples=count(1000))
+@settings(max_examples=count(1000, 60))
 def test_no_secret_is_in_any_file(known: list[str], seed: int) -> None:
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder, Journal(pathlib.Path(folder, "j"), secrets=known) as journal:

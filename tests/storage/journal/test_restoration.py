@@ -122,7 +122,7 @@ def step(stage: Stage, one: InvocationCanister, turn: int) -> Record:
     return done(stage, one, turn, result(one.identifier) if stage in ("finished", "refused") else None)
 
 
-@settings(max_examples=count(400))
+@settings(max_examples=count(400, 40))
 @given(
     st.lists(
         st.lists(st.lists(st.sampled_from(sorted(FATES)), max_size=3), max_size=3).filter(bool), min_size=1, max_size=3

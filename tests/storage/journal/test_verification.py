@@ -102,7 +102,7 @@ def test_a_change_is_found_at_its_first_line(
 ) -> None:
     assert callable(attack)
     path, anchor = original
-    for seed in range(count(2000)):
+    for seed in range(count(2000, 100)):
         with tampered(path, tmp_path) as connection:
             expected = attack(connection, random.Random(seed))
         with Journal(tmp_path / "copy") as journal:
@@ -140,7 +140,7 @@ def test_any_flipped_byte_of_the_file_is_found_or_means_nothing(
 ) -> None:
     path, anchor = original
     data, expected = path.read_bytes(), everything(path)
-    chance, harmless, total = random.Random(6), 0, count(10_000)
+    chance, harmless, total = random.Random(6), 0, count(10_000, 100)
     for number in range(total):
         place = chance.randrange(len(data))
         changed = bytearray(data)

@@ -1,6 +1,7 @@
-"""A server whose tools are what a JSON file says, in raw lines of the handshake era: ``reading.py FILE``.
+"""A server whose tools are what a JSON file says, in raw lines of the handshake era: ``raw_tools_file.py FILE``.
 
-It starts in a tenth of the time of one with an SDK, which counts where a test starts twenty.
+It starts in a tenth of the time of one with an SDK, which counts where a test starts twenty. With ``ANNOUNCES`` in its
+environment, it notifies the client at each call that its tools have changed.
 """
 
 import json
@@ -30,5 +31,7 @@ for line in sys.stdin:
     request = json.loads(line)
     if "id" in request:
         result = answer(request.get("method", ""))
+        if request.get("method") == "tools/call" and "ANNOUNCES" in os.environ:
+            print(json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}), flush=True)
         said = {"error": {"code": -32601, "message": "unknown"}} if result is None else {"result": result}
         print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **said}), flush=True)

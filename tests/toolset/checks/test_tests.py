@@ -64,13 +64,6 @@ async def test_failing_tests_are_a_result(tools: Tools) -> None:
     assert not [name for name in os.listdir(tools.workspace) if name.endswith(".report")]
 
 
-async def test_what_tests_leave_running_is_told(tools: Tools) -> None:
-    leaving = "import subprocess\n\ndef test_it():\n    subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
-    (tools.workspace / "test_it.py").write_text(leaving)
-    found = json_of(await tools("run_tests"))
-    assert (found["passed"], found["note"]) == (1, "[1 process that was left running: ended]")
-
-
 async def test_some_tests_of_a_project(tools: Tools) -> None:
     found = json_of(await tools("pytest", targets=["test_it.py::test_good"]))
     assert (found["passed"], found["failed"], found["outcome"]) == (1, 0, "passed")
@@ -88,14 +81,6 @@ async def test_targets_stay_in_the_project(tools: Tools) -> None:
         assert code_of(await tools("pytest", targets=[target])) in ("argument", "outside_workspace"), target
     assert code_of(await tools("pytest", filter="-p evil")) == "argument"
     assert code_of(await tools("pytest", directory="..")) == "outside_workspace"
-
-
-async def test_a_project_that_hangs_tells_what_it_wrote(tools: Tools) -> None:
-    (tools.workspace / "test_it.py").write_text("import time\ndef test_a(): time.sleep(600)\n")
-    (tools.workspace / ".venv" / "bin" / "pytest").write_text("#!/bin/sh\necho begun; sleep 600\n")
-    result = await tools("pytest", timeout_seconds=1)
-    assert code_of(result) == "timeout"
-    assert "begun" in text_of(result)
 
 
 async def test_a_report_that_is_none_is_a_fault(tools: Tools) -> None:

@@ -317,25 +317,25 @@ async def test_a_patch_that_does_not_fit_changes_nothing(tools: Tools, damage: A
     assert list(tools.journal.entries()) == []
 
 
-@pytest.mark.parametrize(
-    ("patch", "message"),
-    [
-        ("hello", "names no file"),
-        ("--- a/x\n+++ b/x\n@@ -1,5 +1,5 @@\n a\n-b\n+c\n", "cannot be read"),
-        ("--- a/x\n+++ b/x\n@@ -1,1 +1,1 @@\n-a\n+b\n+lost\n", "Line 6 of the patch belongs to no hunk"),
-        ("--- a/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n", "names two files for one"),
-        ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n--- a/x\n+++ b/x\n@@ -3 +3 @@\n-a\n+b\n", "stands twice"),
-        ("diff --git a/x b/x\nBinary files a/x and b/x differ\n", "is no text in this patch"),
-        ("diff --git a/x b/y\ncopy from x\ncopy to y\n", "copy it first"),
-        ('--- "a/\\303\\251"\n+++ "b/\\303\\251"\n@@ -1 +1 @@\n-a\n+b\n', "is quoted"),
-        ("--- a/../x\n+++ b/../x\n@@ -1 +1 @@\n-a\n+b\n", "leaves the workspace"),
-        ("--- /dev/null\n+++ b/.git/config\n@@ -0,0 +1 @@\n+b\n", "controls what programs"),
-    ],
-)
-async def test_what_is_no_patch_says_so(tools: Tools, patch: str, message: str) -> None:
-    with pytest.raises(ToolFault) as caught:
-        await tools.call("patch_file", patch=patch)
-    assert message in caught.value.message
+NO_PATCHES: list[tuple[str, str]] = [
+    ("hello", "names no file"),
+    ("--- a/x\n+++ b/x\n@@ -1,5 +1,5 @@\n a\n-b\n+c\n", "cannot be read"),
+    ("--- a/x\n+++ b/x\n@@ -1,1 +1,1 @@\n-a\n+b\n+lost\n", "Line 6 of the patch belongs to no hunk"),
+    ("--- a/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n", "names two files for one"),
+    ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n--- a/x\n+++ b/x\n@@ -3 +3 @@\n-a\n+b\n", "stands twice"),
+    ("diff --git a/x b/x\nBinary files a/x and b/x differ\n", "is no text in this patch"),
+    ("diff --git a/x b/y\ncopy from x\ncopy to y\n", "copy it first"),
+    ('--- "a/\\303\\251"\n+++ "b/\\303\\251"\n@@ -1 +1 @@\n-a\n+b\n', "is quoted"),
+    ("--- a/../x\n+++ b/../x\n@@ -1 +1 @@\n-a\n+b\n", "leaves the workspace"),
+    ("--- /dev/null\n+++ b/.git/config\n@@ -0,0 +1 @@\n+b\n", "controls what programs"),
+]
+
+
+async def test_what_is_no_patch_says_so(tools: Tools) -> None:
+    for patch, message in NO_PATCHES:
+        with pytest.raises(ToolFault) as caught:
+            await tools.call("patch_file", patch=patch)
+        assert message in caught.value.message
     assert list(tools.workspace.iterdir()) == []
 
 

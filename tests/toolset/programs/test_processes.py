@@ -23,10 +23,10 @@ def alive(workspace: pathlib.Path) -> Iterator[Living]:
         yield one
 
 
-@pytest.fixture(params=["off", "auto"])
+@pytest.fixture
 async def tools(workspace: pathlib.Path, request: pytest.FixtureRequest) -> AsyncIterator[Tools]:
-    """Without a sandbox, and in the one that holds here."""
-    async with tools_of("process", workspace, sandbox={"level": request.param}) as one:
+    """Without a sandbox, unless a test asks for the one that holds here."""
+    async with tools_of("process", workspace, sandbox={"level": getattr(request, "param", "off")}) as one:
         yield one
 
 
@@ -38,7 +38,9 @@ async def spawned(tools: Tools, script: str, tool: str = "spawn") -> str:
     return str(started["handle"])
 
 
-@pytest.mark.parametrize("tool", ["spawn", "spawn_process", "background"])
+@pytest.mark.parametrize(
+    ("tools", "tool"), [("off", "spawn"), ("auto", "spawn_process"), ("off", "background")], indirect=["tools"]
+)
 async def test_a_program_goes_on_and_is_waited_for(tool: str, tools: Tools) -> None:
     handle = await spawned(tools, "echo out; echo err >&2; exit 3", tool)
     result = await tools("wait", handle=handle)
@@ -63,7 +65,7 @@ async def test_output_is_what_came_since_the_last_look(tools: Tools, workspace: 
     await asyncio.to_thread(first.write_text, "x\n")
     seen = ""
     while "two" not in seen:
-        seen += text_of(await tools("wait", handle=handle, timeout_seconds=1))
+        seen += text_of(await tools("wait", handle=handle, timeout_seconds=0))
     assert "one" not in seen
     await asyncio.to_thread(second.write_text, "x\n")
     assert "three" in text_of(await tools("wait", handle=handle))
@@ -77,7 +79,7 @@ async def test_a_flood_between_two_looks_is_bounded(tools: Tools) -> None:
     assert result.report.stdout_truncated
 
 
-@pytest.mark.parametrize("tool", ["kill", "kill_process"])
+@pytest.mark.parametrize(("tools", "tool"), [("off", "kill"), ("auto", "kill_process")], indirect=["tools"])
 async def test_killing_ends_all_that_it_started(tool: str, tools: Tools, alive: Living) -> None:
     handle = await spawned(tools, f"trap '' TERM; exec 9>{alive.path}; setsid sleep 600 & while :; do sleep 1; done")
     await held(alive)
@@ -85,17 +87,17 @@ async def test_killing_ends_all_that_it_started(tool: str, tools: Tools, alive: 
     assert result.report.exit_code == -signal.SIGKILL
     assert [change.kind for change in result.report.changes] == ["ProcessTerminated"]
     assert isinstance(result.report.changes[0], Change)
-    assert alive.all_gone(10)
+    assert alive.all_gone(30)
     assert (await tools(tool, handle=handle)).report.changes == ()
 
 
 async def test_signals_are_sent_by_name(tools: Tools) -> None:
-    handle = await spawned(tools, "trap 'echo hup; exit 5' HUP; echo ready; while :; do sleep 0.05; done")
-    while "ready" not in text_of(await tools("wait", handle=handle, timeout_seconds=1)):
+    handle = await spawned(tools, "trap 'echo heard; exit 5' USR1; echo ready; while :; do sleep 0.05; done")
+    while "ready" not in text_of(await tools("wait", handle=handle, timeout_seconds=0)):
         pass
-    assert text_of(await tools("signal", handle=handle, signal="HUP")) == f"Sent SIGHUP to {handle}."
+    assert text_of(await tools("signal", handle=handle, signal="USR1")) == f"Sent SIGUSR1 to {handle}."
     result = await tools("wait", handle=handle)
-    assert (result.report.exit_code, "hup" in text_of(result)) == (5, True)
+    assert (result.report.exit_code, "heard" in text_of(result)) == (5, True)
     assert "ended" in text_of(await tools("signal", handle=handle, signal="TERM"))
     assert (await tools("signal", handle=handle, signal="9")).error is not None
 
@@ -122,7 +124,7 @@ async def test_only_handles_that_were_given_here_are_accepted(tools: Tools) -> N
         "p_",
         *(str(pid) for pid in (0, 1, -1, os.getpid(), os.getppid())),
     ]
-    strange += [str(pid) for pid in range(count(1000))]
+    strange += [str(pid) for pid in range(count(1000, 200))]
     for one in strange:
         for tool, more in (("kill", {}), ("wait", {"timeout_seconds": 0}), ("signal", {"signal": "KILL"})):
             assert (await tools(tool, handle=one, **more)).error is not None
@@ -132,8 +134,8 @@ async def test_only_handles_that_were_given_here_are_accepted(tools: Tools) -> N
 
 
 async def test_handles_cannot_be_guessed(tools: Tools) -> None:
-    handles = [await spawned(tools, "exit 0") for _ in range(5)]
-    assert len(set(handles)) == 5
+    handles = [await spawned(tools, "exit 0") for _ in range(3)]
+    assert len(set(handles)) == 3
     assert all(len(bytes.fromhex(one.removeprefix("p_"))) >= 16 for one in handles)
 
 
@@ -169,5 +171,5 @@ async def test_nothing_is_left_when_a_conversation_is_given_up(tools: Tools, ali
     await held(alive)
     del other
     gc.collect()
-    assert await asyncio.to_thread(alive.all_gone, 10)
+    assert await asyncio.to_thread(alive.all_gone, 30)
     assert "still running" in text_of(await tools("wait", handle=kept, timeout_seconds=0))

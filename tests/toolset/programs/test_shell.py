@@ -1,6 +1,5 @@
 """A shell, programs without one, and code: what they give, what they refuse, and where they end."""
 
-import asyncio
 import json
 import os
 import pathlib
@@ -10,9 +9,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from ripieno.canisters.events import ExecutionProgress
 from ripieno.exceptions import AssemblyFailure
-from tests.counts import count
 from tests.skips import lacking, needs
 from tests.toolset.bundled_tools import Tools, code_of, text_of, tools_of
 
@@ -69,41 +66,6 @@ async def test_a_command_that_fails_says_so_to_the_model(tools: Tools) -> None:
 async def test_a_command_that_begins_like_an_option_is_a_command(tools: Tools) -> None:
     assert "command not found" in text_of(await tools("bash", command="--version"))
     assert text_of(await tools("bash", command="-c 'echo x' || echo or")).startswith("or")
-
-
-async def test_what_a_command_leaves_running_is_told(tools: Tools) -> None:
-    result = await tools("bash", command="sleep 600 & echo started")
-    assert text_of(result) == "started\n[1 process that was left running: ended] [exit code 0]"
-
-
-async def test_what_was_written_until_the_deadline_is_told(tools: Tools) -> None:
-    result = await tools("bash", command="echo part; sleep 600", timeout_seconds=1)
-    assert code_of(result) == "timeout"
-    assert "part" in text_of(result)
-    assert result.response_mapping()["error"]["code"] == "TIMEOUT"  # type: ignore[index]
-
-
-async def test_progress_is_told_while_it_runs(tools: Tools) -> None:
-    await tools("bash", command="echo one; sleep 0.7; echo two; sleep 0.7")
-    told = [event.message for event in tools.events if isinstance(event, ExecutionProgress)]
-    assert told == ["one", "two"]
-
-
-async def test_a_flood_keeps_head_and_tail(tools: Tools) -> None:
-    result = await tools("bash", command="echo first; head -c 3000000 /dev/zero | tr '\\0' x; echo; echo last")
-    text = text_of(result)
-    assert text.startswith("first\n")
-    assert text.endswith("last\n[exit code 0]")
-    assert len(text) < 70_000
-    assert result.report.stdout_truncated
-    assert result.report.total_bytes > 3_000_000
-
-
-async def test_an_endless_flood_is_ended(tools: Tools) -> None:
-    for program in ("yes", "yes >&2", "cat /dev/zero", "yes & yes >&2")[: count(40)]:
-        result = await tools("bash", command=program, timeout_seconds=120)
-        assert code_of(result) == "output_flood"
-        assert "256 MiB" in text_of(result) or "257 MiB" in text_of(result)
 
 
 async def test_variables_are_the_operators_to_grant(tools: Tools) -> None:
@@ -169,11 +131,6 @@ async def test_code_with_half_a_character_is_refused(tools: Tools) -> None:
         result = await tools(tool, **{name: "echo \ud800"})
         assert result.error is not None
         assert result.error.category == "validation"
-
-
-async def test_calls_at_the_same_time_keep_apart(tools: Tools) -> None:
-    results = await asyncio.gather(*(tools("bash", command=f"echo {one}; sleep 0.1; echo {one}") for one in range(8)))
-    assert [text_of(one) for one in results] == [f"{one}\n{one}\n[exit code 0]" for one in range(8)]
 
 
 async def test_a_mistake_in_the_configuration_is_told_at_the_start(workspace: pathlib.Path) -> None:

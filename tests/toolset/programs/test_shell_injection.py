@@ -122,7 +122,7 @@ async def test_no_argument_reaches_a_shell(ensemble: str, tmp_path: pathlib.Path
     workspace = tmp_path / "workspace"
     furnish(workspace)
     marker = tmp_path / "marker"
-    chosen = strings(str(marker))[: count(2000)]
+    chosen = strings(str(marker))[: count(2000, 60)]
     configuration = {"environment": ["CI"]} if ensemble in ("execution", "process") else None
     turn = asyncio.Semaphore(4)
 

@@ -30,13 +30,17 @@ TREE = {
 }
 
 
-@pytest.fixture(params=ENGINES)
+BOTH = pytest.mark.parametrize("tools", ENGINES, indirect=True)
+
+
+@pytest.fixture
 async def tools(tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> AsyncIterator[Tools]:
+    """Without ripgrep, unless a test is for both; a law says that they say the same."""
     root = tmp_path / "workspace"
     make(root, TREE)
     (root / "link").symlink_to("readme.md")
     (root / "folder").symlink_to("src")
-    async with searching(root, request.param) as found:
+    async with searching(root, getattr(request, "param", "without ripgrep")) as found:
         yield found
 
 
@@ -81,6 +85,7 @@ async def test_the_schema_is_the_seeds(tools: Tools) -> None:
     assert schema["additionalProperties"] is False
 
 
+@BOTH
 async def test_lines_are_grouped_with_what_is_around_them(tools: Tools, request: pytest.FixtureRequest) -> None:
     text = await said(tools, "search", pattern="needle", context_lines=1)
     engine = request.node.callspec.params["tools"]
@@ -113,30 +118,32 @@ async def test_lines_are_grouped_with_what_is_around_them(tools: Tools, request:
     )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ({"pattern": "NEEDLE", "case_sensitive": False, "path": "src"}, ["a.py:1", "a.py:2", "b.txt:1", "deep/c.py:1"]),
-        ({"pattern": "NEEDLE", "path": "src"}, ["a.py:2"]),
-        ({"pattern": "needle", "path": "folder"}, ["a.py:1", "b.txt:1", "deep/c.py:1"]),
-        ({"pattern": "needle", "path": "src/a.py"}, ["a.py:1"]),
-        ({"pattern": r"^needle\W+$", "type": "regex", "path": "src"}, ["deep/c.py:1"]),
-        ({"pattern": r"needle\(", "type": "regex", "path": "src"}, ["deep/c.py:1"]),
-        ({"pattern": "needle(", "path": "src"}, ["deep/c.py:1"]),
-        ({"pattern": "needle", "path": "src", "include_pattern": "*.py"}, ["a.py:1", "deep/c.py:1"]),
-        ({"pattern": "needle", "path": "src", "include_pattern": "/*.py"}, ["a.py:1"]),
-        ({"pattern": "needle", "path": "src", "include_pattern": "deep/"}, ["deep/c.py:1"]),
-        ({"pattern": "needle", "path": "src", "exclude_pattern": "deep/**"}, ["a.py:1", "b.txt:1"]),
-        ({"pattern": "needle", "path": "src", "exclude_pattern": "deep/"}, ["a.py:1", "b.txt:1"]),
-        ({"pattern": "needle", "path": "src", "include_pattern": "*.{py,txt}", "exclude_pattern": "a*"}, ["b.txt:1",
-        "deep/c.py:1"]),
-    ],
-)  # fmt: skip
-async def test_what_is_found(tools: Tools, arguments: dict[str, Any], expected: list[str]) -> None:
-    text = await said(tools, "search", **{"context_lines": 0, **arguments})
-    assert [f"{path.removeprefix('src/')}:{line}" for path, line in places(text)] == expected
+FOUND: list[tuple[dict[str, Any], list[str]]] = [
+    ({"pattern": "NEEDLE", "case_sensitive": False, "path": "src"}, ["a.py:1", "a.py:2", "b.txt:1", "deep/c.py:1"]),
+    ({"pattern": "NEEDLE", "path": "src"}, ["a.py:2"]),
+    ({"pattern": "needle", "path": "folder"}, ["a.py:1", "b.txt:1", "deep/c.py:1"]),
+    ({"pattern": "needle", "path": "src/a.py"}, ["a.py:1"]),
+    ({"pattern": r"^needle\W+$", "type": "regex", "path": "src"}, ["deep/c.py:1"]),
+    ({"pattern": r"needle\(", "type": "regex", "path": "src"}, ["deep/c.py:1"]),
+    ({"pattern": "needle(", "path": "src"}, ["deep/c.py:1"]),
+    ({"pattern": "needle", "path": "src", "include_pattern": "*.py"}, ["a.py:1", "deep/c.py:1"]),
+    ({"pattern": "needle", "path": "src", "include_pattern": "/*.py"}, ["a.py:1"]),
+    ({"pattern": "needle", "path": "src", "include_pattern": "deep/"}, ["deep/c.py:1"]),
+    ({"pattern": "needle", "path": "src", "exclude_pattern": "deep/**"}, ["a.py:1", "b.txt:1"]),
+    ({"pattern": "needle", "path": "src", "exclude_pattern": "deep/"}, ["a.py:1", "b.txt:1"]),
+    ({"pattern": "needle", "path": "src", "include_pattern": "*.{py,txt}", "exclude_pattern": "a*"}, ["b.txt:1",
+    "deep/c.py:1"]),
+]  # fmt: skip
 
 
+@BOTH
+async def test_what_is_found(tools: Tools) -> None:
+    for arguments, expected in FOUND:
+        text = await said(tools, "search", **{"context_lines": 0, **arguments})
+        assert [f"{path.removeprefix('src/')}:{line}" for path, line in places(text)] == expected, arguments
+
+
+@BOTH
 async def test_what_is_named_is_searched_although_it_is_hidden_or_ignored(tools: Tools) -> None:
     for arguments, expected in (
         ({"path": ".github"}, [(".github/workflow.yml", 1)]),
@@ -150,6 +157,7 @@ async def test_what_is_named_is_searched_although_it_is_hidden_or_ignored(tools:
     assert {".github/workflow.yml", "build/out.py", "x.log"} <= {path for path, _ in places(text)}
 
 
+@BOTH
 async def test_results_are_bounded_and_the_rest_is_counted(tools: Tools) -> None:
     text = await said(tools, "search", pattern="needle", max_results=2, context_lines=0)
     assert places(text) == [("-rf", 1), ("bytes", 1)]
@@ -167,30 +175,31 @@ async def test_nothing_found_says_why_that_may_be(tools: Tools) -> None:
     assert "regex" not in await said(tools, "grep", pattern="nothing of the kind")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        ({"pattern": "ab(c", "type": "regex"}, "invalid_pattern", "at character 3"),
-        ({"pattern": "a{2,1}", "type": "regex"}, "invalid_pattern", "cannot be read"),
-        ({"pattern": r"(a)\1", "type": "regex"}, "invalid_pattern", "cannot be read"),
-        ({"pattern": "(?=a)", "type": "regex"}, "invalid_pattern", "cannot be read"),
-        ({"pattern": ""}, "empty_pattern", "find_files"),
-        ({"pattern": "a\nb"}, "multiline", "context_lines"),
-        ({"pattern": r"a\nb", "type": "regex"}, "multiline", "line end"),
-        ({"pattern": "a\0b"}, "multiline", "NUL"),
-        ({"pattern": "x", "path": "readme.mx"}, "not_found", "readme.md"),
-        ({"pattern": "x", "path": "../outside"}, "outside_workspace", "beneath"),
-        ({"pattern": "x", "path": "binary"}, "binary_file", "15 bytes"),
-        ({"pattern": "x", "include_pattern": "[a"}, "invalid_glob", "character 1"),
-        ({"pattern": "x", "exclude_pattern": "{a,b"}, "invalid_glob", "character 1"),
-    ],
-)
-async def test_refusals_say_what_to_do(tools: Tools, arguments: dict[str, Any], code: str, words: str) -> None:
-    error = await refused(tools, "search", **arguments)
-    assert error.code == code
-    assert words in error.text()
+REFUSALS: list[tuple[dict[str, Any], str, str]] = [
+    ({"pattern": "ab(c", "type": "regex"}, "invalid_pattern", "at character 3"),
+    ({"pattern": "a{2,1}", "type": "regex"}, "invalid_pattern", "cannot be read"),
+    ({"pattern": r"(a)\1", "type": "regex"}, "invalid_pattern", "cannot be read"),
+    ({"pattern": "(?=a)", "type": "regex"}, "invalid_pattern", "cannot be read"),
+    ({"pattern": ""}, "empty_pattern", "find_files"),
+    ({"pattern": "a\nb"}, "multiline", "context_lines"),
+    ({"pattern": r"a\nb", "type": "regex"}, "multiline", "line end"),
+    ({"pattern": "a\0b"}, "multiline", "NUL"),
+    ({"pattern": "x", "path": "readme.mx"}, "not_found", "readme.md"),
+    ({"pattern": "x", "path": "../outside"}, "outside_workspace", "beneath"),
+    ({"pattern": "x", "path": "binary"}, "binary_file", "15 bytes"),
+    ({"pattern": "x", "include_pattern": "[a"}, "invalid_glob", "character 1"),
+    ({"pattern": "x", "exclude_pattern": "{a,b"}, "invalid_glob", "character 1"),
+]
 
 
+async def test_refusals_say_what_to_do(tools: Tools) -> None:
+    for arguments, code, words in REFUSALS:
+        error = await refused(tools, "search", **arguments)
+        assert error.code == code, arguments
+        assert words in error.text()
+
+
+@BOTH
 async def test_long_lines_are_cut_around_what_was_found(tools: Tools) -> None:
     make(tools.workspace, {"wide": b"x" * 2000 + b"needle" + b"y" * 2000, "huge": b"x" * 200_000 + b"needle\nnext\n"})
     for name in ("wide", "huge"):
@@ -200,6 +209,7 @@ async def test_long_lines_are_cut_around_what_was_found(tools: Tools) -> None:
         assert len(text) < 1500
 
 
+@BOTH
 async def test_names_cannot_pose_as_lines(tools: Tools) -> None:
     make(tools.workspace, {"a\nfake:7: text": b"needle\n", "\udcff": b"needle\n"})
     text = await said(tools, "search", pattern="needle", context_lines=0)
@@ -220,6 +230,7 @@ async def test_a_program_of_the_workspace_is_not_ripgrep(tools: Tools, monkeypat
 
 
 @needs_ripgrep
+@pytest.mark.parametrize("tools", ["ripgrep"], indirect=True)
 async def test_no_configuration_of_ripgrep_counts(
     tools: Tools, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,30 +263,30 @@ async def test_a_search_that_takes_too_long_is_ended(tmp_path: pathlib.Path) -> 
             await task
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "expected"),
-    [
-        ("glob", {"pattern": "*.md"}, ["readme.md (52 bytes)"]),
-        ("glob", {"pattern": "*.py"}, []),
-        ("glob", {"pattern": "**/*.py"}, ["src/a.py (25 bytes)", "src/deep/c.py (9 bytes)"]),
-        ("glob", {"pattern": "*.py", "path": "src"}, ["src/a.py (25 bytes)"]),
-        ("glob", {"pattern": "src/*/*.{py,txt}"}, ["src/deep/c.py (9 bytes)"]),
-        ("glob", {"pattern": ".github/*"}, [".github/workflow.yml (10 bytes)"]),
-        ("find_files", {"pattern": "*.py"}, ["src/a.py (25 bytes)", "src/deep/c.py (9 bytes)"]),
-        ("find_files", {"pattern": "[ab].*", "path": "src"}, ["src/a.py (25 bytes)", "src/b.txt (13 bytes)"]),
-        ("find_files", {"pattern": "deep/*"}, []),
-        ("find_files", {"pattern": "**/deep/*"}, ["src/deep/c.py (9 bytes)"]),
-        ("find_files", {"pattern": "out.py", "include_ignored": True}, ["build/out.py (7 bytes)"]),
-        ("find_files", {"pattern": "*.yml", "include_hidden": True}, [".github/workflow.yml (10 bytes)"]),
-        ("find", {"pattern": "*.py"}, ["build/out.py (7 bytes)", "src/a.py (25 bytes)", "src/deep/c.py (9 bytes)"]),
-        ("find", {"type": "link"}, ["folder -> src", "link -> readme.md"]),
-        ("find", {"type": "directory"}, [".github/", "build/", "src/", "src/deep/"]),
-        ("find", {"path": "src", "max_depth": 1}, ["src/a.py (25 bytes)", "src/b.txt (13 bytes)", "src/deep/"]),
-    ],
-)
-async def test_finding(tools: Tools, tool: str, arguments: dict[str, Any], expected: list[str]) -> None:
-    text = await said(tools, tool, **arguments)
-    assert (text.splitlines() if expected else text[:10]) == (expected or "Nothing in")
+FINDINGS: list[tuple[str, dict[str, Any], list[str]]] = [
+    ("glob", {"pattern": "*.md"}, ["readme.md (52 bytes)"]),
+    ("glob", {"pattern": "*.py"}, []),
+    ("glob", {"pattern": "**/*.py"}, ["src/a.py (25 bytes)", "src/deep/c.py (9 bytes)"]),
+    ("glob", {"pattern": "*.py", "path": "src"}, ["src/a.py (25 bytes)"]),
+    ("glob", {"pattern": "src/*/*.{py,txt}"}, ["src/deep/c.py (9 bytes)"]),
+    ("glob", {"pattern": ".github/*"}, [".github/workflow.yml (10 bytes)"]),
+    ("find_files", {"pattern": "*.py"}, ["src/a.py (25 bytes)", "src/deep/c.py (9 bytes)"]),
+    ("find_files", {"pattern": "[ab].*", "path": "src"}, ["src/a.py (25 bytes)", "src/b.txt (13 bytes)"]),
+    ("find_files", {"pattern": "deep/*"}, []),
+    ("find_files", {"pattern": "**/deep/*"}, ["src/deep/c.py (9 bytes)"]),
+    ("find_files", {"pattern": "out.py", "include_ignored": True}, ["build/out.py (7 bytes)"]),
+    ("find_files", {"pattern": "*.yml", "include_hidden": True}, [".github/workflow.yml (10 bytes)"]),
+    ("find", {"pattern": "*.py"}, ["build/out.py (7 bytes)", "src/a.py (25 bytes)", "src/deep/c.py (9 bytes)"]),
+    ("find", {"type": "link"}, ["folder -> src", "link -> readme.md"]),
+    ("find", {"type": "directory"}, [".github/", "build/", "src/", "src/deep/"]),
+    ("find", {"path": "src", "max_depth": 1}, ["src/a.py (25 bytes)", "src/b.txt (13 bytes)", "src/deep/"]),
+]
+
+
+async def test_finding(tools: Tools) -> None:
+    for tool, arguments, expected in FINDINGS:
+        text = await said(tools, tool, **arguments)
+        assert (text.splitlines() if expected else text[:10]) == (expected or "Nothing in"), arguments
 
 
 async def test_finding_is_refused_in_words(tools: Tools) -> None:
@@ -296,6 +307,7 @@ async def test_long_lists_are_cut(tmp_path: pathlib.Path) -> None:
     assert frozendict(invoker.presets) == {"whole": True}
 
 
+@BOTH
 async def test_rules_hold_in_what_lies_beneath_them(tools: Tools) -> None:
     """In a repository beneath the workspace, too, and when only a part of it is searched."""
     make(tools.workspace, {"nested/.git/HEAD": b"needle\n", "nested/a.log": b"needle\n", "nested/b": b"needle\n"})

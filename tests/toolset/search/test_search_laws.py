@@ -19,7 +19,7 @@ from tests.toolset.bundled_tools import Tools, text_of
 from tests.toolset.search.search_tools import make, needs_ripgrep, searching
 
 SLOW = settings(
-    max_examples=count(600),
+    max_examples=count(600, 60),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
@@ -152,7 +152,7 @@ def test_both_say_the_same(  # noqa: PLR0917
     assert ripgrep == fallback
 
 
-@settings(max_examples=count(20_000), deadline=None)
+@settings(max_examples=count(20_000, 200), deadline=None)
 @given(st.text("ab*?/[]{}!,\\^-. é\n", max_size=12), st.text("ab/. é-", max_size=12))
 def test_a_glob_is_refused_or_decides(glob: str, path: str) -> None:
     try:
@@ -163,7 +163,7 @@ def test_a_glob_is_refused_or_decides(glob: str, path: str) -> None:
         assert matcher(glob, names=names)(path) in (True, False)
 
 
-@settings(max_examples=count(20_000), deadline=None)
+@settings(max_examples=count(20_000, 200), deadline=None)
 @given(st.text("ab.*+?()[]{}|^$\\dwsWSD1,-é", max_size=10), st.lists(st.text("ab1- é", max_size=8), max_size=5))
 def test_an_expression_is_refused_or_finds_whole_lines(pattern: str, lines: list[str]) -> None:
     try:

@@ -92,10 +92,6 @@ OPERATIONS: dict[str, tuple[Callable[[Workspace, str, int], Any], int]] = {
 }
 
 
-def test_the_shares_are_a_million() -> None:
-    assert sum(times for _, times in OPERATIONS.values()) == 1_000_000
-
-
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_nothing_outside_is_reached_while_names_are_exchanged(tmp_path: pathlib.Path, name: str) -> None:
     act, times = OPERATIONS[name]
@@ -115,7 +111,8 @@ def test_nothing_outside_is_reached_while_names_are_exchanged(tmp_path: pathlib.
     # Of a hard link's content nobody can tell where it is at home; it may be read.
     paths = [path for path in PATHS if path != "plain" or name not in ("read", "copy", "edit")]
     with Workspace(root) as room, swapped(root):
-        for number in range(count(times)):
+        number = -1
+        while (number := number + 1) < count(times, 200) or not (done and refused):
             if name in ("delete", "move", "onto") and number % 4 == 0:
                 fill(root, outside)
             if name == "onto":
@@ -133,5 +130,23 @@ def test_nothing_outside_is_reached_while_names_are_exchanged(tmp_path: pathlib.
     print(f"{name}: {done} done, {refused} refused, {escapes} escapes")
     assert look(outside) == before
     assert escapes == 0
-    assert done
-    assert refused
+
+
+def test_the_race_is_real(tmp_path: pathlib.Path) -> None:
+    """The instrument: a program that resolves first and opens then does escape."""
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    for folder, content in ((root / "swapped", b"inside"), (outside, CANARY)):
+        folder.mkdir(parents=True)
+        (folder / "secret").write_bytes(content)
+    (root / "trap").symlink_to(outside)
+
+    def naive() -> bytes:
+        try:
+            resolved = os.path.realpath(root / "swapped" / "secret")
+            return pathlib.Path(resolved).read_bytes() if resolved.startswith(f"{root}/") else b""
+        except OSError:
+            return b""
+
+    with swapping(root / "swapped", root / "trap"):
+        while naive() != CANARY:
+            pass

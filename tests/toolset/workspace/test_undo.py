@@ -1,6 +1,7 @@
 """Undo: what tools changed becomes what it was, or stays where something else has changed since."""
 
 import asyncio
+import dataclasses
 import json
 import os
 import pathlib
@@ -83,28 +84,21 @@ CHANGES: list[tuple[str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "arguments"), CHANGES)
-async def test_a_change_is_taken_back(tools: Tools, name: str, arguments: dict[str, Any]) -> None:
+async def test_a_change_is_taken_back(tools: Tools) -> None:
     before = look(tools.workspace)
-    await tools.call(name, **arguments)
-    assert look(tools.workspace) != before
-    (one,) = take_back(tools)
-    assert one.refused == ()
-    assert one.restored
-    assert one.entry.cause.tool.endswith(f".{name}")
-    assert look(tools.workspace) == before
-    assert take_back(tools) == []
-
-
-@pytest.mark.parametrize(("name", "arguments"), CHANGES)
-async def test_an_undo_that_was_cut_off_is_repeated(tools: Tools, name: str, arguments: dict[str, Any]) -> None:
-    """The change is back, and was not noted as such: it is noted then, and nothing else happens."""
-    before = look(tools.workspace)
-    await tools.call(name, **arguments)
-    (entry,) = choose(tools.journal, 1)
-    [*undo(tools.journal, tools.workspace, [entry])]
-    assert [*undo(tools.journal, tools.workspace, [entry])] == [Undone(entry=entry)]
-    assert look(tools.workspace) == before
+    for number, (name, arguments) in enumerate(CHANGES):
+        tools.conversation = f"conversation {number}"
+        await tools.call(name, **arguments)
+        assert look(tools.workspace) != before
+        (one,) = take_back(tools)
+        assert one.refused == ()
+        assert one.restored
+        assert one.entry.cause.tool.endswith(f".{name}")
+        assert look(tools.workspace) == before, (name, arguments)
+        assert take_back(tools) == []
+        # An undo that was cut off before it was noted is repeated, and changes nothing.
+        assert [*undo(tools.journal, tools.workspace, [one.entry])] == [Undone(entry=one.entry)]
+        assert look(tools.workspace) == before
 
 
 def spoil(path: str, how: str) -> Callable[[pathlib.Path], object]:
@@ -234,7 +228,7 @@ async def test_any_sequence_is_taken_back(tmp_path: pathlib.Path) -> None:
     chance = random.Random(41)
     names = ["four", "a/one", "a/b/two", "x", "x/new", "hollow", "a", "a/b", "hollow/inner", "new"]
     async with file_tools(workspace, tmp_path) as tools:
-        for _ in range(count(400)):
+        for _ in range(count(400, 80)):
             made = 0
             for _ in range(12):
                 name, given = chance.choice(CHANGES)
@@ -258,7 +252,7 @@ async def test_any_sequence_is_taken_back(tmp_path: pathlib.Path) -> None:
 
 async def test_edits_of_sixteen_tasks_lose_nothing(tools: Tools) -> None:
     """Each acknowledged edit is there; each conflict that was made is reported; what is read is whole."""
-    tasks, each = 16, count(10_000) // 16
+    tasks, each = 16, count(10_000, 100) // 16
     file = tools.workspace / "shared"
     file.write_text("".join(f"task {number}: 0.\n" for number in range(tasks)) + "x" * 20_000)
     acknowledged, conflicts, torn = [0] * tasks, [0] * tasks, 0
@@ -266,8 +260,6 @@ async def test_edits_of_sixteen_tasks_lose_nothing(tools: Tools) -> None:
 
     def work(number: int) -> None:
         nonlocal torn
-        import dataclasses
-
         context = dataclasses.replace(tools.context("edit_file"), conversation=f"task {number}", surroundings=around)
         for _ in range(each):
             text = read_file(context, {"path": "shared"})
@@ -312,24 +304,24 @@ async def test_somebody_elses_change_is_never_lost(tools: Tools) -> None:
     thread = threading.Thread(target=replace)
     thread.start()
     done = conflicts = 0
+    codes: set[str | None] = set()
     try:
-        for _ in range(count(4_000)):
-            text = (file).read_text()
+        while done + conflicts < count(4_000, 100) or not conflicts:
+            text = file.read_text()
             try:
                 await asyncio.to_thread(
                     edit_file, context, {"path": "shared", "old_content": text, "new_content": f"edited of {text}"}
                 )
             except ToolFault as fault:
-                conflicts += fault.code in ("conflict", "no_match")
+                conflicts += 1
+                codes.add(fault.code)
             else:
                 done += 1
     finally:
         stop.set()
         thread.join()
     assert file.read_text().endswith(f"foreign {written}\n")
-    print(f"{done} edits, {conflicts} conflicts")
-    assert done + conflicts == count(4_000)
-    assert conflicts
+    assert codes <= {"conflict", "no_match"}
     left = sorted(name for name in os.listdir(tools.workspace) if name.startswith(".ripieno"))
     assert left == []
 
@@ -419,7 +411,7 @@ print(json.dumps(totals))
 
 def test_no_kill_tears_a_file_or_loses_an_undo(tmp_path: pathlib.Path) -> None:
     (tmp_path / "workspace").mkdir()
-    kills = count(2_000)
+    kills = count(2_000, 100)
     argv = [sys.executable, "-c", STORM, str(tmp_path / "state"), str(tmp_path / "workspace"), str(kills)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)

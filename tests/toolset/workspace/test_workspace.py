@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault, ValidationFault
 from ripieno.toolset.workspace.walk import MAX_LINKS
 from ripieno.toolset.workspace.workspace import Workspace
+from tests.counts import count
 from tests.toolset.furnished_workspace import CANARY, furnish, read, snapshot
 
 
@@ -195,36 +196,9 @@ def test_a_root_that_is_none_is_refused(tmp_path: pathlib.Path) -> None:
 
 
 NAMES = [
-    *"ab",
-    "..",
-    ".",
-    "",
-    "sub",
-    "link",
-    "chain",
-    "folder",
-    "up",
-    "here",
-    "top",
-    "absolute",
-    "escape",
-    "a/up",
-    "secret",
-]
-NAMES += [
-    "escape-folder",
-    "escape-up",
-    "escape-and-back",
-    "magic",
-    "self",
-    "ping",
-    "new",
-    "~",
-    "tmp",
-    "etc",
-    "passwd",
-    "\0",
-]
+    *"ab", "..", ".", "", "sub", "link", "chain", "folder", "up", "here", "top", "absolute", "escape", "a/up", "secret",
+    "escape-folder", "escape-up", "escape-and-back", "magic", "self", "ping", "new", "~", "tmp", "etc", "passwd", "\0",
+]  # fmt: skip
 
 
 def paths(root: pathlib.Path, outside: pathlib.Path) -> st.SearchStrategy[str]:
@@ -257,7 +231,7 @@ def attempt(act: Callable[[], object]) -> object:
         return fault
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=count(2_000), deadline=None)
 @given(data=st.data())
 def test_law_no_path_reads_outside(lasting_root: pathlib.Path, outside: pathlib.Path, data: st.DataObject) -> None:
     path = data.draw(paths(lasting_root, outside))
@@ -271,7 +245,7 @@ def test_law_no_path_reads_outside(lasting_root: pathlib.Path, outside: pathlib.
         assert result == resolved.read_bytes()
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=count(1_000), deadline=None)
 @given(data=st.data(), append=st.booleans(), create=st.booleans())
 def test_law_no_path_writes_outside(
     lasting_root: pathlib.Path, outside: pathlib.Path, data: st.DataObject, append: bool, create: bool

@@ -214,7 +214,8 @@ def test_readers_see_the_old_or_the_new_file(room: Workspace, root: pathlib.Path
         writer.start()
     seen: set[bytes] = set()
     try:
-        for _ in range(count(20_000)):
+        reads = 0
+        while (reads := reads + 1) < count(20_000, 200) or not seen >= {b"1", b"2"}:
             content = (root / "shared").read_bytes()
             seen.add(content[:1])
             if len(content) != size or content.strip(content[:1]):
@@ -224,12 +225,11 @@ def test_readers_see_the_old_or_the_new_file(room: Workspace, root: pathlib.Path
         for writer in writers:
             writer.join()
     assert failures == []
-    assert {b"1", b"2"} <= seen
     assert [name for name in os.listdir(root) if name.startswith(".ripieno")] == []
 
 
 def test_appenders_lose_nothing_of_each_other(root: pathlib.Path) -> None:
-    lines = count(10_000) // 4
+    lines = count(10_000, 100) // 4
 
     def append(letter: str) -> None:
         with Workspace(root) as room:
@@ -261,7 +261,7 @@ with Room(sys.argv[1]) as room:
 async def test_a_writer_that_is_killed_leaves_a_whole_file(root: pathlib.Path) -> None:
     environment = clean_environment({"PYTHONPATH": os.pathsep.join(sys.path)})
     argv = [sys.executable, "-c", WRITE_FOREVER, os.fspath(root)]
-    for number in range(count(400)):
+    for number in range(count(400, 80)):
         async with await LocalSpawner().start(argv, environment, "/", ProcessLimits()) as process:
             for _ in range(1 + number % 7):
                 await process.stdout.read(2)

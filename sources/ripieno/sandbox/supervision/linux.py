@@ -39,11 +39,13 @@ def die_with_parent(parent: int) -> None:
 def be_deaf() -> None:
     """Takes no signal but that of a child; what cannot be blocked is SIGKILL and SIGSTOP.
 
-    Blocked, those that Python ignores do no harm either, and a program that follows does not go on to ignore them.
+    Blocked, those that Python ignores do no harm either, and a program that follows does not go on to ignore them. Nor
+    does it ignore those that the application ignores, as one in the background of a shell, or after nohup, may do.
     """
     signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals() - {signal.SIGCHLD})
-    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(ignored, signal.SIG_DFL)
+    for number in signal.valid_signals():
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def hear_all() -> None:
