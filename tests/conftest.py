@@ -21,7 +21,11 @@ settings.load_profile("untimed")
 def pytest_configure() -> None:
     """Interrupts are heard, and answers are watched."""
     # Some shells, and nohup, start programs that ignore a signal. Processes that tests start would inherit that.
-    defaults = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL, signal.SIGQUIT: signal.SIG_DFL}
+    defaults = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGHUP: signal.SIG_DFL,
+        signal.SIGQUIT: signal.SIG_DFL,
+    }
     for number, handler in defaults.items():
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, handler)
