@@ -1,25 +1,50 @@
-"""What all tests stand on: signals as a shell would give them, laws that know no clock, answers that are checked."""
+"""Settings of all tests: default signals, fixed examples for laws, checked answers of the Responses wire."""
 
 import functools
+import gc
 import importlib.abc
 import importlib.machinery
+import pathlib
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+
+from tests.counts import ATTACK
 
 pytest_plugins = ["tests.support.homes", "tests.support.users"]
 
-# How long an example takes is the machine's affair: a loaded one would break laws that hold.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")
+# No deadlines: a loaded machine would break laws that hold. `make test` has the same examples in each run.
+untimed = settings(
+    deadline=None,
+    max_examples=2000 if ATTACK else 40,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
+settings.register_profile("fresh", untimed)
+settings.register_profile("fixed", untimed, derandomize=True, database=None)
+settings.load_profile("fresh" if ATTACK else "fixed")
+if not ATTACK:
+    # Otherwise it also draws constants of our modules, so that examples depend on what earlier tests have imported.
+    providers._get_local_constants = lambda: providers._local_constants
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the garbage collector away from what collecting makes: it lives until the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_configure() -> None:
-    """Interrupts are heard, and answers are watched."""
+    """Restore default signals, and check the answers of the Responses wire."""
     # Some shells, and nohup, start programs that ignore a signal. Processes that tests start would inherit that.
     defaults = {
         signal.SIGINT: signal.default_int_handler,
@@ -107,6 +132,14 @@ class _Watcher(importlib.abc.MetaPathFinder):
 
         spec.loader.exec_module = execute_and_watch  # type: ignore[method-assign]
         return spec
+
+
+@pytest.fixture(scope="session", autouse=True)
+def authorities() -> Iterator[None]:
+    """Trust one certificate: each client with TLS would read all those of the system, which takes 20 ms."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", str(pathlib.Path(__file__).parent / "data" / "tls" / "certificate.pem"))
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 from frozendict import frozendict
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ripieno.exceptions import InputError, JsonInvalidity
 from ripieno.jsonvalues import MAX_BYTES, MAX_DEPTH, canonical, encode, freeze, parse, thaw
-from tests.counts import count
 from tests.support.json_strategies import objects, same, texts, values
 
 
@@ -34,7 +33,6 @@ class Ratio(float):
 # --- Laws ------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=count(4000), deadline=None)
 @given(values)
 @example({"a": 2**64, "b": -(2**63) - 1, "c": 10**4000})
 @example([1e16, -0.0, 5e-324, 1.7976931348623157e308])
@@ -45,7 +43,6 @@ def test_law_what_was_encoded_is_parsed_to_the_same_value(value: Any) -> None:
     assert same(json.loads(encoded), value)
 
 
-@settings(max_examples=count(4000), deadline=None)
 @given(values)
 def test_law_freezing_and_thawing_undo_each_other(value: Any) -> None:
     frozen = freeze(value)
@@ -56,7 +53,6 @@ def test_law_freezing_and_thawing_undo_each_other(value: Any) -> None:
     assert encode(frozen) == encode(value)
 
 
-@settings(max_examples=count(4000), deadline=None)
 @given(objects, st.randoms())
 def test_law_canonical_bytes_depend_on_nothing_but_the_value(value: dict[str, Any], random: Any) -> None:
     shuffled = list(value.items())
@@ -65,13 +61,11 @@ def test_law_canonical_bytes_depend_on_nothing_but_the_value(value: dict[str, An
     assert same(parse(canonical(value)), value)
 
 
-@settings(max_examples=count(4000), deadline=None)
 @given(values, values)
 def test_law_values_that_differ_have_canonical_bytes_that_differ(one: Any, other: Any) -> None:
     assert (canonical(one) == canonical(other)) == same(one, other)
 
 
-@settings(max_examples=count(2000), deadline=None)
 @given(st.dictionaries(texts, st.none(), max_size=12))
 def test_law_canonical_keys_stand_in_the_order_of_code_points(value: dict[str, None]) -> None:
     expected = sorted(value)
@@ -80,7 +74,6 @@ def test_law_canonical_keys_stand_in_the_order_of_code_points(value: dict[str, N
     assert list(json.loads(canonical({**value, **({expected[0]: 2**70} if expected else {})}))) == expected
 
 
-@settings(max_examples=count(8000), deadline=None)
 @given(
     st.one_of(
         st.text('[]{},:"\\u0dD89aEe+-. \t\n1truefalsn', max_size=40),
@@ -99,7 +92,6 @@ def test_law_parsing_agrees_with_the_standard_library_or_refuses(text: str) -> N
     encode(value)  # Whatever was parsed can be sent.
 
 
-@settings(max_examples=count(4000), deadline=None)
 @given(st.lists(st.sampled_from([r"\ud800", r"\udbff", r"\udc00", r"\uDFFF", r"\u0041", r"\\", r"\"", "ud800", "é"])))
 def test_law_escaped_surrogates_are_taken_in_pairs_only(parts: list[str]) -> None:
     text = f'["{"".join(parts)}"]'
@@ -113,7 +105,6 @@ def test_law_escaped_surrogates_are_taken_in_pairs_only(parts: list[str]) -> Non
         assert parse(text) == json.loads(text)
 
 
-@settings(max_examples=count(4000), deadline=None)
 @given(st.binary(max_size=30))
 def test_law_any_bytes_are_parsed_or_refused(data: bytes) -> None:
     try:

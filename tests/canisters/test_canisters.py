@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from frozendict import frozendict
-from hypothesis import given, settings
+from hypothesis import given
 
 from ripieno.canisters import (
     AssistantCanister,
@@ -28,7 +28,6 @@ from ripieno.canisters.faults import CATEGORY_NAMES, Change, Fault, Report
 from ripieno.canisters.serialization import serialize
 from ripieno.exceptions import ExecutionFault, FatalFault, ToolFault
 from ripieno.jsonvalues import freeze
-from tests.counts import count
 from tests.support.canister_strategies import canisters
 
 SIX: tuple[Canister, ...] = (
@@ -75,7 +74,6 @@ def test_the_hidden_slot_leaves_no_trace(canister: Any) -> None:
 
 
 @given(canisters)
-@settings(max_examples=count(2000), deadline=None)
 def test_canisters_are_values(canister: Canister) -> None:
     twin = pickle.loads(pickle.dumps(canister))
     later = dataclasses.replace(canister, timestamp=canister.timestamp + datetime.timedelta(1))

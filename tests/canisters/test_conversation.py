@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 from frozendict import frozendict
-from hypothesis import given, settings
+from hypothesis import given
 
 from ripieno.canisters import (
     AssistantCanister,
@@ -21,7 +21,6 @@ from ripieno.canisters import (
 )
 from ripieno.canisters.conversation import NO_USAGE, Usage, assistant_messages
 from ripieno.exceptions import InputError
-from tests.counts import count
 from tests.support.canister_strategies import conversations, usages
 
 
@@ -154,7 +153,6 @@ def test_whoever_copies_or_loads_starts_with_empty_namespaces() -> None:
 
 
 @given(conversations)
-@settings(max_examples=count(2000), deadline=None)
 def test_namespaces_are_no_part_of_the_value(conversation: Conversation) -> None:
     other = dataclasses.replace(conversation)
     conversation.namespaces["mine"] = {"seen": [1]}

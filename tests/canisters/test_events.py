@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from frozendict import frozendict
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, ResultCanister, TextualContent, events
@@ -31,7 +31,6 @@ from ripieno.canisters.events import (
     collect,
     play,
 )
-from tests.counts import count
 from tests.support.canister_strategies import contents, invocations, usages
 
 INVOCATION = InvocationCanister(identifier="a", name="look", arguments=frozendict({"path": "x"}))
@@ -75,7 +74,6 @@ whole_messages = st.lists(contents | invocations, max_size=6).map(messages)
 
 
 @given(whole_messages, usages)
-@settings(max_examples=count(4000), deadline=None)
 def test_collecting_undoes_playing(message: tuple[Canister, ...], usage: Usage) -> None:
     played = list(play(message, finish="invocations", usage=usage, model="m"))
     assert collect(played) == message
@@ -86,7 +84,6 @@ def test_collecting_undoes_playing(message: tuple[Canister, ...], usage: Usage) 
 
 
 @given(st.lists(st.sampled_from(ONE_OF_EACH), max_size=12))
-@settings(max_examples=count(4000), deadline=None)
 def test_playing_what_was_collected_seals_the_same_in_order(streamed: list[Event]) -> None:
     sealed = [event for event in streamed if isinstance(event, ContentSealed | InvocationSealed)]
     message = collect(streamed)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ripieno.canisters import (
@@ -23,7 +23,6 @@ from ripieno.canisters.conversation import Usage
 from ripieno.canisters.faults import Fault
 from ripieno.canisters.serialization import deserialize_canister, deserialize_conversation, serialize
 from ripieno.exceptions import SerializationInvalidity
-from tests.counts import count
 from tests.support.canister_strategies import canisters, conversations
 
 
@@ -43,14 +42,12 @@ def exact(value: Any) -> Any:
 
 
 @given(canisters)
-@settings(max_examples=count(5000), deadline=None)
 def test_a_canister_comes_back_with_every_field(canister: Canister) -> None:
     back = deserialize_canister(through_json(canister))
     assert exact(back) == exact(canister)
 
 
 @given(conversations)
-@settings(max_examples=count(2000), deadline=None)
 def test_a_conversation_comes_back_with_every_field(conversation: Conversation) -> None:
     back = deserialize_conversation(through_json(conversation))
     assert exact(back) == exact(conversation)
@@ -182,7 +179,6 @@ junk = st.recursive(
 
 
 @given(conversations, st.data())
-@settings(max_examples=count(2000), deadline=None)
 def test_junk_anywhere_is_an_error_of_ours_or_a_value(conversation: Conversation, data: st.DataObject) -> None:
     stored = through_json(conversation)
     place: Any = stored

@@ -12,7 +12,7 @@ HANG = 3000
 
 #: Each child conducts until it ends, or is killed. Its tools append a line that nobody else writes.
 STORM = """
-import asyncio, collections, json, os, pathlib, random, signal, struct, sys, threading, time
+import asyncio, collections, itertools, json, os, pathlib, random, signal, struct, sys, threading
 
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.conducting import conduct
@@ -25,8 +25,7 @@ from ripieno.storage.journal import Journal
 from ripieno.descriptors import Policy
 from ripieno.conducting.resume import resumable
 from ripieno.schemas import Schema
-from ripieno.testing import call, turn
-from ripieno.testing.wires import model_of
+from ripieno.testing import call, model_of, turn
 
 folder, kills = pathlib.Path(sys.argv[1]), int(sys.argv[2])
 WORD = Schema.of({"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]})
@@ -50,10 +49,6 @@ def model():
         calls = [call(("append", "look")[(step + number) % 3 == 2], word=f"{step}.{number}") for number in range(3)]
         turns.append(turn(f"Step {step}.", calls=calls))
     return model_of([*turns, turn("All is written.")])
-
-
-# Made before the forks, so that no child imports its wire.
-MODEL = model()
 
 
 class Acknowledging(Journal):
@@ -84,26 +79,34 @@ def play(path, name, writing):
 
         async def main():
             async with ensemble:
-                await conduct(MODEL, conversation, ensembles=[ensemble], execution=execution)
+                await conduct(model(), conversation, ensembles=[ensemble], execution=execution)
 
         asyncio.run(main())
 
 
-def child(path, name, delay):
+def child(path, name, moment):
+    # It is killed at its so many-th call of a function, in whichever thread: time would depend on the machine.
     reading, writing = os.pipe()
     process = os.fork()
     if process == 0:
         code = 1
+        moments = itertools.count()
+
+        def see(frame, event, argument):
+            if next(moments) == moment:
+                os.kill(os.getpid(), signal.SIGKILL)
+
         try:
             os.close(reading)
+            threading.setprofile(see)
+            sys.setprofile(see)
             play(path, name, writing)
+            sys.setprofile(None)
+            (path / "moments").write_text(str(next(moments)))
             code = 0
         finally:
             os._exit(code)
     os.close(writing)
-    if delay is not None:
-        threading.Event().wait(delay)
-        os.kill(process, signal.SIGKILL)
     rest = b""
     while data := os.read(reading, 65536):
         rest += data
@@ -142,23 +145,19 @@ def check(path, name, acknowledged):
     return unknown
 
 
-# One is left alone first: kills come at any moment of as long as it takes on this machine.
-(folder / "alone").mkdir()
-began = time.monotonic()
-child(folder / "alone", "alone", None)
-longest = time.monotonic() - began
-chance, done, ended, unknown = random.Random(11), 0, 0, 0
+chance, done, ended, unknown, longest = random.Random(11), 0, 0, 0, 0
 while done < kills:
     path, name, acknowledged = folder / str(ended), f"conversation {ended}", 0
     path.mkdir()
     for attempt in range(1000):
-        # The last ones are left alone, so that every conversation comes to its end.
-        delay = chance.random() * longest if attempt < 12 and done < kills else None
-        killed, kept = child(path, name, delay)
+        # The first conversation is measured; the last child of each is left alone, so that it comes to its end.
+        moment = chance.randrange(longest) if longest and attempt < 12 and done < kills else None
+        killed, kept = child(path, name, moment)
         acknowledged += kept
         done += killed
         if not killed:
             break
+    longest = longest or int((path / "moments").read_text())
     unknown += check(path, name, acknowledged)
     ended += 1
 print(json.dumps({"kills": done, "conversations": ended, "unknown": unknown}))

@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, event, settings
+from hypothesis import event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -40,7 +40,6 @@ from ripieno.exceptions import (
 from ripieno.execution import Execution
 from tests.conducting.faulty_tools import DEEDS
 from tests.conducting.generated_runs import FAULTS, OURS, Ask, Manner, Said, answers, instants, limits, manners
-from tests.counts import count
 from tests.support.scripted_models import Recording, Step, ensemble, invoke, scripted, settle_down, tool
 from tests.support.virtual_time import VirtualLoop
 
@@ -373,11 +372,5 @@ async def pass_time(instant: tuple[float, int]) -> None:
     await settle_down(rounds)
 
 
-CallLaw.TestCase.settings = settings(
-    # Some four runs an example.
-    max_examples=count(4000),
-    stateful_step_count=8,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+CallLaw.TestCase.settings = settings(stateful_step_count=8)  # some four runs an example
 TestCallLaw = CallLaw.TestCase

@@ -2,11 +2,12 @@
 
 import asyncio
 import gc
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
 
-from ripieno.canisters import ResultCanister, UserCanister
+from ripieno.canisters import Conversation, ResultCanister, UserCanister
 from ripieno.canisters.controls import Limits
 from ripieno.canisters.conversation import Usage
 from ripieno.canisters.events import Alert, ConductEnded, Event, ResultReady, TextDelta, TurnBegan
@@ -36,6 +37,7 @@ from tests.support.scripted_models import (
     settle_down,
     tool,
 )
+from tests.support.virtual_time import VirtualLoop
 
 # Limits.
 
@@ -79,32 +81,42 @@ async def test_tokens_are_a_limit() -> None:
     assert (conversation.finish, len(model.asked)) == ("limit", 2)
 
 
-async def test_the_time_is_limited_while_the_model_speaks() -> None:
+async def in_time(conversation: Awaitable[Conversation]) -> Conversation:
+    return await conversation
+
+
+def in_virtual_time(monkeypatch: pytest.MonkeyPatch, run: Awaitable[Conversation]) -> Conversation:
+    """Awaits a run whose time passes when nothing else happens."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        monkeypatch.setattr("time.monotonic", runner.get_loop().time)
+        return runner.run(in_time(run))
+
+
+def test_the_time_is_limited_while_the_model_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
     blocking, recording = Blocking(), Recording()
-    model = scripted([*invokes(invoke("look"))[:2], asyncio.Event().wait])
     run = conduct(
-        model,
+        scripted([*invokes(invoke("look"))[:2], asyncio.Event().wait]),
         "Go.",
         ensembles=[ensemble(tool("look", blocking))],
-        limits=Limits(wall=0.05),
+        limits=Limits(wall=5),
         execution=Execution(recorder=recording),
     )
-    conversation = await run
+    conversation = in_virtual_time(monkeypatch, run)
     assert (conversation.finish, conversation.canisters) == ("limit", (UserCanister.of("Go."),))
     assert blocking.running == 0
     assert recording.stages[-2:] == [("discarded", "mine.look"), ("ended", "")]
 
 
-async def test_the_time_is_limited_while_tools_run() -> None:
-    blocking = Blocking()
+def test_the_time_is_limited_while_tools_run(monkeypatch: pytest.MonkeyPatch) -> None:
     model = scripted(invokes(invoke("look"), invoke("act")), says())
-    conversation = await conduct(
+    run = conduct(
         model,
         "Go.",
-        ensembles=[ensemble(tool("look", blocking), tool("act", effect="write"))],
-        limits=Limits(wall=0.05),
+        ensembles=[ensemble(tool("look", Blocking()), tool("act", effect="write"))],
+        limits=Limits(wall=5),
         execution=Execution(rules=APPROVING),
     )
+    conversation = in_virtual_time(monkeypatch, run)
     assert fates(conversation.canisters) == [("look", "!timeout"), ("act", "!limit")]
     assert (conversation.finish, len(model.asked)) == ("limit", 1)
 

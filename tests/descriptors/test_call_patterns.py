@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ripieno.canisters.controls import Rules
 from ripieno.canisters.faults import Effect
 from ripieno.descriptors.rules import CallRules, Decision, Pattern
 from ripieno.exceptions import PatternInvalidity
-from tests.counts import count
 
 
 def fits(pattern: str, effect: Effect = "write", /, **arguments: object) -> bool:
@@ -181,7 +180,6 @@ def test_a_glob_that_is_too_large_is_refused() -> None:
 
 
 @given(st.text(alphabet="io.x(=,)*?\\ a1", max_size=20))
-@settings(max_examples=count(4_000), deadline=None)
 def test_any_text_is_a_pattern_or_is_refused(text: str) -> None:
     position = 0
     try:
@@ -193,10 +191,10 @@ def test_any_text_is_a_pattern_or_is_refused(text: str) -> None:
 
 def test_a_long_text_and_many_wildcards_take_no_long_time() -> None:
     text = "a" * 200_000
-    began = time.monotonic()
+    began = time.process_time()
     assert not covers("io.write_file(path=" + "**a" * 30 + "b)", path=text)
     # A bound against hanging: backtracking would take longer than the world has been there.
-    assert time.monotonic() - began < 60
+    assert time.process_time() - began < 60
 
 
 # Against an oracle.
@@ -302,14 +300,12 @@ def action(decision: Decision | None) -> str | None:
 
 
 @given(rule_sets, st.sampled_from(["write", "destructive"]), calls)
-@settings(max_examples=count(2_000), deadline=None)
 def test_no_decision_is_looser_than_the_oracles(rules: Rules, effect: Effect, arguments: dict[str, Any]) -> None:
     decided = action(CallRules.of(rules).decide("io.move", effect, arguments))
     assert STRICTNESS[decided] >= STRICTNESS[expected(rules, effect, arguments)]
 
 
 @given(rule_sets, rule_sets, st.sampled_from(["write", "destructive"]), calls)
-@settings(max_examples=count(2_000), deadline=None)
 def test_more_rules_that_ask_or_deny_are_never_looser(
     rules: Rules, more: Rules, effect: Effect, arguments: dict[str, Any]
 ) -> None:
@@ -319,7 +315,6 @@ def test_more_rules_that_ask_or_deny_are_never_looser(
 
 
 @given(patterns(), calls)
-@settings(max_examples=count(2_000), deadline=None)
 def test_what_fits_is_covered(pattern: str, arguments: dict[str, Any]) -> None:
     read_once = Pattern.parse(pattern)
     if read_once.fits("io.move", "write", arguments):

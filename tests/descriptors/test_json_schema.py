@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from ripieno.descriptors.json_schema import FILES, reference, schema
 from ripieno.exceptions import NameAbsence
@@ -94,7 +94,7 @@ def test_slips_are_refused(kind: str) -> None:
         assert not VALIDATORS[kind].is_valid(renamed(mapping, path, name, slip)), (path, name, slip)
 
 
-@settings(max_examples=count(500), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=count(300))
 @given(ensembles(), providers(), profiles)
 def test_what_readers_accept_is_accepted(ensemble: Any, provider: Any, profile: Any) -> None:
     VALIDATORS["ensemble"].validate(ensemble)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ripieno.descriptors.configuration import combine
@@ -24,7 +24,6 @@ from ripieno.descriptors.loading import (
 from ripieno.descriptors.loading.configuration import read_configuration_part
 from ripieno.descriptors.loading.documents import read_beneath
 from ripieno.exceptions import ConfigurationInvalidity, InputError, Problem
-from tests.counts import count
 from tests.descriptors.descriptor_examples import ENSEMBLES, PROFILE, PROVIDER, READ_FILE
 
 
@@ -144,10 +143,10 @@ def test_bounds(tmp_path: pathlib.Path) -> None:
     ],
 )
 def test_bombs(text: str, line: int | None, message: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(ConfigurationInvalidity) as invalidity:
         parse_toml(text, "x.toml")
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
     problem = only(invalidity.value.problems)
     assert (problem.line, problem.message) == (line, message)
 
@@ -164,7 +163,6 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=count(10_000))
 @given(st.lists(PIECES, max_size=40).map("".join))
 def test_whatever_the_text_says(text: str) -> None:
     problems: tuple[Problem, ...] = ()

@@ -4,11 +4,10 @@ import fnmatch
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ripieno.descriptors.names import ENSEMBLE_NAME, EXPOSED_NAME, expose, is_wildcard, matches, split
-from tests.counts import count
 
 #: What the providers document, each with its own pattern.
 PROVIDERS = (r"[a-zA-Z0-9_-]{1,64}", r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
@@ -17,7 +16,6 @@ tools = st.text(min_size=1, max_size=90) | st.from_regex(r"[a-z_]{1,80}", fullma
 
 
 @given(tools, st.just("") | ensembles)
-@settings(max_examples=count(10000), deadline=None)
 def test_every_exposed_name_is_legal_and_stays(tool: str, prefix: str) -> None:
     name = expose(tool, prefix)
     assert EXPOSED_NAME.match(name)
@@ -27,7 +25,6 @@ def test_every_exposed_name_is_legal_and_stays(tool: str, prefix: str) -> None:
 
 
 @given(st.lists(tools, min_size=2, max_size=30, unique=True), ensembles)
-@settings(max_examples=count(4000), deadline=None)
 def test_two_tools_of_an_ensemble_have_two_names(names: list[str], prefix: str) -> None:
     for before in ("", prefix):
         assert len({expose(name, before) for name in names}) == len(names)
@@ -89,7 +86,6 @@ def test_a_pattern_fits_each_half_on_its_own(pattern: str, identity: str, fits: 
 
 
 @given(ensembles, tools)
-@settings(max_examples=count(2000), deadline=None)
 def test_an_identity_fits_itself_and_its_ensemble(ensemble: str, tool: str) -> None:
     identity = f"{ensemble}.{tool}"
     assert matches(identity, identity)
@@ -99,7 +95,6 @@ def test_an_identity_fits_itself_and_its_ensemble(ensemble: str, tool: str) -> N
 
 
 @given(st.text("ab.*?", max_size=6), st.text("ab", min_size=1, max_size=3), st.text("ab.", max_size=4))
-@settings(max_examples=count(4000), deadline=None)
 def test_a_star_never_crosses_the_first_dot(pattern: str, ensemble: str, tool: str) -> None:
     first, dot, second = pattern.partition(".")
     fits = fnmatch.fnmatchcase(ensemble, first) and (not dot or fnmatch.fnmatchcase(tool, second))

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 import tomli_w
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ripieno.descriptors.reader.positions import Path, Positions, ScanFailure
-from tests.counts import count
 
 NASTY = (pathlib.Path(__file__).parent / "unusual_layout.toml").read_text(encoding="utf-8")
 
@@ -91,7 +90,6 @@ SHAPES = st.recursive(
 )
 
 
-@settings(max_examples=count(4000))
 @given(st.dictionaries(KEYS, SHAPES, max_size=4), st.booleans())
 def test_every_leaf_of_a_written_document(shape: dict[str, Any], multiline: bool) -> None:
     value = numbered(shape)
@@ -108,7 +106,6 @@ def test_every_leaf_of_a_written_document(shape: dict[str, Any], multiline: bool
         assert found[0] == text.count("\n", 0, at) + 1
 
 
-@settings(max_examples=count(2000))
 @given(st.dictionaries(KEYS, SHAPES, max_size=4), st.sampled_from([None, 1]))
 def test_every_leaf_of_json(shape: dict[str, Any], indent: int | None) -> None:
     value = numbered(shape)
@@ -125,7 +122,6 @@ def test_every_leaf_of_json(shape: dict[str, Any], indent: int | None) -> None:
 TOKENS = st.sampled_from([*"ab1 .#=[]{}\"'\\\n,", '"""', "'''", "[[", "]]", "\r\n", "a = ", "1", "true", "\\u0061"])
 
 
-@settings(max_examples=count(40_000))
 @given(st.lists(TOKENS, max_size=30).map("".join))
 @example('a = """x"""""\nb = 1')
 @example("a = '''x'''''\nb = 1")

@@ -5,7 +5,7 @@ import tomllib
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ripieno.descriptors import ProfileDescriptor, ProviderDescriptor
@@ -15,7 +15,6 @@ from ripieno.descriptors.profiles import read_profile
 from ripieno.descriptors.providers import CAPABILITIES, lay_over, read_provider
 from ripieno.descriptors.reader.problems import Source
 from ripieno.descriptors.timeouts import Caution
-from tests.counts import count
 from tests.descriptors.descriptor_examples import PROFILE, PROVIDER
 
 
@@ -181,7 +180,6 @@ def test_rows_that_never_hold(patterns: tuple[str, ...], idle: list[tuple[int, i
 NAMES_AND_PLACES = st.text("ab?*[]!", max_size=6)
 
 
-@settings(max_examples=count(500))
 @given(st.lists(NAMES_AND_PLACES, max_size=4, unique=True), st.lists(st.text("ab*[]!", max_size=5), max_size=30))
 def test_what_is_said_never_to_hold_never_holds(patterns: list[str], names: list[str]) -> None:
     idle = {index for index, _ in find_idle(patterns)}

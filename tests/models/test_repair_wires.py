@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ripieno.canisters import (
@@ -25,7 +25,6 @@ from ripieno.models import Protocol
 from ripieno.models.model import requirements_of
 from ripieno.models.protocol import Identifiers, Native
 from ripieno.models.repair import mend
-from tests.counts import count
 from tests.models.protocols.test_wires_golden import natives_of
 from tests.support.golden_wires import ANSWERS, PROTOCOLS, Scenario
 from tests.support.json_strategies import texts
@@ -111,7 +110,6 @@ def sent(canisters: Sequence[Canister], target: Protocol) -> bytes:
     return write(target, mend(canisters, requirements_of(target, {})).canisters)
 
 
-@settings(max_examples=count(10_000), deadline=None, suppress_health_check=list(HealthCheck))
 @given(canisters=histories())
 def test_any_history_is_taken_by_a_strict_server_of_any_wire(canisters: list[Canister]) -> None:
     if not any(map(speaks, canisters)):

@@ -9,6 +9,11 @@ from tests.real.playing import Stage
 from tests.support.command_line import User
 
 
+@pytest.fixture(scope="session", autouse=True)
+def authorities() -> None:
+    """Trust those of the system: servers are installed from a network."""
+
+
 @pytest.fixture(scope="session")
 def python_servers() -> pathlib.Path:
     """The folder of the commands that pip installed."""

@@ -4,10 +4,9 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from ripieno.schemas import Schema
-from tests.counts import count
 from tests.schemas import schema_strategies
 from tests.schemas.schema_examples import PATIENCE, spent
 
@@ -125,7 +124,6 @@ def test_recursion_and_many_forms_end() -> None:
     assert coerced["p"] is value
 
 
-@settings(max_examples=count(4_000), deadline=None)
 @given(mapping=schema_strategies.schemas(), arguments=schema_strategies.arguments)
 def test_what_is_coerced_was_refused_and_is_accepted(mapping: dict[str, Any], arguments: dict[str, Any]) -> None:
     schema = Schema.of(mapping)

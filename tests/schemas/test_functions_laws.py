@@ -5,13 +5,12 @@ import enum
 import inspect
 from typing import Any, Literal, Union
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from ripieno.jsonvalues import thaw
 from ripieno.schemas.functions import define_function
-from tests.counts import count
 from tests.schemas.annotation_examples import Colour, Level, Line, Options, Point, Ride
 
 ANNOTATIONS = st.recursive(
@@ -60,7 +59,6 @@ def back(value: Any) -> Any:
     return {name: back(one) for name, one in value.items()} if isinstance(value, dict) else value
 
 
-@settings(max_examples=count(3000), deadline=None)
 @given(ANNOTATIONS, st.data())
 def test_law_what_the_schema_takes_reaches_the_function_and_means_the_same(annotation: Any, data: Any) -> None:
     def function(x: Any) -> Any:

@@ -5,7 +5,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from ripieno.exceptions import SchemaInvalidity
@@ -13,12 +13,10 @@ from ripieno.jsonvalues import encode
 from ripieno.models.protocols.common.dialects import DIALECTS
 from ripieno.schemas import Schema
 from ripieno.schemas.lowering import Dialect, lower
-from tests.counts import count
 from tests.schemas import schema_strategies
 from tests.schemas.lowering_strategies import instance, is_accounted, is_explained, keywords, nearest, violations
 
 dialects = pytest.mark.parametrize("dialect", DIALECTS.values(), ids=list(DIALECTS))
-laws = settings(max_examples=count(3_000), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def _of(mapping: dict[str, Any]) -> Schema:
@@ -30,7 +28,6 @@ def _of(mapping: dict[str, Any]) -> Schema:
 
 
 @dialects
-@laws
 @given(mapping=schema_strategies.schemas(), seed=st.integers(0, 2**32))
 def test_what_fits_the_lowered_fits_the_original_or_is_reported(
     dialect: Dialect, mapping: dict[str, Any], seed: int
@@ -48,7 +45,6 @@ def test_what_fits_the_lowered_fits_the_original_or_is_reported(
 
 
 @dialects
-@laws
 @given(mapping=schema_strategies.schemas())
 def test_lowering_is_idempotent(dialect: Dialect, mapping: dict[str, Any]) -> None:
     once = lower(_of(mapping), dialect)
@@ -60,7 +56,6 @@ def test_lowering_is_idempotent(dialect: Dialect, mapping: dict[str, Any]) -> No
 
 
 @dialects
-@laws
 @given(mapping=schema_strategies.schemas())
 # What is closed twice: once by a word that has nothing left to say.
 @example(

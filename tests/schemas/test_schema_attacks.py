@@ -11,12 +11,11 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ripieno.exceptions import SchemaInvalidity
 from ripieno.schemas import Schema, validator
-from tests.counts import count
 from tests.schemas.schema_examples import LARGEST, PATIENCE, spent
 from tests.schemas.schema_strategies import instances
 
@@ -212,7 +211,6 @@ def test_bombs_are_refused_in_no_time(name: str) -> None:
         schema = schema.pop("items")
 
 
-@settings(max_examples=count(1000), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.recursive(
         st.booleans() | st.fixed_dictionaries({}, optional={"$ref": st.sampled_from(["#", "#/$defs/a", "#/$defs/b"])}),

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from ripieno.canisters import Canister, Controls
@@ -14,13 +13,11 @@ from ripieno.ensembles.offers import Offer
 from ripieno.models import Protocol
 from ripieno.models.protocol import Asked, Request
 from ripieno.schemas import Schema
-from tests.counts import count
 from tests.support.golden_wires import PROTOCOLS, addressed
 from tests.support.json_strategies import objects
 from tests.support.json_strategies import values as json_values
 
 both = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=lambda protocol: protocol.name)
-laws = settings(max_examples=count(1000), deadline=None, suppress_health_check=list(HealthCheck))
 
 PATH = {"type": "object", "properties": {"path": {"type": "string", "description": "Where."}}, "required": ["path"]}
 ENSEMBLE = Ensemble.of(

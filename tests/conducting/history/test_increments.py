@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from frozendict import frozendict
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ripieno.canisters import (
@@ -35,14 +35,12 @@ from ripieno.conducting.history.cutting import Exchanges
 from ripieno.jsonvalues import freeze
 from ripieno.models.tokens import EstimatingTokenizer
 from tests.conducting.history.reference_cuts import asks, cuts, exchanges
-from tests.conducting.history.test_strategies_laws import flat, long_conversation, sizes, turns
-from tests.counts import count
+from tests.conducting.history.test_strategies_laws import MANY, flat, laws, long_conversation, sizes, turns
 from tests.models.test_repair_wires import TARGETS, histories
 from tests.support.scripted_models import says, scripted
 from tests.support.wire_requests import write
 from tests.support.wire_rules import CHECKERS
 
-laws = settings(max_examples=count(1000), deadline=None, suppress_health_check=list(HealthCheck))
 ESTIMATE = EstimatingTokenizer()
 LARGE = TextualContent(text="x" * 900)
 FILES = Declared.of({"read": ["read:{path}"], "write": ["read:{path}"]})
@@ -60,7 +58,7 @@ STRATEGIES: Mapping[str, HistoryStrategy] = {
     "long chain": chain(Superseding(supersession=ROOM), sliding_window(exchanges=8), drop_oldest(300)),
     "drops, then notes": chain(drop_oldest(400), NOTES, sliding_window(exchanges=4)),
 }
-each = pytest.mark.parametrize("kind", STRATEGIES)
+kinds = st.sampled_from(sorted(STRATEGIES))
 
 
 def show(strategy: HistoryStrategy, canisters: Sequence[Canister], memory: dict[object, Any] | None = None) -> Any:
@@ -99,9 +97,8 @@ def sessions(draw: st.DrawFn, *, sound: bool = False) -> list[Canister]:
     return said
 
 
-@each
 @laws
-@given(canisters=sessions(), data=st.data())
+@given(kind=kinds, canisters=sessions(), data=st.data())
 def test_going_on_is_the_same_as_beginning_anew(kind: str, canisters: list[Canister], data: st.DataObject) -> None:
     strategy, memory = STRATEGIES[kind], dict[object, Any]()
     ends = sorted(data.draw(st.sets(st.integers(0, len(canisters)), max_size=30)) | {len(canisters)})
@@ -109,9 +106,8 @@ def test_going_on_is_the_same_as_beginning_anew(kind: str, canisters: list[Canis
         assert show(strategy, canisters[:end], memory) == show(strategy, canisters[:end])
 
 
-@each
 @laws
-@given(canisters=histories(), data=st.data())
+@given(kind=kinds, canisters=histories(), data=st.data())
 def test_so_it_is_for_conversations_that_are_broken(kind: str, canisters: list[Canister], data: st.DataObject) -> None:
     strategy, memory = STRATEGIES[kind], dict[object, Any]()
     for end in sorted(data.draw(st.sets(st.integers(0, len(canisters)), max_size=8))):
@@ -120,7 +116,6 @@ def test_so_it_is_for_conversations_that_are_broken(kind: str, canisters: list[C
         assert show(strategy, other, memory) == show(strategy, other)
 
 
-@laws
 @given(canisters=st.one_of(sessions(), histories(), turns().map(flat)), data=st.data())
 def test_exchanges_that_are_found_one_by_one_are_those_of_the_whole(
     canisters: list[Canister], data: st.DataObject
@@ -139,7 +134,6 @@ def test_exchanges_that_are_found_one_by_one_are_those_of_the_whole(
     assert growing.begins == exchanges(canisters)
 
 
-@laws
 @given(parts=turns(), tokens=st.integers(1, 900), keep=st.sampled_from([0.0, 0.3, 0.5, 0.9]), window=st.booleans())
 def test_cuts_fall_where_they_would_if_everything_was_looked_at_each_time(
     parts: list[list[Canister]], tokens: int, keep: float, window: bool
@@ -164,7 +158,6 @@ def test_cuts_fall_where_they_would_if_everything_was_looked_at_each_time(
         assert shown.canisters[-(len(canisters) - expected[-1]) :] == tuple(canisters[expected[-1] :])
 
 
-@laws
 @given(canisters=sessions(sound=True), tokens=st.integers(40, 900))
 def test_a_cut_stays_whatever_becomes_stale_later(canisters: list[Canister], tokens: int) -> None:
     strategy, memory = chain(NOTES, drop_oldest(tokens)), dict[object, Any]()
@@ -178,7 +171,6 @@ def test_a_cut_stays_whatever_becomes_stale_later(canisters: list[Canister], tok
         before = shown
 
 
-@laws
 @given(canisters=sessions(sound=True), limit=st.integers(20, 900))
 def test_results_of_an_ensemble_have_the_room_that_they_have(canisters: list[Canister], limit: int) -> None:
     declared = Supersession(ensembles=frozendict({"read": "files"}), budgets=frozendict({"files": limit}))
@@ -261,19 +253,19 @@ LONG = {
 
 
 @pytest.mark.parametrize("kind", LONG)
-def test_four_hundred_turns_stay_within_their_budget_and_every_wire_takes_them(kind: str) -> None:
+def test_many_turns_stay_within_their_budget_and_every_wire_takes_them(kind: str) -> None:
     strategy, memory = LONG[kind](), dict[object, Any]()
     shown = Shown(canisters=())
     wires: dict[str, dict[object, Any]] = {target.name: {} for target in TARGETS}
     canisters: tuple[Canister, ...] = ()
-    for number, part in enumerate(long_conversation(400)):
+    for number, part in enumerate(long_conversation(MANY)):
         if number % 2:
             shown = show(strategy, canisters, memory)
             assert not shown.excess
             if kind != "sliding-window":
                 supervisors = sum(sizes([one]) for one in shown.canisters if isinstance(one, SupervisorCanister))
                 assert sizes(shown.canisters) <= 8000 + (supervisors if kind == "window of tokens" else 0)
-            if number % 40 == 1 or number > 790:
+            if number % 40 == 1 or number > 2 * MANY - 4:
                 for target in TARGETS:
                     body = _written(target, shown.canisters, wires[target.name])
                     assert CHECKERS[target.name](body) == [], target.name
@@ -324,7 +316,7 @@ def test_a_late_turn_costs_what_an_early_one_does(kind: str) -> None:
     }[kind]()
     memory: dict[object, Any] = {}
     canisters: tuple[Canister, ...] = ()
-    for number, part in enumerate(long_conversation(400)):
+    for number, part in enumerate(long_conversation(MANY)):
         if number % 2:
             show(strategy, canisters, memory)
         canisters += tuple(part)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ripieno.canisters import (
@@ -24,16 +24,11 @@ from ripieno.canisters import (
 from ripieno.conducting.history import HistoryStrategy, Shown, chain, drop_oldest, is_marker, sliding_window, summarize
 from ripieno.jsonvalues import freeze
 from ripieno.models.tokens import EstimatingTokenizer
-from tests.counts import ATTACK, count
+from tests.counts import ATTACK
 from tests.models.test_repair_wires import TARGETS, histories, sent, speaks
 from tests.support.scripted_models import says, scripted
 from tests.support.wire_rules import CHECKERS
 
-laws = settings(
-    max_examples=count(4000),
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
-)
 ESTIMATE = EstimatingTokenizer()
 Strategies = Mapping[str, Callable[[int, float], HistoryStrategy]]
 
@@ -48,7 +43,9 @@ STRATEGIES: Strategies = {
         sliding_window(exchanges=max(1, tokens // 20), keep=keep), drop_oldest(tokens, keep=keep)
     ),
 }
-each = pytest.mark.parametrize("kind", STRATEGIES)
+kinds = st.sampled_from(sorted(STRATEGIES))
+#: Each strategy gets its part of the examples.
+laws = settings(max_examples=2000 * len(STRATEGIES) if ATTACK else 80)
 
 
 def sizes(canisters: Sequence[Canister]) -> int:
@@ -139,9 +136,8 @@ def remaining(canisters: Sequence[Canister], shown: Sequence[Canister]) -> int:
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] is pair[1], pairs))
 
 
-@each
 @laws
-@given(parts=turns(), tokens=st.integers(1, 900), keep=st.sampled_from([0.0, 0.3, 0.5, 0.9]))
+@given(kind=kinds, parts=turns(), tokens=st.integers(1, 900), keep=st.sampled_from([0.0, 0.3, 0.5, 0.9]))
 def test_what_is_shown_fits_or_says_that_it_does_not(
     kind: str, parts: list[list[Canister]], tokens: int, keep: float
 ) -> None:
@@ -164,9 +160,8 @@ def test_what_is_shown_fits_or_says_that_it_does_not(
     assert bool(again.excess) == bool(shown.excess)
 
 
-@each
 @laws
-@given(parts=turns(), tokens=st.integers(1, 900))
+@given(kind=kinds, parts=turns(), tokens=st.integers(1, 900))
 def test_a_suffix_is_kept_with_what_always_stays(kind: str, parts: list[list[Canister]], tokens: int) -> None:
     canisters = flat(parts)
     shown = show(STRATEGIES[kind](tokens, 0.5), canisters)
@@ -193,9 +188,8 @@ def test_a_suffix_is_kept_with_what_always_stays(kind: str, parts: list[list[Can
     assert shown.left_out == len(dropped) - len(head) + 1
 
 
-@each
 @laws
-@given(parts=turns(), tokens=st.integers(30, 900), keep=st.sampled_from([0.3, 0.5]))
+@given(kind=kinds, parts=turns(), tokens=st.integers(30, 900), keep=st.sampled_from([0.3, 0.5]))
 def test_what_is_shown_grows_unless_it_is_cut(kind: str, parts: list[list[Canister]], tokens: int, keep: float) -> None:
     strategy, memory = STRATEGIES[kind](tokens, keep), dict[object, Any]()
     before, made = Shown(canisters=()), (0, 0)
@@ -216,8 +210,7 @@ def test_what_is_shown_grows_unless_it_is_cut(kind: str, parts: list[list[Canist
         before, made = shown, (window.cuts, shown.cuts)
 
 
-@laws
-@given(canisters=histories(), tokens=st.integers(1, 600), kind=st.sampled_from(sorted(STRATEGIES)))
+@given(canisters=histories(), tokens=st.integers(1, 600), kind=kinds)
 def test_whatever_is_shown_is_taken_by_a_strict_server_of_any_wire(
     canisters: list[Canister], tokens: int, kind: str
 ) -> None:
@@ -228,8 +221,7 @@ def test_whatever_is_shown_is_taken_by_a_strict_server_of_any_wire(
         assert CHECKERS[target.name](json.loads(sent(shown, target))) == [], target.name
 
 
-@laws
-@given(parts=turns(), tokens=st.integers(1, 400), kind=st.sampled_from(sorted(STRATEGIES)), data=st.data())
+@given(parts=turns(), tokens=st.integers(1, 400), kind=kinds, data=st.data())
 def test_open_invocations_stay(parts: list[list[Canister]], tokens: int, kind: str, data: st.DataObject) -> None:
     canisters = flat(parts)
     calls = [one for one in canisters if isinstance(one, InvocationCanister)]
@@ -244,6 +236,8 @@ def test_open_invocations_stay(parts: list[list[Canister]], tokens: int, kind: s
 
 
 CALLS = 4
+#: Turns of a long conversation.
+MANY = 400 if ATTACK else 200
 
 
 def long_conversation(number: int) -> list[list[Canister]]:
@@ -264,10 +258,10 @@ def long_conversation(number: int) -> list[list[Canister]]:
     return parts
 
 
-@each
+@pytest.mark.parametrize("kind", STRATEGIES)
 @pytest.mark.parametrize("keep", [0.3, 0.5, 0.7])
 def test_cuts_of_a_long_conversation_are_rare(kind: str, keep: float) -> None:
-    parts, budget = long_conversation(400), 8000
+    parts, budget = long_conversation(MANY), 8000
     strategy, memory = STRATEGIES[kind](budget, keep), dict[object, Any]()
     measure, most = budget_of(kind, budget, keep)
     before, changes, cuts = Shown(canisters=()), 0, 0

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ripieno.canisters import (
@@ -27,7 +27,6 @@ from ripieno.models.protocol import RESERVED
 from ripieno.models.tokens import EstimatingTokenizer
 from ripieno.schemas import Schema
 from tests.conducting.history.reference_cuts import asks
-from tests.counts import count
 from tests.support.scripted_models import says, scripted
 
 FILES = Supersession.of({"read": ["read:{path}"], "write": ["read:{path}"], "list": ["list"]})
@@ -144,11 +143,6 @@ def sessions(draw: st.DrawFn) -> list[Canister]:
     return said
 
 
-@settings(
-    max_examples=count(6000),
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
-)
 @given(canisters=sessions(), weight=st.sampled_from([0.0, 0.2, 1.0, 3.0]))
 def test_each_break_saves_more_than_it_costs(canisters: list[Canister], weight: float) -> None:
     def tokens(canister: Canister) -> int:
@@ -175,7 +169,6 @@ def test_each_break_saves_more_than_it_costs(canisters: list[Canister], weight: 
             assert reads[-1] not in notes(canisters, weight=weight)
 
 
-@settings(max_examples=count(2000), deadline=None)
 @given(canisters=sessions(), later=st.integers(0, 25))
 async def test_a_view_that_starts_late_shows_the_same(canisters: list[Canister], later: int) -> None:
     """Without a setting, nothing is looked at before two calls could supersede each other; tools may change then."""

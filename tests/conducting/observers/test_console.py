@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from frozendict import frozendict
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ripieno.canisters import ImageContent, InvocationCanister, ResultCanister, TextualContent
@@ -28,7 +28,6 @@ from ripieno.canisters.events import (
 )
 from ripieno.canisters.faults import Fault, Report
 from ripieno.conducting.observers.console import SHOWN, Renderer, brief, clean, show
-from tests.counts import count
 
 INVOCATION = InvocationCanister(identifier="call_1", name="read_file", arguments=frozendict(path="a.txt"))
 
@@ -162,7 +161,6 @@ def test_a_stream_that_lacks_a_character_gets_its_escape() -> None:
 ESCAPES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
-@settings(max_examples=count(4000))
 @given(st.text())
 def test_nothing_that_a_model_says_acts_on_a_terminal(text: str) -> None:
     terminal = Terminal()

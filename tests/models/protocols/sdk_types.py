@@ -54,6 +54,12 @@ def _adapter(hint: Any) -> pydantic.TypeAdapter[Any]:
     return pydantic.TypeAdapter(hint)
 
 
+@functools.cache
+def _keys(hint: Any) -> Mapping[str, Any]:
+    """The types of a typed dictionary's keys."""
+    return typing_extensions.get_type_hints(hint)
+
+
 def _exhaust(value: object) -> None:
     """Iterables are validated while they are iterated."""
     if isinstance(value, Mapping):
@@ -75,7 +81,7 @@ def _unknown(value: object, hint: Any, place: str) -> list[str]:  # noqa: PLR091
     if typing_extensions.is_typeddict(hint):
         if not isinstance(value, dict):
             return [f"{place}: {value!r} is no object"]
-        keys = typing_extensions.get_type_hints(hint)
+        keys = _keys(hint)
         if getattr(hint, "__pydantic_config__", {}).get("extra") == "allow":
             return []
         found = [f"{place} has the unknown key {key!r}" for key in value if key not in keys]
@@ -98,7 +104,7 @@ def _may_be(value: object, hint: Any) -> bool:  # noqa: PLR0911  one line a kind
     if origin is Literal:
         return value in arguments
     if typing_extensions.is_typeddict(hint):
-        keys = typing_extensions.get_type_hints(hint)
+        keys = _keys(hint)
         tags = [key for key in ("type", "role") if key in keys and isinstance(value, dict)]
         return isinstance(value, dict) and all(key not in value or _may_be(value[key], keys[key]) for key in tags)
     if isinstance(value, dict):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from frozendict import frozendict
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ripieno.canisters import (
@@ -30,8 +30,9 @@ from ripieno.models.protocols.anthropic import PROTOCOL as ANTHROPIC
 from ripieno.models.protocols.common.encoding import KEPT
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.schemas import Schema
+from tests.counts import count
 from tests.models.protocols import wire_strategies
-from tests.support.wire_requests import NO_TOOLS, PATH, asked, both, laws, write
+from tests.support.wire_requests import NO_TOOLS, PATH, asked, both, write
 
 CONVERSATION: tuple[Canister, ...] = (
     SupervisorCanister.of("Be brief."),
@@ -144,7 +145,7 @@ def test_the_bytes_of_tools_are_the_same_in_every_turn(protocol: Protocol) -> No
 
 
 @both
-@laws
+@settings(max_examples=count(300))  # each prefix of a conversation is written twice
 @given(canisters=wire_strategies.conversations(), rule=st.sampled_from(["never", "turn", "always"]))
 def test_what_was_said_is_said_again_in_the_same_bytes(
     protocol: Protocol, canisters: tuple[Canister, ...], rule: str

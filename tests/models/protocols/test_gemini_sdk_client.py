@@ -267,29 +267,9 @@ async def test_a_chat_that_calls_python_by_itself(stream: bool) -> None:
     assert again.text
 
 
-@both_ways
-async def test_a_chat_whose_program_runs_the_calls(stream: bool) -> None:
-    async with serve(create_application(SCORE, [PROTOCOL])) as url, talking_to(url) as client:
-        chat = client.chats.create(model="m", config=CONFIG)
-        message: Any = "Tell a and b."
-        for _ in range(3):
-            if stream:
-                answers = [chunk async for chunk in await chat.send_message_stream(message)]
-            else:
-                answers = [await chat.send_message(message)]
-            calls = [one for answer in answers for one in answer.function_calls or ()]
-            message = [respond(one) for one in calls]
-    assert "".join(answer.text or "" for answer in answers) == EXPECTED
-    assert len(chat.get_history(curated=True)) >= 6
-
-
-async def test_the_client_lists_the_model() -> None:
+async def test_the_client_lists_the_model_and_an_unknown_method_is_refused() -> None:
     async with serve(create_application(SCORE, [PROTOCOL])) as url, talking_to(url) as client:
         assert [model.name async for model in await client.models.list()] == ["models/telling"]
-
-
-async def test_an_unknown_method_is_refused() -> None:
-    async with serve(create_application(SCORE, [PROTOCOL])) as url, talking_to(url) as client:
         with pytest.raises(errors.ClientError, match="no method 'countTokens'"):
             await client.models.count_tokens(model="m", contents="Hi.")
 

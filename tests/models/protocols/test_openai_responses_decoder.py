@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from frozendict import frozendict
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ripieno.canisters import (
@@ -33,7 +33,7 @@ from ripieno.models.protocol import Identifiers, Native
 from ripieno.models.protocols.common.decoder import AnswerDecoder
 from ripieno.models.protocols.openai_responses import PROTOCOL
 from ripieno.models.protocols.openai_responses.decoder import Decoder
-from tests.counts import count
+from tests.models.protocols.listening import Listening
 from tests.models.protocols.test_wires_golden import natives_of, written
 
 NAME = PROTOCOL.name
@@ -50,32 +50,17 @@ def parse(*items: Any, **more: Any) -> tuple[Canister, ...]:
     return PROTOCOL.parse({"model": "m", "input": list(items), **more}).canisters
 
 
-class Listening:
-    """A decoder, and what it has said so far."""
+def listening(*natives: Native) -> Listening:
+    return Listening(PROTOCOL).hear(*natives)
 
-    def __init__(self) -> None:
-        self.decoder = PROTOCOL.decoder("house", Identifiers())
-        self.events: list[Event] = []
 
-    def hear(self, *natives: Native) -> "Listening":
-        """Feeds native events."""
-        for native in natives:
-            self.events.extend(self.decoder.feed(native))
-        return self
+def sealed(heard: Listening) -> list[tuple[str, Any, str | None]]:
+    """Names, arguments and faults of the calls that are sealed."""
+    return [(one.name, dict(one.arguments), one.fault.code if one.fault else None) for one in heard.calls]
 
-    def end(self, status: str = "completed", **response: Any) -> TurnEnded:
-        """Ends the answer; its last event."""
-        self.hear({"type": f"response.{status}", "response": {"status": status, **response}})
-        self.events.extend(self.decoder.finish())
-        ended = self.events[-1]
-        assert isinstance(ended, TurnEnded)
-        return ended
 
-    @property
-    def sealed(self) -> list[tuple[str, Any, str | None]]:
-        """Names, arguments and faults of the calls that are sealed."""
-        calls = [event.invocation for event in self.events if isinstance(event, InvocationSealed)]
-        return [(one.name, dict(one.arguments), one.fault.code if one.fault else None) for one in calls]
+def ended(status: str = "completed", **response: Any) -> Native:
+    return {"type": f"response.{status}", "response": {"status": status, **response}}
 
 
 def added(place: int, **item: Any) -> Native:
@@ -95,61 +80,61 @@ def more(place: int, text: object) -> Native:
 
 
 def test_a_call_is_sealed_where_its_item_is_done() -> None:
-    heard = Listening().hear(added(0, **function("f")), more(0, '{"a":1}'))
-    assert heard.sealed == []  # Not when its JSON parses.
+    heard = listening(added(0, **function("f")), more(0, '{"a":1}'))
+    assert sealed(heard) == []  # Not when its JSON parses.
     heard.hear({"type": "response.function_call_arguments.done", "output_index": 0, "arguments": '{"a":1}'})
-    assert heard.sealed == []
+    assert sealed(heard) == []
     heard.hear(done(0, **function("f", '{"a":1}', status="completed")))
-    assert heard.sealed == [("f", {"a": 1}, None)]
+    assert sealed(heard) == [("f", {"a": 1}, None)]
     # One without arguments, too, where it says itself that it is complete.
-    assert Listening().hear(done(0, **function("f", "{}", status="completed"))).sealed == [("f", {}, None)]
+    assert sealed(listening(done(0, **function("f", "{}", status="completed")))) == [("f", {}, None)]
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"a'])
 def test_a_call_that_may_have_been_cut_waits_for_what_comes_next(text: str) -> None:
-    heard = Listening().hear(done(0, **function("f", text)))
-    assert heard.sealed == []
-    cut = Listening().hear(done(0, **function("f", text)))
-    cut.end("incomplete", incomplete_details={"reason": "max_output_tokens"})
-    assert cut.sealed == [("f", {}, "cut_off")]
+    heard = listening(done(0, **function("f", text)))
+    assert sealed(heard) == []
+    cut = listening(done(0, **function("f", text)))
+    cut.end(ended("incomplete", incomplete_details={"reason": "max_output_tokens"}))
+    assert sealed(cut) == [("f", {}, "cut_off")]
     heard.hear(done(1, **function("g", '{"b":2}')))
-    assert [name for name, _, _ in heard.sealed] == ["f", "g"]
+    assert [name for name, _, _ in sealed(heard)] == ["f", "g"]
 
 
 @pytest.mark.parametrize("status", ["in_progress", "incomplete"])
 @pytest.mark.parametrize("reason", ["completed", "incomplete"])
 def test_an_item_that_is_not_complete_never_runs(status: str, reason: str) -> None:
-    heard = Listening().hear(done(0, **function("f", '{"a":1}', status=status)))
-    assert heard.sealed == []
-    heard.end(reason)
-    assert heard.sealed == [("f", {}, "cut_off")]
+    heard = listening(done(0, **function("f", '{"a":1}', status=status)))
+    assert sealed(heard) == []
+    heard.end(ended(reason))
+    assert sealed(heard) == [("f", {}, "cut_off")]
     (whole,) = PROTOCOL.invocations.normalize_invocations({"output": [function("f", '{"a":1}', status=status)]})
     assert whole.fault is not None
     assert whole.fault.code == "cut_off"
 
 
 def test_how_an_item_began_says_nothing_of_its_end() -> None:
-    heard = Listening().hear(added(0, **function("f", status="in_progress")), done(0, **function("f", '{"a":1}')))
-    assert heard.sealed == [("f", {"a": 1}, None)]
+    heard = listening(added(0, **function("f", status="in_progress")), done(0, **function("f", '{"a":1}')))
+    assert sealed(heard) == [("f", {"a": 1}, None)]
 
 
 def test_an_open_call_is_cut_by_the_end_that_cuts() -> None:
-    heard = Listening().hear(added(0, **function("f")), more(0, '{"a":1}'))
-    assert heard.end("incomplete", incomplete_details={"reason": "content_filter"}).finish == "filter"
-    assert heard.sealed == [("f", {}, "cut_off")]
+    heard = listening(added(0, **function("f")), more(0, '{"a":1}'))
+    assert heard.end(ended("incomplete", incomplete_details={"reason": "content_filter"})).finish == "filter"
+    assert sealed(heard) == [("f", {}, "cut_off")]
     # An end that nobody knows has cut, too.
-    other = Listening().hear(added(0, **function("f")), more(0, '{"a":1}'))
-    assert other.end("incomplete", incomplete_details={"reason": "steered"}).finish == "length"
-    assert other.sealed == [("f", {}, "cut_off")]
+    other = listening(added(0, **function("f")), more(0, '{"a":1}'))
+    assert other.end(ended("incomplete", incomplete_details={"reason": "steered"})).finish == "length"
+    assert sealed(other) == [("f", {}, "cut_off")]
 
 
 def test_reasoning_that_never_ends_does_not_return() -> None:
     partial = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "half"}
-    heard = Listening().hear(added(0, **partial), done(1, **function("f", "{}", status="completed")))
-    heard.end()
+    heard = listening(added(0, **partial), done(1, **function("f", "{}", status="completed")))
+    heard.end(ended())
     assert not [event for event in heard.events if isinstance(event, ContentSealed)]
-    unfinished = Listening().hear(done(0, **partial, status="incomplete"))
-    unfinished.end("incomplete")
+    unfinished = listening(done(0, **partial, status="incomplete"))
+    unfinished.end(ended("incomplete"))
     assert collect(unfinished.events) == (AssistantCanister(),)
 
 
@@ -162,18 +147,18 @@ def test_summaries_are_paragraphs() -> None:
         ]
 
     thought = {**THOUGHT, "summary": [{"type": "summary_text", "text": text} for text in ("One.", "Two.")]}
-    heard = Listening().hear(added(0, **THOUGHT), *summary(0, "One."), *summary(1, "Two."), done(0, **thought))
+    heard = listening(added(0, **THOUGHT), *summary(0, "One."), *summary(1, "Two."), done(0, **thought))
     shown = [event.text for event in heard.events if isinstance(event, ReasoningDelta)]
     assert "".join(shown) == "One.\n\nTwo."
     # Without its fragments it is shown when it is whole.
-    whole = Listening().hear(added(0, **THOUGHT), done(0, **thought))
+    whole = listening(added(0, **THOUGHT), done(0, **thought))
     assert [event.text for event in whole.events if isinstance(event, ReasoningDelta)] == ["One.", "Two."]
 
 
 def test_a_call_begins_after_what_was_said_before_it() -> None:
     message = {"type": "message", "id": "msg_1", "role": "assistant", "content": []}
     said = {**message, "content": [{"type": "output_text", "text": "First."}]}
-    heard = Listening().hear(added(0, **message), added(1, **function("f")), more(1, '{"a"'))
+    heard = listening(added(0, **message), added(1, **function("f")), more(1, '{"a"'))
     assert not [event for event in heard.events if isinstance(event, InvocationBegan)]
     heard.hear(done(0, **said), more(1, ":1}"), done(1, **function("f", '{"a":1}')))
     kinds = [type(event) for event in heard.events[1:]]
@@ -189,11 +174,11 @@ def test_fragments_of_one_text_where_the_item_says_more() -> None:
         "role": "assistant",
         "content": [{"type": "output_text", "text": "One two."}],
     }
-    heard = Listening().hear({"type": "response.output_text.delta", **where, "delta": "One "}, done(0, **said))
+    heard = listening({"type": "response.output_text.delta", **where, "delta": "One "}, done(0, **said))
     assert [event.text for event in heard.events if isinstance(event, TextDelta)] == ["One ", "two."]
     # A part that had no fragments comes with its end.
-    late = Listening().hear({"type": "response.output_text.done", **where, "text": "All."})
-    late.end()
+    late = listening({"type": "response.output_text.done", **where, "text": "All."})
+    late.end(ended())
     assert collect(late.events) == (AssistantCanister.of("All."),)
 
 
@@ -210,7 +195,7 @@ def test_fragments_of_one_text_where_the_item_says_more() -> None:
 )
 def test_errors_come_in_many_forms(native: Native, words: str) -> None:
     with pytest.raises(ProviderRefusal, match=words):
-        Listening().hear(native)
+        listening(native)
 
 
 @pytest.mark.parametrize("status", ["queued", "in_progress", None])
@@ -221,22 +206,22 @@ def test_an_answer_that_is_not_over_is_no_answer(status: str | None) -> None:
 
 
 def test_words_that_nobody_knows_are_passed_over() -> None:
-    heard = Listening().hear(
+    heard = listening(
         {"type": "response.queued", "response": {"model": "m"}},
         {"type": "acme:trace_event", "anything": 1},
         {"type": "response.output_text.annotation.added", "annotation": {}},
         {"type": "response.mcp_call_arguments.delta", "item_id": "mcp_1", "output_index": 0, "delta": "{"},
     )
-    assert heard.end().finish == "stop"
+    assert heard.end(ended()).finish == "stop"
     assert collect(heard.events) == (AssistantCanister(),)
 
 
 def test_shapes_that_the_wire_does_not_allow_are_errors_with_a_name() -> None:
     for native in (added(0), {"type": "response.output_item.done"}, {**more(0, 7), "output_index": []}):
         with contextlib.suppress(ProviderFailure):
-            Listening().hear(native).end()
+            listening(native).end(ended())
     with pytest.raises(WireInvalidity, match=r"'response.output_item.added' that cannot be read"):
-        Listening().hear(added(0))
+        listening(added(0))
 
 
 # What our server half makes of identifiers.
@@ -320,7 +305,6 @@ def outcome(natives: Sequence[Native], *, short: bool) -> tuple[list[Event], str
     return events, ""
 
 
-@settings(max_examples=count(4000), deadline=None)
 @given(streamed())
 def test_the_short_way_leads_where_the_long_one_does(natives: list[Native]) -> None:
     assert outcome(natives, short=True) == outcome(natives, short=False)

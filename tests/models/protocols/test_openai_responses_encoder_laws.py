@@ -30,19 +30,13 @@ from ripieno.models.protocols.common.calls import read_invocation
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.protocols.openai_responses import PROTOCOL
 from ripieno.models.protocols.openai_responses.encoder import Encoder, SeedEncoder
-from tests.counts import count
+from tests.models.protocols.test_openai_responses_encoder import streamed
 from tests.models.protocols.wire_strategies import details, foreign, phases, reasons, searches, thinking
 from tests.support.json_strategies import objects, texts
 from tests.support.openresponses_checker import StreamChecker, check_body, check_stream
 
 FINISHES: Sequence[Finish] = ("stop", "invocations", "length", "filter", "terminal", "limit", "open")
 encoders = pytest.mark.parametrize("encoder", [Encoder, SeedEncoder])
-
-
-def streamed(encoder: type[Encoder], events: Iterable[Event], asked: Asked | None = None) -> StreamChecker:
-    """What the checker saw of a whole stream."""
-    made = encoder(asked or Asked(model="m"))
-    return check_stream([made.feed(event) for event in events], seed=encoder is SeedEncoder)
 
 
 # Answers that a decoder can give.
@@ -135,20 +129,18 @@ def timeless(response: Mapping[str, Any]) -> Any:
 
 
 @encoders
-@settings(max_examples=count(2000), deadline=None)
 @given(events=answers())
 def test_every_answer_is_a_stream_that_clients_can_read_and_says_what_the_whole_says(
     encoder: type[Encoder], events: list[Event]
 ) -> None:
-    checker = streamed(encoder, events)
+    checker = streamed(events, encoder)
     whole = check_body(PROTOCOL.encode(events, Asked(model="m")))
     assert timeless(whole) == timeless(checker.response)
-    again = streamed(encoder, events)
+    again = streamed(events, encoder)
     assert timeless(again.response) == timeless(checker.response)
 
 
 @encoders
-@settings(max_examples=count(2000), deadline=None)
 @given(events=answers(), data=st.data())
 def test_an_answer_may_fail_anywhere(encoder: type[Encoder], events: list[Event], data: st.DataObject) -> None:
     made = encoder(Asked(model="m"))
@@ -230,18 +222,16 @@ _OTHER: Mapping[str, st.SearchStrategy[Any]] = {
 }
 
 
-@settings(max_examples=count(2000), deadline=None)
 @given(native=st.fixed_dictionaries({}, optional={**_WELL, **_OTHER}))
 def test_what_was_asked_is_repeated(native: dict[str, Any]) -> None:
     events = [TurnBegan(model="m"), TextDelta("Yes."), TurnEnded(finish="stop")]
-    response = streamed(Encoder, events, Asked(model="m", native=native)).response
+    response = streamed(events, asked=Asked(model="m", native=native)).response
     for key in native.keys() & _WELL.keys():
         assert response[key] == native[key]
     assert [tool["type"] for tool in response["tools"]] == [tool["type"] for tool in native.get("tools", ())]
     assert "secret" not in json.dumps(response)
 
 
-@settings(max_examples=count(2000), deadline=None)
 @given(native=st.fixed_dictionaries({}, optional=dict.fromkeys([*_WELL, *_OTHER], _JUNK)))
 def test_whatever_was_asked_the_answer_is_a_response(native: dict[str, Any]) -> None:
     asked = Asked(model="m", native=native)
@@ -330,7 +320,7 @@ def test_the_laws_are_about_every_event() -> None:
     """They would hold for empty answers, too."""
     found = set[type]()
 
-    @settings(max_examples=60, deadline=None, database=None, derandomize=True)
+    @settings(max_examples=60, database=None, derandomize=True)
     @given(events=answers())
     def look(events: list[Event]) -> None:
         found.update(map(type, events))

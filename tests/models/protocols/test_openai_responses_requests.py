@@ -30,7 +30,7 @@ from ripieno.jsonvalues import freeze
 from ripieno.models.model import left_out
 from ripieno.models.protocols.openai_responses import PROTOCOL
 from tests.models.protocols import wire_strategies
-from tests.support.wire_requests import OFFER, asked, break_somewhere, laws, write
+from tests.support.wire_requests import OFFER, asked, break_somewhere, write
 
 NAME = PROTOCOL.name
 HI: list[Canister] = [UserCanister.of("Hi.")]
@@ -275,7 +275,6 @@ def test_a_wrong_request_is_an_error_that_says_what_is_wrong(changes: Mapping[st
         PROTOCOL.parse({"model": "m", "input": [], **changes})
 
 
-@laws
 @given(data=st.data())
 def test_no_history_breaks_a_server(data: st.DataObject) -> None:
     """A history with one value of it replaced by anything is read, or refused with words."""

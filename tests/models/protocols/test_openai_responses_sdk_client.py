@@ -19,18 +19,20 @@ from ripieno.canisters import (
     OpaqueContent,
     ResultCanister,
     TextualContent,
-    UserCanister,
 )
 from ripieno.canisters.events import ContentSealed, ReasoningDelta, TextDelta, TurnBegan, TurnEnded, play
-from ripieno.jsonvalues import parse, thaw
-from ripieno.models.protocol import Asked, Refusal
+from ripieno.jsonvalues import thaw
+from ripieno.models.protocol import Asked
 from ripieno.models.protocols.openai_responses import PROTOCOL
 from ripieno.models.protocols.openai_responses.items import is_made
 from ripieno.servers.http.server import serve
 from ripieno.testing import call, turn
 from ripieno.testing.rehearsal.server import base_url, create_application
 from ripieno.testing.scores import Score
-from tests.models.protocols.test_wires_golden import failed, paced, written
+from tests.models.protocols import test_wires_sdk_clients as wires
+from tests.models.protocols.test_wires_golden import failed, written
+from tests.models.protocols.test_wires_sdk_clients import chat_client as client_at
+from tests.models.protocols.test_wires_sdk_clients import paces
 from tests.support.golden_wires import ANSWERS, Scenario, named, revive, usage_in
 from tests.support.loopback_servers import serving
 
@@ -38,32 +40,13 @@ STATUSES = {"stop": "completed", "invocations": "completed", "length": "incomple
 REASONS = {"length": "max_output_tokens", "filter": "content_filter"}
 SERVED = [one for one in ANSWERS if "canisters" in one.expected and one.protocol is PROTOCOL]
 scenarios = pytest.mark.parametrize("scenario", SERVED, ids=named)
-paces = pytest.mark.parametrize("slowly", [False, True], ids=["played", "paced"])
 ASK: dict[str, Any] = {"model": "house/model", "input": "Hi."}
-
-
-def client_at(url: str) -> openai.AsyncOpenAI:
-    return openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0)
 
 
 @contextlib.asynccontextmanager
 async def answering(scenario: Scenario, *, slowly: bool = False) -> AsyncIterator[openai.AsyncOpenAI]:
     """A client of a server of ours that always gives the answer of a scenario."""
-    expected = scenario.expectation("served")
-    canisters = revive(expected["canisters"])
-
-    async def answer(request: Request) -> Response:
-        native = parse(await request.body())
-        assert isinstance(native, dict)
-        asked = PROTOCOL.parse(native)
-        assert asked.canisters == (UserCanister.of("Hi."),)
-        events = list(play(canisters, finish=expected["finish"], usage=usage_in(expected), model=asked.model))
-        if asked.controls.stream:
-            data = written(PROTOCOL, paced(events) if slowly else events)
-            return Response(data, media_type="text/event-stream")
-        return Response(PROTOCOL.encode(events, asked), media_type="application/json")
-
-    async with serving(answer) as (url, _), client_at(base_url(url, PROTOCOL)) as client:
+    async with wires.answering(scenario, slowly=slowly) as url, client_at(url) as client:
         yield client
 
 
@@ -178,12 +161,11 @@ async def test_raw_stream(scenario: Scenario, slowly: bool) -> None:
 # The client has no class for a stranger's item.
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
 @scenarios
-@paces
-async def test_helper(scenario: Scenario, slowly: bool) -> None:
+async def test_helper(scenario: Scenario) -> None:
     expected = scenario.expectation("served")
     text = ""
     last: Any = None
-    async with answering(scenario, slowly=slowly) as client, client.responses.stream(**ASK) as stream:
+    async with answering(scenario, slowly=True) as client, client.responses.stream(**ASK) as stream:
         async for event in stream:
             last = event
             if event.type == "response.output_text.delta":
@@ -252,44 +234,8 @@ async def test_reasoning_without_an_item_is_shown_and_not_kept() -> None:
     assert returned.canisters == (AssistantCanister(content=(text,)),)
 
 
-# Errors.
-
-
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-async def test_a_refused_request_is_the_error_of_the_client(stream: bool) -> None:
-    async def answer(request: Request) -> Response:
-        status = int(request.headers["x-status"])
-        return Response(
-            PROTOCOL.refuse(Refusal(status=status, message="Too much.")),
-            status_code=status,
-            media_type="application/json",
-        )
-
-    expected: dict[int, type[openai.APIStatusError]] = {
-        400: openai.BadRequestError,
-        401: openai.AuthenticationError,
-        404: openai.NotFoundError,
-        429: openai.RateLimitError,
-        500: openai.InternalServerError,
-    }
-    async with serving(answer) as (url, _), client_at(f"{url}/v1") as client:
-        for status, kind in expected.items():
-            with pytest.raises(kind, match="Too much") as caught:
-                await client.responses.create(**ASK, stream=stream, extra_headers={"x-status": str(status)})
-            body: Any = caught.value.body
-            assert body["message"] == "Too much."
-
-
-async def test_an_error_in_a_stream_is_the_error_of_the_client() -> None:
-    async def answer(_: Request) -> Response:
-        begun = written(PROTOCOL, list(play([AssistantCanister.of("Let me see.")], finish="stop"))[:-1])
-        return Response(begun + failed(PROTOCOL, "It is gone."), media_type="text/event-stream")
-
-    async with serving(answer) as (url, _), client_at(f"{url}/v1") as client:
-        with pytest.raises(openai.APIError, match="It is gone"):
-            async for _ in await client.responses.create(**ASK, stream=True):
-                pass
-    # Who reads events by their types has the words there, too, and the response that failed.
+def test_an_error_in_a_stream_is_in_its_events_too() -> None:
+    """For programs that read events by their types: the words, and the response that failed."""
     *_, error, response = (
         json.loads(line[6:]) for line in failed(PROTOCOL, "It is gone.").split(b"\n") if line[:5] == b"data:"
     )
@@ -316,22 +262,7 @@ SCHEMA: dict[str, Any] = {
 TOOLS: list[Any] = [{"type": "function", "name": "read", "parameters": SCHEMA, "strict": True}]
 
 
-async def respond(client: openai.AsyncOpenAI, way: str, said: list[Any]) -> Any:
-    """One answer, as programs ask for it."""
-    ask: Any = {"model": "m", "input": said, "tools": TOOLS, "instructions": "Be brief."}
-    if way == "whole":
-        return await client.responses.create(**ask)
-    if way == "helper":
-        async with client.responses.stream(**ask) as stream:
-            return await stream.get_final_response()
-    async for event in await client.responses.create(**ask, stream=True):
-        if event.type == "response.completed":
-            return event.response
-    raise AssertionError("The answer did not end.")
-
-
-@pytest.mark.parametrize("way", ["whole", "raw", "helper"])
-async def test_a_conversation_with_calls_and_results(way: str, tmp_path: pathlib.Path) -> None:
+async def test_a_conversation_with_calls_and_results(tmp_path: pathlib.Path) -> None:
     (tmp_path / "a.txt").write_text("alpha\nand more\n")
     (tmp_path / "b.txt").write_text("beta\nand more\n")
     said: list[Any] = [{"role": "user", "content": "What is in them?"}]
@@ -341,7 +272,8 @@ async def test_a_conversation_with_calls_and_results(way: str, tmp_path: pathlib
         client_at(base_url(url, PROTOCOL)) as client,
     ):
         while True:
-            response = await respond(client, way, said)
+            async with client.responses.stream(model="m", input=said, tools=TOOLS, instructions="Be brief.") as stream:
+                response = await stream.get_final_response()
             said += [one.to_dict() for one in response.output]
             calls = [one for one in response.output if one.type == "function_call"]
             if not calls:
@@ -358,6 +290,5 @@ async def test_a_conversation_with_calls_and_results(way: str, tmp_path: pathlib
     assert called == [{"path": "a.txt"}, {"path": "nowhere"}, {"path": "b.txt", "quoted": "alpha"}]
     read = PROTOCOL.parse({"model": "m", "input": said}).canisters
     assert sum(isinstance(one, ResultCanister) for one in read) == 3
-    if way == "helper":
-        (thought,) = [one for one in response.output if one.type == "reasoning"]
-        assert [part.text for part in thought.summary] == ["Both, then."]
+    (thought,) = [one for one in response.output if one.type == "reasoning"]
+    assert [part.text for part in thought.summary] == ["Both, then."]

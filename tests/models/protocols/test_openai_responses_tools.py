@@ -20,7 +20,7 @@ from ripieno.models.protocols.gemini import PROTOCOL as GEMINI
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 from ripieno.models.protocols.openai_responses.invocations import ClientForm, client_form, declared_in
-from tests.support.wire_requests import laws, write
+from tests.support.wire_requests import write
 
 PATH = {"type": "object", "properties": {"path": {"type": "string"}}}
 READ = {"type": "function", "name": "read", "description": "Reads.", "parameters": PATH}
@@ -129,7 +129,6 @@ def test_a_namespace_of_a_provider_returns_to_it() -> None:
 names = st.text("abc_-.é 1", min_size=1, max_size=40)
 
 
-@laws
 @given(tools=st.lists(st.tuples(st.just("") | names, names), min_size=1, max_size=8, unique=True))
 def test_flat_names_are_legal_different_and_reversible(tools: list[tuple[str, str]]) -> None:
     spaces: dict[str, list[Any]] = {}

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
@@ -49,7 +49,6 @@ from ripieno.servers.http.server import serve
 from ripieno.testing import call, turn
 from ripieno.testing.rehearsal.server import base_url, create_application
 from ripieno.testing.scores import Score
-from tests.counts import count
 from tests.models.protocols.text_call_examples import calls_in
 from tests.models.protocols.wire_strategies import conversations
 from tests.support.loopback_servers import serving
@@ -296,7 +295,6 @@ def test_unreadable_arguments_return_as_they_came() -> None:
 # Back again.
 
 
-@settings(max_examples=count(1000), deadline=None)
 @given(conversations())
 def test_any_conversation_can_be_said_in_words(canisters: tuple[Canister, ...]) -> None:
     for carrier in (CHAT, MESSAGES):

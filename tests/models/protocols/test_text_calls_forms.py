@@ -1,5 +1,7 @@
 """Calls in text, form by form: what models really write, cut at every place, and what looks like it and is none."""
 
+import itertools
+
 import pytest
 
 from ripieno.models.protocols.text_calls.grammar import Reasoning, Text, TextCall, Wrapping
@@ -47,10 +49,10 @@ def test_several_calls_with_text_between(form: str, example: str) -> None:
     assert taken_apart(list(text)) == taken_apart(text)
 
 
-@pytest.mark.parametrize("first", MARKED)
-@pytest.mark.parametrize("second", MARKED)
-def test_two_forms_in_one_answer(first: str, second: str) -> None:
-    assert calls_in(f"{first}\n{second}") == [READ, READ]
+def test_two_forms_in_one_answer() -> None:
+    for first, second in itertools.product(MARKED, MARKED):
+        text = f"{first}\n{second}"
+        assert calls_in(text) == [READ, READ], text
 
 
 @EVERY

@@ -25,7 +25,7 @@ from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 from tests.models.protocols import wire_strategies
 from tests.models.protocols.sdk_types import GENERATE_CONTENT, model_problems, problems
-from tests.support.wire_requests import ENSEMBLE, NO_TOOLS, OFFER, PATH, asked, both, laws, write
+from tests.support.wire_requests import ENSEMBLE, NO_TOOLS, OFFER, PATH, asked, both, write
 
 MARK = {"type": "ephemeral"}
 
@@ -94,7 +94,6 @@ def test_an_offer_of_nothing_sends_no_tools(protocol: Protocol) -> None:
 
 
 @both
-@laws
 @given(controls=wire_strategies.controls)
 def test_controls_are_read_as_they_were_written(protocol: Protocol, controls: Controls) -> None:
     if protocol is RESPONSES:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, OpaqueContent, TextualContent
@@ -19,7 +19,6 @@ from ripieno.jsonvalues import encode, freeze
 from ripieno.models import Protocol
 from ripieno.models.protocol import Asked, Identifiers
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
-from tests.counts import count
 from tests.models.protocols.test_wires_golden import natives_of, paced, read, written
 from tests.models.protocols.wire_strategies import OWN, foreign
 from tests.support.golden_wires import ANSWERS, PROTOCOLS, carried
@@ -27,11 +26,9 @@ from tests.support.json_strategies import objects, texts
 from tests.support.wire_requests import break_somewhere
 
 both = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=lambda protocol: protocol.name)
-laws = settings(max_examples=count(2000), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @both
-@laws
 @given(data=st.data())
 def test_no_answer_breaks_a_client(protocol: Protocol, data: st.DataObject) -> None:
     """Golden events of which some are broken, doubled, lost or swapped become events, or an error of the family."""
@@ -87,7 +84,6 @@ def answers(draw: st.DrawFn, protocol: Protocol) -> tuple[Canister, ...]:
 
 
 @both
-@laws
 @given(data=st.data())
 def test_what_a_server_encodes_a_client_decodes(protocol: Protocol, data: st.DataObject) -> None:
     canisters = data.draw(answers(protocol))
@@ -137,7 +133,6 @@ def shape(canisters: Iterable[Canister]) -> list[Any]:
 
 
 @both
-@laws
 @given(text=texts.filter(bool), data=st.data())
 def test_deltas_are_the_text(protocol: Protocol, text: str, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.sets(st.integers(1, max(1, len(text) - 1)), max_size=3)))

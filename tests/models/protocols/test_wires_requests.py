@@ -48,13 +48,12 @@ from tests.models.protocols import wire_strategies
 from tests.models.protocols.sdk_types import GENERATE_CONTENT, model_problems, problems
 from tests.models.protocols.wire_losses import RETURNED, row_of
 from tests.support.golden_wires import addressed, messages_in
-from tests.support.wire_requests import OFFER, asked, both, break_somewhere, laws, write
+from tests.support.wire_requests import OFFER, asked, both, break_somewhere, write
 
 of_messages = pytest.mark.parametrize("protocol", [ANTHROPIC, CHAT], ids=lambda protocol: protocol.name)
 
 
 @both
-@laws
 @given(canisters=wire_strategies.conversations())
 def test_a_server_reads_what_a_client_wrote(protocol: Protocol, canisters: tuple[Canister, ...]) -> None:
     body = write(protocol, canisters)
@@ -66,7 +65,6 @@ def test_a_server_reads_what_a_client_wrote(protocol: Protocol, canisters: tuple
 
 
 @both
-@laws
 @given(canisters=wire_strategies.conversations(), controls=wire_strategies.controls)
 def test_requests_are_what_the_sdk_says(
     protocol: Protocol, canisters: tuple[Canister, ...], controls: Controls
@@ -242,7 +240,6 @@ def test_results_without_their_calls_are_errors(protocol: Protocol) -> None:
 
 
 @both
-@laws
 @given(data=st.data())
 def test_no_request_breaks_a_server(protocol: Protocol, data: st.DataObject) -> None:
     """A request with one value of it replaced by anything is read, or refused with words."""

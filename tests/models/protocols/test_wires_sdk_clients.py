@@ -18,10 +18,8 @@ from ripieno.models import Protocol
 from ripieno.models.protocol import Refusal
 from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
-from ripieno.servers.http.server import serve
-from ripieno.testing import call, turn
-from ripieno.testing.rehearsal.server import base_url, create_application
-from ripieno.testing.scores import Score
+from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
+from ripieno.testing.rehearsal.server import base_url
 from tests.models.protocols.test_wires_golden import failed, paced, written
 from tests.support.golden_wires import ANSWERS, Scenario, named, revive, usage_in
 from tests.support.loopback_servers import serving
@@ -37,6 +35,7 @@ UNWELCOME: dict[str, type[Exception]] = {
 SERVED = [one for one in ANSWERS if "canisters" in one.expected]
 messages_scenarios = pytest.mark.parametrize("scenario", [one for one in SERVED if one.protocol is MESSAGES], ids=named)
 chat_scenarios = pytest.mark.parametrize("scenario", [one for one in SERVED if one.protocol is CHAT], ids=named)
+protocols = pytest.mark.parametrize("protocol", [MESSAGES, CHAT, RESPONSES], ids=lambda protocol: protocol.name)
 paces = pytest.mark.parametrize("slowly", [False, True], ids=["played", "paced"])
 
 ASK: dict[str, Any] = {"model": "house/model", "max_tokens": 99, "messages": [{"role": "user", "content": "Hi."}]}
@@ -136,11 +135,10 @@ async def test_messages_raw_stream(scenario: Scenario, slowly: bool) -> None:
 
 
 @messages_scenarios
-@paces
-async def test_messages_helper(scenario: Scenario, slowly: bool) -> None:
+async def test_messages_helper(scenario: Scenario) -> None:
     expected = scenario.expectation("served")
     text = ""
-    async with answering(scenario, slowly=slowly) as url, messages_client(url) as client:
+    async with answering(scenario, slowly=True) as url, messages_client(url) as client:
         async with client.messages.stream(**ASK) as stream:
             async for event in stream:
                 if event.type == "text":
@@ -243,13 +241,12 @@ async def test_chat_raw_stream(scenario: Scenario, slowly: bool) -> None:
 
 
 @chat_scenarios
-@paces
-async def test_chat_helper(scenario: Scenario, slowly: bool) -> None:
+async def test_chat_helper(scenario: Scenario) -> None:
     expected = scenario.expectation("served")
     text = ""
     done: list[str] = []
     async with (
-        answering(scenario, slowly=slowly) as url,
+        answering(scenario, slowly=True) as url,
         chat_client(url) as client,
         client.chat.completions.stream(**ASK_CHAT, stream_options={"include_usage": True}) as stream,
     ):
@@ -273,16 +270,28 @@ async def test_chat_helper(scenario: Scenario, slowly: bool) -> None:
 # Errors.
 
 
+async def ask(protocol: Protocol, url: str, *, stream: bool, status: int = 0) -> None:
+    """Asks with the official client of a wire, and reads a stream to its end."""
+    headers = {"x-status": str(status)}
+    async with messages_client(url) as messages, chat_client(f"{url}/v1") as client:
+        if protocol is MESSAGES:
+            answer: Any = await messages.messages.create(**ASK, stream=stream, extra_headers=headers)
+        elif protocol is CHAT:
+            answer = await client.chat.completions.create(**ASK_CHAT, stream=stream, extra_headers=headers)
+        else:
+            answer = await client.responses.create(model="m", input="Hi.", stream=stream, extra_headers=headers)
+        if stream:
+            async for _ in answer:
+                pass
+
+
+@protocols
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-async def test_a_refused_request_is_the_error_of_the_client(stream: bool) -> None:
+async def test_a_refused_request_is_the_error_of_the_client(protocol: Protocol, stream: bool) -> None:
     async def answer(request: Request) -> Response:
-        protocol = MESSAGES if request.url.path == "/v1/messages" else CHAT
         status = int(request.headers["x-status"])
-        return Response(
-            protocol.refuse(Refusal(status=status, message="Too much of it.")),
-            status_code=status,
-            media_type="application/json",
-        )
+        refused = protocol.refuse(Refusal(status=status, message="Too much of it."))
+        return Response(refused, status_code=status, media_type="application/json")
 
     expected = {
         400: "BadRequestError",
@@ -291,110 +300,20 @@ async def test_a_refused_request_is_the_error_of_the_client(stream: bool) -> Non
         429: "RateLimitError",
         500: "InternalServerError",
     }
+    sdk: Any = anthropic if protocol is MESSAGES else openai
     async with serving(answer) as (url, _):
         for status, name in expected.items():
-            headers = {"x-status": str(status)}
-            async with messages_client(url) as messages:
-                with pytest.raises(getattr(anthropic, name), match="Too much of it"):
-                    await messages.messages.create(**ASK, stream=stream, extra_headers=headers)
-            async with chat_client(f"{url}/v1") as chat:
-                with pytest.raises(getattr(openai, name), match="Too much of it") as caught:
-                    await chat.chat.completions.create(**ASK_CHAT, stream=stream, extra_headers=headers)
-            assert caught.value.body["message"] == "Too much of it."
+            with pytest.raises(getattr(sdk, name), match="Too much of it") as caught:
+                await ask(protocol, url, stream=stream, status=status)
+            assert protocol is MESSAGES or caught.value.body["message"] == "Too much of it."
 
 
-@pytest.mark.parametrize("protocol", [MESSAGES, CHAT], ids=lambda protocol: protocol.name)
+@protocols
 async def test_an_error_in_a_stream_is_the_error_of_the_client(protocol: Protocol) -> None:
     async def answer(_: Request) -> Response:
         begun = written(protocol, list(play([AssistantCanister.of("Let me see.")], finish="stop"))[:-1])
         return Response(begun + failed(protocol, "It is gone."), media_type="text/event-stream")
 
     async with serving(answer) as (url, _):
-        if protocol is MESSAGES:
-            async with messages_client(url) as client:
-                with pytest.raises(anthropic.APIStatusError, match="It is gone"):
-                    async for _ in await client.messages.create(**ASK, stream=True):
-                        pass
-        else:
-            async with chat_client(f"{url}/v1") as other:
-                with pytest.raises(openai.APIError, match="It is gone"):
-                    async for _ in await other.chat.completions.create(**ASK_CHAT, stream=True):
-                        pass
-
-
-# A whole conversation, read from raw streams.
-
-SCORE = Score.of_turns(
-    [
-        turn("Both at once.", calls=[call("tell", "one", what="a"), call("tell", "two", what="b")], reasoning="Hm."),
-        turn("They are {one} and {two}.", expect=["one", "two"]),
-    ],
-    name="telling",
-)
-SCHEMA: dict[str, Any] = {"type": "object", "properties": {"what": {"type": "string"}}}
-
-
-async def test_a_conversation_over_raw_messages() -> None:
-    messages: list[Any] = [{"role": "user", "content": "Tell me."}]
-    async with (
-        serve(create_application(SCORE, [MESSAGES, CHAT])) as url,
-        messages_client(base_url(url, MESSAGES)) as client,
-    ):
-        for _ in range(2):
-            content: list[dict[str, Any]] = []
-            pieces: dict[int, str] = {}
-            stop = None
-            streamed = await client.messages.create(
-                model="m",
-                max_tokens=99,
-                messages=messages,
-                tools=[{"name": "tell", "input_schema": SCHEMA}],
-                stream=True,
-            )
-            async for event in streamed:
-                if event.type == "content_block_start":
-                    content.append(event.content_block.to_dict())
-                elif event.type == "content_block_delta" and event.delta.type == "text_delta":
-                    content[event.index]["text"] += event.delta.text
-                elif event.type == "content_block_delta" and event.delta.type == "input_json_delta":
-                    pieces[event.index] = pieces.get(event.index, "") + event.delta.partial_json
-                elif event.type == "message_delta":
-                    stop = event.delta.stop_reason
-            for index, text in pieces.items():
-                content[index]["input"] = json.loads(text)
-            messages.append({"role": "assistant", "content": content})
-            if stop == "tool_use":
-                calls = [block for block in content if block["type"] == "tool_use"]
-                results = [
-                    {"type": "tool_result", "tool_use_id": one["id"], "content": one["input"]["what"].upper()}
-                    for one in calls
-                ]
-                messages.append({"role": "user", "content": results})
-    assert messages[-1] == {"role": "assistant", "content": [{"type": "text", "text": "They are A and B."}]}
-
-
-async def test_a_conversation_over_raw_chat() -> None:
-    messages: list[Any] = [{"role": "user", "content": "Tell me."}]
-    tools: list[Any] = [{"type": "function", "function": {"name": "tell", "parameters": SCHEMA}}]
-    async with serve(create_application(SCORE, [MESSAGES, CHAT])) as url, chat_client(base_url(url, CHAT)) as client:
-        for _ in range(2):
-            message: dict[str, Any] = {"role": "assistant", "content": ""}
-            calls: list[dict[str, Any]] = []
-            reason = None
-            streamed = await client.chat.completions.create(model="m", messages=messages, tools=tools, stream=True)
-            async for chunk in streamed:
-                (choice,) = chunk.choices
-                reason = choice.finish_reason or reason
-                message["content"] += choice.delta.content or ""
-                for one in choice.delta.tool_calls or ():
-                    if one.index == len(calls):
-                        calls.append({"id": one.id, "type": "function", "function": {"name": "", "arguments": ""}})
-                    assert one.function is not None
-                    calls[one.index]["function"]["name"] += one.function.name or ""
-                    calls[one.index]["function"]["arguments"] += one.function.arguments or ""
-            messages.append({**message, "tool_calls": calls} if calls else message)
-            if reason == "tool_calls":
-                for made in calls:
-                    what = json.loads(made["function"]["arguments"])["what"]
-                    messages.append({"role": "tool", "tool_call_id": made["id"], "content": what.upper()})
-    assert messages[-1] == {"role": "assistant", "content": "They are A and B."}
+        with pytest.raises(anthropic.APIStatusError if protocol is MESSAGES else openai.APIError, match="It is gone"):
+            await ask(protocol, url, stream=True)

@@ -1,6 +1,5 @@
 """When a call is sealed and an answer ends, and what else servers send."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -16,52 +15,17 @@ from ripieno.canisters import (
 )
 from ripieno.canisters.controls import Finish
 from ripieno.canisters.conversation import Usage
-from ripieno.canisters.events import ArgumentsDelta, Event, InvocationSealed, ReasoningDelta, TurnEnded, collect
+from ripieno.canisters.events import ArgumentsDelta, InvocationSealed, ReasoningDelta, collect
 from ripieno.exceptions import ProviderFailure, ProviderRefusal, WireInvalidity
 from ripieno.models import Protocol
 from ripieno.models.protocol import Identifiers, Native
 from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.transport.sse import DONE
+from tests.models.protocols.listening import Listening
 from tests.support.golden_wires import PROTOCOLS
 
 both = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=lambda protocol: protocol.name)
-
-
-class Listening:
-    """A decoder, and what it has said so far."""
-
-    def __init__(self, protocol: Protocol, canisters: Sequence[Canister] = ()) -> None:
-        self.decoder = protocol.decoder("house", Identifiers(canisters))
-        self.events: list[Event] = []
-
-    def hear(self, *natives: Native) -> "Listening":
-        """Feeds native events."""
-        for native in natives:
-            self.events.extend(self.decoder.feed(native))
-        return self
-
-    def end(self) -> TurnEnded:
-        """Ends the answer; its last event."""
-        self.events.extend(self.decoder.finish())
-        ended = self.events[-1]
-        assert isinstance(ended, TurnEnded)
-        return ended
-
-    @property
-    def sealed(self) -> list[tuple[str, Any]]:
-        """Names and arguments of the calls that are sealed."""
-        return [
-            (event.invocation.name, dict(event.invocation.arguments))
-            for event in self.events
-            if isinstance(event, InvocationSealed)
-        ]
-
-    @property
-    def faults(self) -> list[str]:
-        """The codes of the faults in sealed calls."""
-        calls = [event.invocation for event in self.events if isinstance(event, InvocationSealed)]
-        return [one.fault.code if one.fault else "" for one in calls]
 
 
 def chunk(*fragments: Any, reason: str | None = None, **delta: Any) -> Native:

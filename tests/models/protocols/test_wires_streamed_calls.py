@@ -6,7 +6,7 @@ import anthropic
 import openai
 import pytest
 from frozendict import frozendict
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ripieno.canisters import Controls, InvocationCanister, UserCanister
@@ -34,7 +34,6 @@ from ripieno.servers.http.server import serve
 from ripieno.testing import turn
 from ripieno.testing.rehearsal.server import base_url, create_application
 from ripieno.testing.scores import Score
-from tests.counts import count
 from tests.models.protocols.test_wires_golden import natives_of, read, written
 from tests.support.golden_wires import PROTOCOLS
 
@@ -88,7 +87,6 @@ def of_call(arguments: str, **more: Any) -> Delta:
     return {"tool_calls": [{"function": {"arguments": arguments, **name}, **more}]}
 
 
-@settings(max_examples=count(4000), deadline=None)
 @given(st.lists(deltas(), max_size=8))
 # The index of a call is another's by the time that the call goes on.
 @example(

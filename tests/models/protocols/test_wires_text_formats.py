@@ -25,7 +25,7 @@ from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.protocols.openai_responses import PROTOCOL as RESPONSES
 from tests.models.protocols.sdk_types import GENERATE_CONTENT, model_problems, problems
 from tests.support.json_strategies import objects
-from tests.support.wire_requests import asked, both, laws, write
+from tests.support.wire_requests import asked, both, write
 
 PLACE = freeze({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]})
 FITTING = Format(kind="json_schema", name="place", schema=PLACE, strict=True, description="Where.")
@@ -43,7 +43,6 @@ formats = st.just(ANY) | st.builds(
 
 
 @both
-@laws
 @given(form=formats)
 def test_a_format_is_read_as_it_was_written(protocol: Protocol, form: Format) -> None:
     if protocol is ANTHROPIC and form.schema is None:

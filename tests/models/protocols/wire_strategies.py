@@ -24,7 +24,7 @@ from ripieno.canisters import (
 )
 from ripieno.canisters.faults import Fault
 from ripieno.jsonvalues import encode, freeze
-from tests.support.json_strategies import objects, texts
+from tests.support.canister_strategies import objects, texts
 
 textual = st.builds(TextualContent, text=texts, mime_type=st.sampled_from(["text/plain", "text/markdown"]))
 images = st.builds(ImageContent, data=st.binary(min_size=1, max_size=9), mime_type=st.just("image/png"))
@@ -116,12 +116,29 @@ def several(one: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
     return st.lists(one, max_size=3).map(tuple)
 
 
+names = st.sampled_from(["read_file", "time__tell_time"])
+forms = st.sampled_from(["known", "unknown", "blank", "unreadable", "freeform"])
+supervisors = st.builds(SupervisorCanister, content=several(textual))
+speakers = st.one_of(
+    st.builds(UserCanister, content=several(said)),
+    supervisors,
+    st.builds(
+        DocumentCanister,
+        content=several(st.one_of(textual, files, images)),
+        identifier=st.just("doc-1"),
+        title=st.none() | st.just("A title"),
+    ),
+)
+before = st.lists(speakers, max_size=3)
+assistants = st.builds(AssistantCanister, content=several(st.one_of(textual, foreign, phases, *OWN.values())))
+outcomes = st.tuples(several(st.one_of(textual, images, sounds, foreign)), st.none() | faults)
+few, some = st.lists(supervisors, max_size=2), st.integers(0, 3)
+
+
 @st.composite
 def calls(draw: st.DrawFn, identifier: str) -> InvocationCanister:
     """A call as a model made it: its text known, unknown, blank, or unreadable; or free-form."""
-    arguments = freeze(draw(objects))
-    name = draw(st.sampled_from(["read_file", "time__tell_time"]))
-    form = draw(st.sampled_from(["known", "unknown", "blank", "unreadable", "freeform"]))
+    name, form = draw(names), draw(forms)
     if form == "freeform":
         text = draw(texts)
         return InvocationCanister(
@@ -131,6 +148,7 @@ def calls(draw: st.DrawFn, identifier: str) -> InvocationCanister:
         return InvocationCanister(identifier=identifier, name=name, raw='{"a', fault=draw(faults))
     if form == "blank":
         return InvocationCanister(identifier=identifier, name=name, raw="")
+    arguments = draw(objects)
     raw = encode(arguments).decode() if form == "known" else None
     return InvocationCanister(identifier=identifier, name=name, arguments=arguments, raw=raw)
 
@@ -138,47 +156,25 @@ def calls(draw: st.DrawFn, identifier: str) -> InvocationCanister:
 @st.composite
 def turns(draw: st.DrawFn, number: int) -> Sequence[Canister]:
     """What is said before an answer, the answer, and the results of its calls."""
-    speakers = st.one_of(
-        st.builds(UserCanister, content=several(said)),
-        st.builds(SupervisorCanister, content=several(textual)),
-        st.builds(
-            DocumentCanister,
-            content=several(st.one_of(textual, files, images)),
-            identifier=st.just("doc-1"),
-            title=st.none() | st.just("A title"),
-        ),
-    )
-    turn: list[Canister] = list(draw(st.lists(speakers, max_size=3)))
-    spoken = several(st.one_of(textual, foreign, phases, *OWN.values()))
-    count = draw(st.integers(0, 3))
-    turn.append(draw(st.builds(AssistantCanister, content=spoken)))
+    turn: list[Canister] = [*draw(before), draw(assistants)]
     results: list[Canister] = []
-    for place in range(count):
+    for place in range(draw(some)):
         identifier = f"call_{number}_{place}"
         turn.append(draw(calls(identifier)))
         if draw(st.booleans()):
-            turn.append(draw(st.builds(AssistantCanister, content=spoken)))
-        results.append(
-            draw(
-                st.builds(
-                    ResultCanister,
-                    invocation_id=st.just(identifier),
-                    content=several(st.one_of(textual, images, sounds, foreign)),
-                    error=st.none() | faults,
-                )
-            )
-        )
+            turn.append(draw(assistants))
+        content, error = draw(outcomes)
+        results.append(ResultCanister(invocation_id=identifier, content=content, error=error))
     return [*turn, *results]
 
 
 @st.composite
 def conversations(draw: st.DrawFn) -> tuple[Canister, ...]:
     """A conversation of a few turns, which a user begins."""
-    supervisors = draw(st.lists(st.builds(SupervisorCanister, content=several(textual)), max_size=2))
     return (
-        *supervisors,
+        *draw(few),
         UserCanister.of("Begin."),
-        *(one for number in range(draw(st.integers(0, 3))) for one in draw(turns(number))),
+        *(one for number in range(draw(some)) for one in draw(turns(number))),
     )
 
 

@@ -6,7 +6,6 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from ripieno.descriptors.timeouts import Caution
 from ripieno.models.transport.breaker import Breaker, Breakers
-from tests.counts import count
 
 COOLDOWN = 30.0
 
@@ -80,7 +79,7 @@ class Requests(RuleBasedStateMachine):
 
 
 TestRequests = Requests.TestCase
-TestRequests.settings = settings(max_examples=count(2000), stateful_step_count=40, deadline=None)
+TestRequests.settings = settings(stateful_step_count=40)
 
 
 def test_it_opens_after_so_many_failures_in_a_row() -> None:

@@ -186,7 +186,7 @@ async def test_a_stall_ends(stream: bool) -> None:
         await until_eof(reader)
 
     async with talking(talk) as (url, all_gone):
-        async with open_transport(url, timeouts=Timeouts(first_byte=0.2, between=0.2)) as transport:
+        async with open_transport(url, timeouts=Timeouts(first_byte=60, between=0.2)) as transport:
             seen: list[Any] = []
 
             async def listen() -> None:

@@ -1,0 +1,46 @@
+"""A decoder that is fed by hand, and what it has said so far."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ripieno.canisters import Canister, InvocationCanister
+from ripieno.canisters.events import Event, InvocationSealed, TurnEnded
+from ripieno.models import Protocol
+from ripieno.models.protocol import Identifiers, Native
+
+
+class Listening:
+    """The decoder of a wire, and its events."""
+
+    def __init__(self, protocol: Protocol, canisters: Sequence[Canister] = ()) -> None:
+        self.decoder = protocol.decoder("house", Identifiers(canisters))
+        self.events: list[Event] = []
+
+    def hear(self, *natives: Native) -> "Listening":
+        """Feeds native events."""
+        for native in natives:
+            self.events.extend(self.decoder.feed(native))
+        return self
+
+    def end(self, *last: Native) -> TurnEnded:
+        """Ends the answer; its last event."""
+        self.hear(*last)
+        self.events.extend(self.decoder.finish())
+        ended = self.events[-1]
+        assert isinstance(ended, TurnEnded)
+        return ended
+
+    @property
+    def calls(self) -> list[InvocationCanister]:
+        """The calls that are sealed."""
+        return [event.invocation for event in self.events if isinstance(event, InvocationSealed)]
+
+    @property
+    def sealed(self) -> list[tuple[str, Any]]:
+        """Names and arguments of the calls that are sealed."""
+        return [(one.name, dict(one.arguments)) for one in self.calls]
+
+    @property
+    def faults(self) -> list[str]:
+        """The codes of the faults in sealed calls; empty where there is none."""
+        return [one.fault.code if one.fault else "" for one in self.calls]
