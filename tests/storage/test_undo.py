@@ -118,8 +118,8 @@ def test_reading_is_remembered_for_each_conversation_and_bounded(journal: UndoLo
 
 WRITER = """
 import pathlib, sys
-from ripieno.storage.undo import Journal, Step
-journal = Journal(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
+from ripieno.storage.undo import UndoLog, Step
+journal = UndoLog(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
 for number in range(int(sys.argv[3])):
     with journal.locked():
         journal.add([Step(path=f"{sys.argv[4]}{number}", before=None, after=None)])

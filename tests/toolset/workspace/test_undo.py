@@ -330,9 +330,9 @@ async def test_somebody_elses_change_is_never_lost(tools: Tools) -> None:
 STORM = """
 import json, os, pathlib, random, select, signal, sys
 from ripieno.exceptions import ToolFault
-from ripieno.toolset.workspace.workspace import Room
+from ripieno.toolset.workspace.workspace import Workspace
 from ripieno.toolset.workspace.undo import choose, undo
-from ripieno.storage.undo import Cause, Journal
+from ripieno.storage.undo import Cause, UndoLog
 
 state, workspace, kills = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), int(sys.argv[3])
 SIZE = 50_000
@@ -340,9 +340,9 @@ chance = random.Random(7)
 totals = dict(kills=0, acknowledged=0, torn=0, lost=0, undone=0, refused=0)
 
 def work(channel):
-    journal = Journal(state, workspace)
+    journal = UndoLog(state, workspace)
     number = 0
-    with Room(workspace, journal=journal) as room:
+    with Workspace(workspace, journal=journal) as room:
         while True:
             number += 1
             mark = b"%08d" % number
@@ -363,7 +363,7 @@ for turn in range(kills):
     for name in ("whole", "edited", "here", "there", "gone"):
         (workspace / name).write_bytes(b"%08d" % 0 * (SIZE // 8))
     before = {name: (workspace / name).read_bytes() for name in os.listdir(workspace) if not name.startswith(".")}
-    journal = Journal(state, workspace)
+    journal = UndoLog(state, workspace)
     for entry in journal.entries():
         journal.drop(entry)
     reader, writer = os.pipe()

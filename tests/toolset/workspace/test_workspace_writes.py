@@ -141,9 +141,9 @@ async def run_python(script: str, *arguments: str | os.PathLike[str]) -> str:
 FULL_DISK = """
 import resource, sys
 from ripieno.exceptions import ResourceFault
-from ripieno.toolset.workspace.workspace import Room
+from ripieno.toolset.workspace.workspace import Workspace
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-with Room(sys.argv[1]) as room:
+with Workspace(sys.argv[1]) as room:
     try:
         room.write_file("readme", b"x" * 5000)
     except ResourceFault as fault:
@@ -160,8 +160,8 @@ async def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside(root: p
 AS_NOBODY = """
 import ctypes, os, sys  # as somebody else, the library may be out of reach
 from ripieno.exceptions import PermissionFault
-from ripieno.toolset.workspace.workspace import Room
-with Room(sys.argv[1]) as room:
+from ripieno.toolset.workspace.workspace import Workspace
+with Workspace(sys.argv[1]) as room:
     if os.geteuid() == 0:
         os.setgroups([]); os.setgid(65534); os.setuid(65534)
     for act in (
@@ -250,8 +250,8 @@ def test_appenders_lose_nothing_of_each_other(root: pathlib.Path) -> None:
 
 WRITE_FOREVER = """
 import itertools, sys
-from ripieno.toolset.workspace.workspace import Room
-with Room(sys.argv[1]) as room:
+from ripieno.toolset.workspace.workspace import Workspace
+with Workspace(sys.argv[1]) as room:
     for number in itertools.count():
         room.write_file("shared", bytes([65 + number % 26]) * 200_000)
         print("x", flush=True)
