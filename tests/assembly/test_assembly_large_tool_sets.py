@@ -3,7 +3,6 @@
 import pathlib
 import re
 import sys
-import time
 from typing import Any
 
 import pytest
@@ -149,7 +148,7 @@ async def test_a_model_behind_each_wire_finds_a_tool_and_calls_it(protocol: Prot
 
 
 async def test_rules_over_the_tool_hold_for_a_call_of_it(tmp_path: pathlib.Path) -> None:
-    tables = {"confirmation": {"approve": ["deferred.*"], "deny": ["ledger.book_payment"]}}
+    tables = {"confirmation": {"approve": ["tool_search.*"], "deny": ["ledger.book_payment"]}}
     async with loaded(tmp_path, {"ledger": LEDGER}, tables, confirmer=Approving()) as assembly:
         conversation = await assembly.conduct("Book", model=model_of(SCORE))
     result = [one for one in conversation.canisters if isinstance(one, ResultCanister)][-1]
@@ -193,15 +192,12 @@ def thousand(name: str, first: int) -> str:
 
 async def test_five_thousand_tools_make_no_larger_request_than_none(tmp_path: pathlib.Path) -> None:
     many = {f"many_{at}": thousand(f"many_{at}", at * 1_000) for at in range(5)}
-    began = time.monotonic()
     tables = {"tools": {"search_over": 50}, "enabled": ["io"]}
     async with loaded(tmp_path, many, tables) as assembly:
-        started = time.monotonic() - began
         offer = Offer.of(assembly.ensembles)
         # All that can be searchable is, the tools of io as well.
         assert offer.names == ("search_tools", "call_tool")
         assert len(offer.searchable) == 5_003
-        began = time.monotonic()
         assert sum(len(encode(CHAT.invocations.definition_of(one))) for one in offer.invokers) < 3_000
         model = model_of(
             [
@@ -212,9 +208,6 @@ async def test_five_thousand_tools_make_no_larger_request_than_none(tmp_path: pa
         )
         conversation = await assembly.conduct("Make it", model=model)
         assert conversation.text == "4321\n"
-    # Measured: 3 s to read and check 5 000 descriptors, 0.2 s for the conversation. The bounds are for busy machines.
-    assert started < 30
-    assert time.monotonic() - began < 5
 
 
 # Output that is too long.

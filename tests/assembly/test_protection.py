@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ripieno.assembly import assemble
+from ripieno.assembly import Assembly, assemble
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.execution import Circumstances
 from ripieno.jsonvalues import freeze
@@ -35,20 +35,24 @@ ABOVE: list[tuple[str, Mapping[str, Any]]] = [
 ]
 
 
-async def call(home: Home, workspace: pathlib.Path, tool: str, arguments: Mapping[str, Any]) -> ResultCanister:
+def opened(home: Home, workspace: pathlib.Path) -> Assembly:
     names = ["file_write", "file_manage", "directory"]
+    tools = {tool for tool, _ in (*WRITING, *ABOVE)}
     tables = {
         "ensembles": {"enabled": names},
         "sandbox": {"level": "off"},
-        "confirmation": {"approve": [f"{name}.{tool}" for name in names]},
+        "confirmation": {"approve": [f"{name}.{tool}" for name in names for tool in tools]},
     }
-    async with assemble(tables, workspace=workspace, places=home.places) as assembly:
-        (ensemble,) = [one for one in assembly.ensembles if tool in one.invokers]
-        return await assembly.execution.execute(
-            InvocationCanister(identifier="one", name=tool, arguments=freeze(arguments)),
-            ensembles=[ensemble],
-            circumstances=Circumstances(conversation="one", namespaces={}, notify=lambda _: None),
-        )
+    return assemble(tables, workspace=workspace, places=home.places)
+
+
+async def call(assembly: Assembly, tool: str, arguments: Mapping[str, Any]) -> ResultCanister:
+    (ensemble,) = [one for one in assembly.ensembles if tool in one.invokers]
+    return await assembly.execution.execute(
+        InvocationCanister(identifier="one", name=tool, arguments=freeze(arguments)),
+        ensembles=[ensemble],
+        circumstances=Circumstances(conversation="one", namespaces={}, notify=lambda _: None),
+    )
 
 
 def filled(arguments: Mapping[str, Any], **names: str) -> dict[str, Any]:
@@ -73,46 +77,45 @@ def snapshot(home: Home) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for one in folders for path in one.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize(("tool", "arguments"), WRITING, ids=[name for name, _ in WRITING])
-@pytest.mark.parametrize("path", OWN)
-async def test_what_is_the_users_own_is_not_changed(
-    home: Home, wide: pathlib.Path, tool: str, arguments: Mapping[str, Any], path: str
-) -> None:
+async def test_what_is_the_users_own_is_not_changed(home: Home, wide: pathlib.Path) -> None:
     before = snapshot(home)
-    result = await call(home, wide, tool, filled(arguments, path=path))
-    assert result.error is not None
-    missing = tool == "edit_file" and f"{wide / path}" not in before
-    assert result.error.code == ("not_found" if missing else "control_file"), result.error
+    async with opened(home, wide) as assembly:
+        for tool, arguments in WRITING:
+            for path in OWN:
+                result = await call(assembly, tool, filled(arguments, path=path))
+                assert result.error is not None, (tool, path)
+                missing = tool == "edit_file" and f"{wide / path}" not in before
+                assert result.error.code == ("not_found" if missing else "control_file"), (tool, result.error)
     # The journal of changes is kept there, and it is not what a tool writes.
-    after = {name: data for name, data in snapshot(home).items() if name in before}
-    assert after == before
+    assert {name: data for name, data in snapshot(home).items() if name in before} == before
 
 
-@pytest.mark.parametrize(("tool", "arguments"), ABOVE, ids=[name for name, _ in ABOVE])
-async def test_nothing_above_it_is_removed_or_replaced(
-    home: Home, wide: pathlib.Path, tool: str, arguments: Mapping[str, Any]
-) -> None:
+async def test_nothing_above_it_is_removed_or_replaced(home: Home, wide: pathlib.Path) -> None:
     before = snapshot(home)
-    for folder in ("configuration", "state"):
-        result = await call(home, wide, tool, filled(arguments, folder=folder))
-        assert result.error is not None
-        assert result.error.code == "control_file", result.error
+    async with opened(home, wide) as assembly:
+        for tool, arguments in ABOVE:
+            for folder in ("configuration", "state"):
+                result = await call(assembly, tool, filled(arguments, folder=folder))
+                assert result.error is not None, (tool, folder)
+                assert result.error.code == "control_file", result.error
     assert {name: data for name, data in snapshot(home).items() if name in before} == before
 
 
 async def test_links_and_other_names_lead_no_nearer(home: Home, wide: pathlib.Path) -> None:
     (wide / "link").symlink_to("configuration")
     os.symlink("../configuration/config.toml", wide / "outer" / "file")
-    for path in ("link/config.toml", "./outer/../configuration/config.toml", str(home.places.state / "trust.json")):
-        result = await call(home, wide, "write_file", {"path": path, "content": "evil"})
-        assert result.error is not None
-        assert result.error.code == "control_file", result.error
-    result = await call(home, wide, "write_file", {"path": "outer/file", "content": "new"})
+    async with opened(home, wide) as assembly:
+        for path in ("link/config.toml", "./outer/../configuration/config.toml", str(home.places.state / "trust.json")):
+            result = await call(assembly, "write_file", {"path": path, "content": "evil"})
+            assert result.error is not None
+            assert result.error.code == "control_file", result.error
+        await call(assembly, "write_file", {"path": "outer/file", "content": "new"})
     assert (home.places.configuration / "config.toml").read_text() == ""
 
 
 async def test_what_lies_beside_it_is_written(home: Home, wide: pathlib.Path) -> None:
-    for path in ("configurations", "outer/configuration/config.toml", "state.json"):
-        result = await call(home, wide, "write_file", {"path": path, "content": "fine"})
-        assert result.error is None, result.error
-        assert (wide / path).read_text() == "fine"
+    async with opened(home, wide) as assembly:
+        for path in ("configurations", "outer/configuration/config.toml", "state.json"):
+            result = await call(assembly, "write_file", {"path": path, "content": "fine"})
+            assert result.error is None, result.error
+            assert (wide / path).read_text() == "fine"

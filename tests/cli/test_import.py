@@ -21,7 +21,7 @@ from ripieno.cli.importing.secrets import Reference, find_references, holds_secr
 from ripieno.cli.importing.servers import parse
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import is_list, is_table
-from tests.counts import count
+from tests.counts import ATTACK
 from tests.support.command_line import ROOT, User
 from tests.support.users import Done
 
@@ -412,6 +412,8 @@ def test_comments_and_commas() -> None:
 
 # Laws
 
+#: Each example runs several commands.
+EXAMPLES = 1000 if ATTACK else 15
 BLANKS = st.characters(codec="utf-8", exclude_characters="\0", exclude_categories=("Cc", "Zs"))
 #: Any text at all, which only its name makes a secret; the beginning makes sure that it is found by nothing else.
 NAMED = st.tuples(st.sampled_from(["", "Bearer ", "basic "]), st.text(BLANKS, min_size=4, max_size=40)).map(
@@ -460,7 +462,7 @@ def strings(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
-@settings(max_examples=count(1000), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(given_servers=st.lists(servers(), min_size=1, max_size=3))
 def test_no_secret_is_written_or_shown(
     bring: Call, call: Call, tmp_path: pathlib.Path, given_servers: list[tuple[dict[str, Any], list[str]]]
@@ -486,7 +488,7 @@ def test_no_secret_is_written_or_shown(
         assert checked.code == 0, (server, checked.out)
 
 
-@settings(max_examples=count(1000), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     words=st.lists(st.tuples(st.text(BLANKS | st.sampled_from(" '\"\n")), st.booleans()), min_size=1, max_size=5),
     value=st.text(BLANKS | st.sampled_from(" '\"\n"), max_size=20),

@@ -195,17 +195,17 @@ def test_a_long_check_says_how_far_it_is_at_a_terminal(file: pathlib.Path, user:
 
 
 def test_fork(file: pathlib.Path, call: Call) -> None:
-    done = call("journal", "fork", "3f", "--at", "6")
+    # The fork's own name is made by chance, and may begin like any other.
+    done = call("journal", "fork", FIRST, "--at", "6")
     assert done.code == 0
-    name = done.out.strip()
-    shown = call("journal", "show", name[:8]).out
+    shown = call("journal", "show", done.out.strip()).out
     assert f"began: forked from {FIRST}, 6 messages" in shown
     assert "7  assistant" not in shown
-    whole = call("journal", "fork", "3f", "--format", "json")
+    whole = call("journal", "fork", FIRST, "--format", "json")
     conversation = deserialize_conversation(json.loads(whole.out))
     assert conversation.text == "It begins with Ripieno."
     assert conversation.usage.input_tokens == 240
-    middle = call("journal", "fork", "3f", "--at", "4")
+    middle = call("journal", "fork", FIRST, "--at", "4")
     assert (middle.code, "before it, at 1" in middle.err) == (2, True)
     assert call("journal", "verify").code == 0
     assert len(call("journal", "list").out.splitlines()) == 1 + 4

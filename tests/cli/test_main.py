@@ -2,8 +2,6 @@
 
 import json
 import pathlib
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,7 +11,7 @@ import pytest
 from ripieno.cli.common import exit_codes
 from ripieno.cli.common.group import COMMANDS, GROUP
 from tests.assembly.test_plugins import install
-from tests.support.command_line import COMMAND, User
+from tests.support.command_line import PATIENCE, User
 from tests.support.users import Done
 
 Call = Callable[..., Done]
@@ -40,19 +38,17 @@ def test_what_needs_no_library_imports_none(user: User, argument: str) -> None:
         f"code = main([{argument!r}])\n"
         f"sys.exit(code or str([name for name in {HEAVY!r} if name in sys.modules] or ''))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, env=user.environment()
-    )
-    assert done.stderr.strip() == ""
-    assert done.stdout
+    with user.python("-c", program, PYTHONSAFEPATH="1") as process:
+        out, err = process.communicate(timeout=PATIENCE)
+    assert err.strip() == ""
+    assert out
 
 
 @pytest.mark.parametrize("module", ["ripieno", "ripieno.cli"])
 def test_modules_run_as_commands(user: User, module: str) -> None:
-    done = subprocess.run(
-        [*COMMAND[:-1], module, "--version"], capture_output=True, text=True, check=False, env=user.environment()
-    )
-    assert (done.returncode, done.stdout.split()[0]) == (0, "ripieno")
+    with user.python("-m", module, "--version") as process:
+        out, _ = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out.split()[0]) == (0, "ripieno")
 
 
 def test_every_help_has_an_example_and_every_option_is_explained() -> None:
@@ -177,23 +173,23 @@ def hum(tune):
 """
 
 
-def test_commands_of_plugins_come_with_consent_only(user: User, tmp_path: pathlib.Path) -> None:
-    site = tmp_path / "site"
-    site.mkdir()
-    install(site, "ripieno-humming", "humming_plugin", PLUGIN)
-    done = user.run("hum", "la", PYTHONPATH=str(site))
-    assert (done.returncode, done.stdout) == (exit_codes.INPUT, "")
-    assert "hum" not in user.run("--help", PYTHONPATH=str(site)).stdout
-    assert "not allowed" in user.run("doctor", PYTHONPATH=str(site)).stdout
+def test_commands_of_plugins_need_consent(
+    user: User, call: Call, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    install(tmp_path, "ripieno-humming", "humming_plugin", PLUGIN)
+    done = call("hum", "la")
+    assert (done.code, done.out) == (exit_codes.INPUT, "")
+    assert "hum" not in call("--help").out
+    assert "not allowed" in call("doctor").out
     user.configure('[plugins]\nallow = ["ripieno-humming"]\n')
-    assert user.run("hum", "la", PYTHONPATH=str(site)).stdout == "hm la\n"
-    assert "\n  hum " in user.run("--help", PYTHONPATH=str(site)).stdout
+    assert call("hum", "la").out == "hm la\n"
+    assert "\n  hum " in call("--help").out
     # What is built in cannot be replaced, and what cannot be imported is named.
-    listed = user.run("tools", "--format", "json", PYTHONPATH=str(site))
-    assert json.loads(listed.stdout)["tools"]
-    broken = user.run("broken", PYTHONPATH=str(site))
-    assert broken.returncode == exit_codes.INPUT
-    assert "humming_plugin:nothing" in broken.stderr
+    assert json.loads(call("tools", "--format", "json").out)["tools"]
+    broken = call("broken")
+    assert broken.code == exit_codes.INPUT
+    assert "humming_plugin:nothing" in broken.err
 
 
 def test_shells_can_complete_commands(user: User) -> None:
@@ -202,16 +198,16 @@ def test_shells_can_complete_commands(user: User) -> None:
     assert (done.returncode, done.stdout.split()) == (0, ["plain,tools"])
 
 
-def test_a_plugin_that_fails_is_named_by_the_doctor(user: User, tmp_path: pathlib.Path) -> None:
-    site = tmp_path / "site"
-    site.mkdir()
-    install(site, "ripieno-broken", "broken_plugin", "import nothing_of_this_name")
+def test_a_plugin_that_fails_is_named_by_the_doctor(
+    user: User, call: Call, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    install(tmp_path, "ripieno-broken", "broken_plugin", "import nothing_of_this_name")
     user.configure('[plugins]\nallow = ["ripieno-broken"]\n')
-    done = user.run("doctor", "--format", "json", PYTHONPATH=str(site))
-    assert done.returncode == exit_codes.INPUT
-    (plugin,) = json.loads(done.stdout)["plugins"]
+    done = call("doctor", "--format", "json")
+    assert done.code == exit_codes.INPUT
+    (plugin,) = json.loads(done.out)["plugins"]
     assert "nothing_of_this_name" in plugin["state"]
     # The rest of the command line works, and says the same.
-    helped = user.run("--help", PYTHONPATH=str(site))
-    assert helped.returncode == 0
-    assert "nothing_of_this_name" in user.run("tools", PYTHONPATH=str(site)).stderr
+    assert call("--help").code == 0
+    assert "nothing_of_this_name" in call("tools").err

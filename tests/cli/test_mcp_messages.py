@@ -164,5 +164,6 @@ def test_who_waits_at_a_terminal_is_told_for_what(user: User) -> None:
         screen.wait_for("Still connecting: mute ...")
         screen.wait_for("was not ready within 4 s")
         assert screen.end() == exit_codes.GOOD
+    user.ensemble("mute", ensemble("mute", 'command = ["sleep", "60"]\ntimeout = 0.2'))
     done = user.call("tools")
     assert "Still connecting" not in done.stderr

@@ -8,7 +8,6 @@ import pathlib
 import re
 import shlex
 import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from typing import Any
@@ -18,7 +17,7 @@ import pytest
 from ripieno.conducting.observers import conventions
 from ripieno.descriptors import GatewayDescriptor
 from tests.documentation.code_blocks import DOCUMENTATION, texts
-from tests.support.command_line import PATIENCE, ROOT, SOURCES, User
+from tests.support.command_line import PATIENCE, ROOT, User
 
 EXAMPLES = DOCUMENTATION / "examples" / "gateway"
 SERVING = re.compile(r"Serving (.*) at http://[^/]*:([0-9]+)/v1, until Ctrl-C\.[^\n]*\n")
@@ -123,13 +122,19 @@ def serving(user: User, *command: str, **extra: str) -> Iterator[tuple[subproces
     if "--port" in words:
         del words[words.index("--port") : words.index("--port") + 2]
     with user.start(*words, "--port", "0", **extra) as process:
-        assert process.stderr is not None
-        said = ""
-        while (found := SERVING.search(said)) is None:
-            line = process.stderr.readline()
-            assert line, said
-            said += line
+        found = wait_for(process, SERVING)
         yield process, int(found[2]), found[1]
+
+
+def wait_for(process: subprocess.Popen[str], pattern: re.Pattern[str]) -> re.Match[str]:
+    """Reads what a process reports until that is there."""
+    assert process.stderr is not None
+    said = ""
+    while (found := pattern.search(said)) is None:
+        line = process.stderr.readline()
+        assert line, said
+        said += line
+    return found
 
 
 def command_in(console: str, home: pathlib.Path) -> list[str]:
@@ -360,20 +365,9 @@ def test_going_on_with_what_waits(noted: User, rehearsed: str) -> None:
 def test_a_gateway_in_an_application(noted: User, rehearsed: str) -> None:
     *_, program = texts("tutorials/your-tools-behind-an-api", *TOOLS)
     (noted.workspace / "application.py").write_text(program.replace("http://127.0.0.1:8001/v1", rehearsed))
-    command = [sys.executable, "-u", "-m", "uvicorn", "application:app", "--port", "0"]
-    with subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, cwd=noted.workspace, env=noted.environment()
-    ) as process:
-        try:
-            assert process.stderr is not None
-            said = ""
-            while (found := re.search(r"running on http://127\.0\.0\.1:([0-9]+) ", said)) is None:
-                line = process.stderr.readline()
-                assert line, said
-                said += line
-            output = ask(int(found[1]), "/ai/v1/responses", model="small-1", input="What do my notes say?")["output"]
-        finally:
-            process.kill()
+    with noted.python("-m", "uvicorn", "application:app", "--port", "0") as process:
+        found = wait_for(process, re.compile(r"running on http://127\.0\.0\.1:([0-9]+) "))
+        output = ask(int(found[1]), "/ai/v1/responses", model="small-1", input="What do my notes say?")["output"]
     assert [item["type"] for item in output] == ["message", "function_call", "function_call_output", "message"]
 
 
@@ -382,17 +376,11 @@ def test_a_gateway_in_a_program(noted: User, rehearsed: str) -> None:
     *_, program, _ = texts("tutorials/your-tools-behind-an-api", *TOOLS)
     ast.parse(program)
     program = program.replace("http://127.0.0.1:8001/v1", rehearsed).replace("port=8080", "port=0")
-    command = [sys.executable, "-u", "-c", program]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, cwd=noted.workspace, env=noted.environment()
-    ) as process:
-        try:
-            assert process.stdout is not None
-            found = re.fullmatch(r"Serving at http://127\.0\.0\.1:([0-9]+)\n", process.stdout.readline())
-            assert found is not None
-            output = ask(int(found[1]), model="small-1", input="What do my notes say?")["output"]
-        finally:
-            process.kill()
+    with noted.python("-c", "import sys; sys.stdout.reconfigure(line_buffering=True)\n" + program) as process:
+        assert process.stdout is not None
+        found = re.fullmatch(r"Serving at http://127\.0\.0\.1:([0-9]+)\n", process.stdout.readline())
+        assert found is not None
+        output = ask(int(found[1]), model="small-1", input="What do my notes say?")["output"]
     assert [item["type"] for item in output] == ["message", "function_call", "function_call_output", "message"]
 
 
@@ -462,14 +450,14 @@ def test_the_limits_and_the_metrics_are_those_that_there_are() -> None:
 
 @pytest.mark.parametrize("rehearsed", [EXAMPLES / "weather.toml"], indirect=True)
 def test_the_streaming_example(user: User, rehearsed: str) -> None:
-    done = run_example(user, rehearsed, sys.executable, "stream.py", "Is it raining in Wien?")
+    done = run_example(user, rehearsed, "stream.py", "Is it raining in Wien?")
     assert done == 'I look.\n> get_weather {"city":"Wien"}\nIn Wien: rain, 9 degrees.\n'
 
 
 @pytest.mark.parametrize("rehearsed", [EXAMPLES / "counting.toml"], indirect=True)
 def test_the_shell_example(user: User, rehearsed: str) -> None:
     (user.workspace / "notes.txt").write_text("one two\nthree\n")
-    done = run_example(user, rehearsed, "sh", "turns.sh", "How many lines has notes.txt?", "And how many words?")
+    done = run_example(user, rehearsed, "turns.sh", "How many lines has notes.txt?", "And how many words?")
     assert done.splitlines() == [
         "> count lines of notes.txt: 2",
         "It has 2 lines.",
@@ -480,51 +468,53 @@ def test_the_shell_example(user: User, rehearsed: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rehearsed", "program", "file", "printed"),
+    ("rehearsed", "file", "printed"),
     [
-        (WEATHER, sys.executable, "stream.py", '> get_weather {"city":"Wien"}\nnotes.txt (8 bytes); {"city": "Wien"'),
-        (COUNT, "sh", "turns.sh", "> count words of notes.txt: 2\nnotes.txt (8 bytes); 2\n"),
+        (WEATHER, "stream.py", '> get_weather {"city":"Wien"}\nnotes.txt (8 bytes); {"city": "Wien"'),
+        (COUNT, "turns.sh", "> count words of notes.txt: 2\nnotes.txt (8 bytes); 2\n"),
     ],
     indirect=["rehearsed"],
 )
-def test_the_examples_leave_alone_what_ran(user: User, rehearsed: str, program: str, file: str, printed: str) -> None:
+def test_the_examples_leave_alone_what_ran(user: User, rehearsed: str, file: str, printed: str) -> None:
     (user.workspace / "notes.txt").write_text("one two\n")
-    done = run_example(user, rehearsed, program, file, "Hi.", options=("--ensemble", "io"))
+    done = run_example(user, rehearsed, file, "Hi.", options=("--ensemble", "io"))
     assert done.startswith(printed)
 
 
-def run_example(user: User, url: str, program: str, file: str, *arguments: str, options: tuple[str, ...] = ()) -> str:
+def run_example(user: User, url: str, file: str, *arguments: str, options: tuple[str, ...] = ()) -> str:
     """What a program says that talks to the gateway of the folder's configuration, with a key."""
     table = (EXAMPLES / "gateway.toml").read_text()
     configured(user, table, url)
     words = ("serve", "responses", "--key-variable", "GATEWAY_KEY", *options)
     with serving(user, *words, GATEWAY_KEY=KEY) as (_, port, _):
-        environment = user.environment(OPENAI_BASE_URL=f"http://127.0.0.1:{port}/v1", OPENAI_API_KEY=KEY)
-        done = subprocess.run(
-            [program, str(EXAMPLES / file), *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE,
-            cwd=user.workspace,
-            env={**environment, "PYTHONPATH": str(SOURCES)},
-        )
+        done = run_program(user, port, KEY, file, *arguments)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
+
+
+def run_program(user: User, port: int, key: str, file: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs a program of the page against the gateway at a port."""
+    variables = {"OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1", "OPENAI_API_KEY": key}
+    if file.endswith(".py"):
+        with user.python(str(EXAMPLES / file), *arguments, **variables) as process:
+            out, err = process.communicate(timeout=PATIENCE)
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+    return subprocess.run(
+        ["sh", str(EXAMPLES / file), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+        cwd=user.workspace,
+        env=user.environment(**variables),
+    )
 
 
 @pytest.mark.parametrize("rehearsed", [EXAMPLES / "weather.toml"], indirect=True)
 def test_an_example_says_what_was_refused(user: User, rehearsed: str) -> None:
     configured(user, (EXAMPLES / "gateway.toml").read_text(), rehearsed)
     with serving(user, "serve", "responses", "--key-variable", "GATEWAY_KEY", GATEWAY_KEY=KEY) as (_, port, _):
-        done = subprocess.run(
-            ["sh", str(EXAMPLES / "turns.sh"), "Hi."],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE,
-            env=user.environment(OPENAI_BASE_URL=f"http://127.0.0.1:{port}/v1", OPENAI_API_KEY="another"),
-        )
+        done = run_program(user, port, "another", "turns.sh", "Hi.")
     assert done.returncode == 1
     assert "The key is missing or wrong." in done.stderr
 

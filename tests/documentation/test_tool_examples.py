@@ -1,5 +1,6 @@
 """The examples that the reference of the bundled tools shows: each is a call that is made here, for real."""
 
+import functools
 import json
 import os
 import pathlib
@@ -115,13 +116,20 @@ def prepare(workspace: pathlib.Path, *parts: Mapping[str, Any]) -> None:
             subprocess.run(["/bin/sh", "-e", "-c", part["prepare"]], cwd=workspace, env={**CLEAN, **AUTHOR}, check=True)
 
 
+@functools.cache
+def sysroot() -> list[str]:
+    """Where Rust's own programs are, if they are anywhere."""
+    if shutil.which("rustc") is None:
+        return []
+    done = subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, text=True, check=False)
+    return done.stdout.split("\n")[: 1 if done.returncode == 0 else 0]
+
+
 @pytest.fixture
 def readable(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What programs may read beside the system's: our own, which are found first, and where others in PATH are from."""
     folders = [sys.prefix, sys.base_prefix]
-    if shutil.which("rustc"):
-        done = subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, text=True, check=False)
-        folders += done.stdout.split("\n")[: 1 if done.returncode == 0 else 0]
+    folders += sysroot()
     monkeypatch.setenv("PATH", os.pathsep.join([*(f"{one}/bin" for one in folders), os.environ["PATH"]]))
     # What runs unconfined has no configuration there that leads to a real cluster.
     monkeypatch.setenv("HOME", str(tmp_path))

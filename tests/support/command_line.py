@@ -10,11 +10,13 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 from unittest import mock
 
 import ripieno
 from ripieno.cli import main
+from tests.support.forked_python import Forked
 
 ROOT = pathlib.Path(__file__).parents[2]
 #: How many ensembles come with the package.
@@ -23,19 +25,10 @@ BUNDLED = len(list((ROOT / "data" / "ensembles").glob("*.toml")))
 SOURCES = pathlib.Path(str(ripieno.__file__)).parents[1]
 #: -P: the folder in which a command runs must not be where its modules come from.
 COMMAND = (sys.executable, "-P", "-m", "ripieno")
+_RIPIENO = ("-m", "ripieno")
 #: Seconds after which a command of these tests counts as hung.
 PATIENCE = 60
 _VARIABLES = re.compile(r"[A-Z]+_(API_KEY|BASE_URL)|RIPIENO_.*|NO_COLOR|FORCE_COLOR|COLUMNS")
-
-
-@contextlib.contextmanager
-def _heeding_hangups() -> Iterator[None]:
-    """Whoever runs the tests may ignore hang-ups, as nohup does; a command that is started here would inherit that."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGHUP, before)
 
 
 class _Shown(io.TextIOWrapper):
@@ -85,17 +78,9 @@ class User:
 
     def run(self, *arguments: str, text: str = "", **extra: str) -> subprocess.CompletedProcess[str]:
         """Runs one command to its end. No terminal is there."""
-        return subprocess.run(
-            [*COMMAND, *arguments],
-            input=text,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE,
-            cwd=self.workspace,
-            env=self.environment(**extra),
-            start_new_session=True,
-        )
+        with self.start(*arguments, **extra) as process:
+            out, err = process.communicate(text, PATIENCE)
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
     def call(self, *arguments: str, text: str = "", **extra: str) -> subprocess.CompletedProcess[str]:
         """Does what ``run`` does, in this process: without the second or more that starting one takes."""
@@ -113,18 +98,17 @@ class User:
     @contextlib.contextmanager
     def start(self, *arguments: str, **extra: str) -> Iterator[subprocess.Popen[str]]:
         """Starts a command with pipes, and ends it at the end."""
-        with _heeding_hangups():
-            process = subprocess.Popen(
-                [*COMMAND, *arguments],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                cwd=self.workspace,
-                env=self.environment(**extra),
-                start_new_session=True,
-            )
-        with process:
+        with self.python(*_RIPIENO, *arguments, **extra) as process:
+            yield process
+
+    @contextlib.contextmanager
+    def python(self, *arguments: str, **extra: str) -> Iterator[subprocess.Popen[str]]:
+        """Starts a program with pipes (``-m module``, ``-c code`` or a file), and ends it at the end.
+
+        Variables of the interpreter itself need a whole one.
+        """
+        start = _whole if any(name.startswith("PYTHON") for name in extra) else Forked
+        with start(arguments, cwd=self.workspace, env=self.environment(**extra)) as process:
             try:
                 yield process
             finally:
@@ -146,22 +130,20 @@ class User:
             assert process.wait(PATIENCE) == 0
 
 
+def _whole(arguments: Sequence[str], *, cwd: pathlib.Path, env: Mapping[str, str]) -> subprocess.Popen[str]:
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    command = [sys.executable, "-P", *arguments]
+    return subprocess.Popen(command, text=True, cwd=cwd, env=env, start_new_session=True, **pipes)
+
+
 class Screen:
     """A command at a terminal of its own: what it shows is read, and what a person types is written."""
 
     def __init__(self, user: User, *arguments: str, **extra: str) -> None:
         self._leader, follower = os.openpty()
         self.text = ""
-        self.process = subprocess.Popen(
-            # A session of its own, whose controlling terminal is the first one that it opens.
-            [sys.executable, "-c", _SESSION, os.ttyname(follower), *COMMAND, *arguments],
-            stdin=follower,
-            stdout=follower,
-            stderr=follower,
-            cwd=user.workspace,
-            env=user.environment(TERM="xterm", **extra),
-            start_new_session=True,
-        )
+        environment = user.environment(TERM="xterm", **extra)
+        self.process = Forked([*_RIPIENO, *arguments], cwd=user.workspace, env=environment, terminal=follower)
         os.close(follower)
 
     def wait_for(self, text: str) -> None:
@@ -208,10 +190,3 @@ class Screen:
         self.process.kill()
         self.process.wait(PATIENCE)
         os.close(self._leader)
-
-
-_SESSION = """
-import os, sys
-os.close(os.open(sys.argv[1], os.O_RDWR))
-os.execv(sys.argv[2], sys.argv[2:])
-"""

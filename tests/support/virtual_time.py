@@ -5,7 +5,9 @@ no time. What is measured with ``time.monotonic`` does not jump. Threads are not
 """
 
 import asyncio
+import functools
 import selectors
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 
@@ -52,3 +54,31 @@ class StandingClock:
         self.now += seconds
         for _ in range(5):
             await asyncio.sleep(0)
+
+
+class MovableLoop(asyncio.SelectorEventLoop):
+    """An event loop whose clock a test moves on, beside going as ever: long deadlines pass, and none by chance."""
+
+    moved = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.moved
+
+
+def movable(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Runs a test in such a loop."""
+
+    @functools.wraps(test)
+    def run(*arguments: Any, **named: Any) -> None:
+        with asyncio.Runner(loop_factory=MovableLoop) as runner:
+            runner.run(test(*arguments, **named))
+
+    return run
+
+
+async def move(seconds: float) -> None:
+    """Moves the clock of such a loop, and lets everything run that is ready then."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, MovableLoop)
+    loop.moved += seconds
+    await asyncio.sleep(0)

@@ -1,10 +1,10 @@
 """``--record``, ``--replay`` and ``--fork``: what was shown is shown again, with no network and no program."""
 
+import dataclasses
 import os
 import pathlib
 import shutil
 import subprocess
-import sys
 
 import pytest
 
@@ -59,14 +59,20 @@ def networkless(*arguments: str) -> list[str]:
     return inside
 
 
-def bare(user: User, *command: str) -> subprocess.CompletedProcess[str]:
-    """A command with nothing in PATH, and with no key."""
+def empty(user: User) -> pathlib.Path:
+    """A folder with nothing in it."""
     nothing = user.workspace.parent / "nothing"
     nothing.mkdir(exist_ok=True)
-    environment = user.environment(PATH=str(nothing), HOME=str(nothing))
-    return subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=PATIENCE, cwd=nothing, env=environment
-    )
+    return nothing
+
+
+def bare(user: User, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs a program with nothing in PATH, and with no key."""
+    nothing = empty(user)
+    elsewhere = dataclasses.replace(user, workspace=nothing)
+    with elsewhere.python(*arguments, PATH=str(nothing), HOME=str(nothing)) as process:
+        out, err = process.communicate(timeout=PATIENCE)
+    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
 
 @pytest.fixture(scope="module")
@@ -75,26 +81,29 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[User, pathlib.Pa
     folder = tmp_path_factory.mktemp("recorded")
     user = User.living(folder)
     file = folder / "demo.jsonl"
-    done = user.call("demo", "--record", str(file))
+    done = user.call("demo", "--protocol", "openai-chat", "--record", str(file))
     assert (done.returncode, done.stderr) == (0, "")
     return user, file, done.stdout
 
 
-def test_a_recorded_demo_is_shown_again(recorded: tuple[User, pathlib.Path, str]) -> None:
-    user, file, shown = recorded
-    done = bare(user, *COMMAND, "demo", "--replay", str(file))
-    assert (done.returncode, done.stderr, done.stdout) == (0, "", shown)
-
-
 def test_a_recorded_demo_is_shown_again_without_a_network(recorded: tuple[User, pathlib.Path, str]) -> None:
     user, file, shown = recorded
-    done = bare(user, *networkless(*COMMAND, "demo", "--replay", str(file)))
+    nothing = empty(user)
+    done = subprocess.run(
+        networkless(*COMMAND, "demo", "--replay", str(file)),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+        cwd=nothing,
+        env=user.environment(PATH=str(nothing), HOME=str(nothing)),
+    )
     assert (done.returncode, done.stderr, done.stdout) == (0, "", shown)
 
 
 def test_a_recorded_demo_opens_no_socket(recorded: tuple[User, pathlib.Path, str]) -> None:
     user, file, shown = recorded
-    done = bare(user, sys.executable, "-P", "-c", ALONE, "demo", "--replay", str(file))
+    done = bare(user, "-c", ALONE, "demo", "--replay", str(file))
     assert (done.returncode, done.stderr, done.stdout) == (0, "", shown)
 
 
@@ -134,9 +143,9 @@ def test_ask(user: User, reading: pathlib.Path) -> None:
     shutil.rmtree(user.configuration)
     (user.workspace / "a.txt").unlink()
     for words in ((), ("What is in it?",)):
-        again = bare(user, *COMMAND, "ask", "--replay", str(file), *words)
+        again = bare(user, "-m", "ripieno", "ask", "--replay", str(file), *words)
         assert (again.returncode, again.stdout) == (0, live.stdout), again.stderr
-    other = bare(user, *COMMAND, "ask", "--replay", str(file), "What was in it?")
+    other = bare(user, "-m", "ripieno", "ask", "--replay", str(file), "What was in it?")
     assert other.returncode == exit_codes.INPUT
     assert "step 1: messages" in other.stderr
 
@@ -150,7 +159,7 @@ def test_chat(user: User, reading: pathlib.Path) -> None:
         fork = user.call("chat", "--replay", "talk.jsonl", "--fork", "2", text="Thanks a lot.\n")
         assert fork.returncode == 0, fork.stderr
         assert fork.stdout == live.stdout
-    again = bare(user, *COMMAND, "chat", "--replay", str(user.workspace / "talk.jsonl"))
+    again = bare(user, "-m", "ripieno", "chat", "--replay", str(user.workspace / "talk.jsonl"))
     assert (again.returncode, again.stdout) == (0, live.stdout), again.stderr
     assert "you: Thank you." in again.stderr
 

@@ -12,7 +12,7 @@ from ripieno.canisters import AssistantCanister, InvocationCanister
 from ripieno.canisters.events import Event
 from ripieno.jsonvalues import freeze
 from ripieno.models.protocol import Asked
-from tests.support.gateways import KINDS, Kind, before, kinds, says
+from tests.support.gateways import KINDS, Kind, before, says
 from tests.support.openresponses_checker import check_stream
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"path": {"type": "string"}}}
@@ -39,6 +39,9 @@ def allowing(*names: str, mode: str = "auto") -> dict[str, Any]:
     return {"type": "allowed_tools", "mode": mode, "tools": [{"type": "function", "name": name} for name in names]}
 
 
+#: Calls that come as such, and calls that are found in the text.
+two_kinds = pytest.mark.parametrize("kind", [KINDS["openai-chat"], KINDS["prompted"]], ids=lambda kind: kind.name)
+
 # What is said reaches the backend.
 
 SAID: dict[str, tuple[Any, Any, Any]] = {
@@ -54,29 +57,28 @@ SAID: dict[str, tuple[Any, Any, Any]] = {
 
 
 @pytest.mark.parametrize("name", ["openai-chat", "openai-responses", "anthropic", "gemini"])
-@pytest.mark.parametrize("choice", SAID)
-async def test_a_choice_reaches_the_backend(name: str, choice: str, tmp_path: pathlib.Path) -> None:
+async def test_a_choice_reaches_the_backend(name: str, tmp_path: pathlib.Path) -> None:
     kind = KINDS[name]
-    responses, chat, messages = SAID[choice]
+    said: list[Any] = [{"role": "user", "content": "Go."}]
     async with (
         before(tmp_path, kind, calls_all(kind)) as (front, backend),
         front.openai() as client,
         front.anthropic() as other,
     ):
-        await client.responses.create(model="m", input="Go.", tools=TOOLS, tool_choice=responses)
-        said: list[Any] = [{"role": "user", "content": "Go."}]
-        await client.chat.completions.create(model="m", messages=said, tools=CHAT_TOOLS, tool_choice=chat)
-        await other.messages.create(model="m", max_tokens=99, messages=said, tools=MESSAGES_TOOLS, tool_choice=messages)
-    assert len(backend.asked) == 3
+        for responses, chat, messages in SAID.values():
+            await client.responses.create(model="m", input="Go.", tools=TOOLS, tool_choice=responses)
+            await client.chat.completions.create(model="m", messages=said, tools=CHAT_TOOLS, tool_choice=chat)
+            ask: Any = {"model": "m", "max_tokens": 99, "messages": said, "tools": MESSAGES_TOOLS}
+            await other.messages.create(**ask, tool_choice=messages)
+    assert [asked.controls.tool_choice or "auto" for asked in backend.asked] == [one for one in SAID for _ in range(3)]
     for asked in backend.asked:
-        assert (asked.controls.tool_choice or "auto") == choice
         assert sorted(str(tool.exposed) for tool in asked.tools) == sorted(NAMES)
 
 
 # Whatever the backend does, a client gets nothing that it has forbidden.
 
 
-@kinds
+@two_kinds
 async def test_allowed_tools_are_enforced(kind: Kind, tmp_path: pathlib.Path) -> None:
     async with before(tmp_path, kind, calls_all(kind)) as (front, _), front.openai() as client:
         for stream in (False, True):
@@ -94,7 +96,7 @@ async def test_allowed_tools_are_enforced(kind: Kind, tmp_path: pathlib.Path) ->
             assert await _chat(client, stream, tools=CHAT_TOOLS, tool_choice=chat_choice) == ["write"]
 
 
-@kinds
+@two_kinds
 async def test_no_call_may_be_made(kind: Kind, tmp_path: pathlib.Path) -> None:
     async with (
         before(tmp_path, kind, calls_all(kind)) as (front, _),
@@ -109,7 +111,7 @@ async def test_no_call_may_be_made(kind: Kind, tmp_path: pathlib.Path) -> None:
             assert await _messages(other, stream, tools=MESSAGES_TOOLS, tool_choice={"type": "none"}) == []
 
 
-@kinds
+@two_kinds
 async def test_one_call_at_a_time(kind: Kind, tmp_path: pathlib.Path) -> None:
     async with (
         before(tmp_path, kind, calls_all(kind)) as (front, _),
@@ -124,9 +126,8 @@ async def test_one_call_at_a_time(kind: Kind, tmp_path: pathlib.Path) -> None:
             assert await _messages(other, stream, tools=MESSAGES_TOOLS, tool_choice=choice) == ["read"]
 
 
-# What a prompted model writes is text where it may not call.
-@pytest.mark.parametrize("kind", [one for one in KINDS.values() if one.name != "prompted"], ids=lambda one: one.name)
-async def test_where_nothing_is_left_there_is_an_error(kind: Kind, tmp_path: pathlib.Path) -> None:
+async def test_where_nothing_is_left_there_is_an_error(tmp_path: pathlib.Path) -> None:
+    kind = KINDS["openai-chat"]
     async with before(tmp_path, kind, calls_all(kind, "")) as (front, _), front.openai() as client:
         with pytest.raises(openai.APIError, match="does not allow"):
             await _responses(client, False, tools=TOOLS, tool_choice="none")
@@ -142,14 +143,6 @@ async def test_a_choice_of_what_is_not_declared_is_refused(tmp_path: pathlib.Pat
                 await _responses(client, True, tools=TOOLS, tool_choice=choice)
             assert caught.value.param
     assert backend.asked == []
-
-
-async def test_a_free_form_tool_can_be_chosen(tmp_path: pathlib.Path) -> None:
-    kind = KINDS["openai-chat"]
-    tools: list[Any] = [{"type": "custom", "name": "erase"}, *TOOLS[:2]]
-    async with before(tmp_path, kind, calls_all(kind)) as (front, backend), front.openai() as client:
-        await _responses(client, True, tools=tools, tool_choice={"type": "custom", "name": "erase"})
-    assert backend.asked[0].controls.tool_choice == "erase"
 
 
 async def test_a_filtered_stream_has_no_gaps(tmp_path: pathlib.Path) -> None:

@@ -542,35 +542,3 @@ async def test_without_a_folder_it_is_refused_at_the_start(tmp_path: pathlib.Pat
     async with assembly:
         with pytest.raises(InputError, match="without a folder for state"):
             create_application(assembly, settings=GatewayDescriptor(absent="defer", models=("back/small",)))
-
-
-# The command, and its workers.
-
-_CONFIGURATION = """
-[model]
-default = "house/small-1"
-[providers.house]
-protocol = "openai-chat"
-api_key = "none"
-base_url = "{url}"
-[gateway]
-ensembles = ["{ensemble}"]
-absent = "defer"
-secret = "a secret of sixteen bytes or more"
-"""
-_SLOW = """
-[ensemble]
-name = "slow"
-description = "Slow tools."
-"""
-
-
-def play(port: int, said: list[Any]) -> tuple[int, dict[str, Any]]:
-    import http.client
-
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    with contextlib.closing(connection):
-        body = json.dumps({"model": "small-1", "input": said})
-        connection.request("POST", "/v1/responses", body, {"content-type": "application/json"})
-        answer = connection.getresponse()
-        return answer.status, json.loads(answer.read())

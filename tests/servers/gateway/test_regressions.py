@@ -49,8 +49,11 @@ description = "Looks."
 
 async def test_models_may_have_colons_and_are_found_by_name(tmp_path: pathlib.Path) -> None:
     async with before(tmp_path, CHAT, speaks, models=("back/llama3:8b",)) as (front, _), front.openai() as client:
-        assert "llama3:8b" in [one.id async for one in client.models.list()]
-        assert (await client.models.retrieve("llama3:8b")).id == "llama3:8b"
+        names = {"llama3:8b", "back/llama3:8b"}
+        assert names <= {one.id async for one in client.models.list()}
+        for name in names:
+            assert (await client.models.retrieve(name)).id == name
+            assert (await client.responses.create(model=name, input="Hi.")).model == name
         native = {"contents": [{"role": "user", "parts": [{"text": "Hi."}]}]}
         assert (await post(front, "/v1/models/llama3:8b:generateContent", native)).status_code == 200
 

@@ -8,7 +8,7 @@ import openai
 import pytest
 
 from ripieno.testing import call, turn
-from tests.support.gateways import KINDS, Front, Kind, before, kinds
+from tests.support.gateways import KINDS, Front, Kind, before, ways
 from tests.support.openresponses_checker import StreamChecker, check_body
 
 SHELL: Any = {"type": "function", "name": "shell", "parameters": {"type": "object"}}
@@ -49,8 +49,7 @@ async def respond(front: Front, way: str, said: list[Any], tools: list[Any]) -> 
             return (await stream.get_final_response()).to_dict()
 
 
-@kinds
-@pytest.mark.parametrize("way", ["whole", "raw", "helper"])
+@pytest.mark.parametrize(("kind", "way"), [(kind, way) for kind in KINDS.values() for way in ways(kind)])
 async def test_a_mixed_turn_and_its_follow_up(kind: Kind, way: str, tmp_path: pathlib.Path) -> None:
     files(tmp_path)
     said: list[Any] = [{"role": "user", "content": "Go."}]
@@ -74,49 +73,6 @@ async def test_a_mixed_turn_and_its_follow_up(kind: Kind, way: str, tmp_path: pa
             with pytest.raises(openai.BadRequestError, match="no result for 'shell'"):
                 await client.responses.create(model="any", input=said[:-5], tools=[SHELL])
         assert len(backend.asked) == 3
-
-
-@pytest.mark.parametrize("streamed", [True, False])
-async def test_clients_without_words_for_it_have_texts_and_their_own_calls(
-    tmp_path: pathlib.Path, streamed: bool
-) -> None:
-    files(tmp_path)
-    async with before(tmp_path, KINDS["openai-chat"], SCORE, ensembles=("io",)) as (front, backend):
-        await _chat(front, streamed=streamed)
-        assert len(backend.asked) == 1
-        await _messages(front, streamed=streamed)
-        assert len(backend.asked) == 2
-
-
-async def _chat(front: Front, *, streamed: bool) -> None:
-    tools: list[Any] = [{"type": "function", "function": {"name": "shell", "parameters": {"type": "object"}}}]
-    asks: dict[str, Any] = {"model": "any", "messages": [{"role": "user", "content": "Go."}], "tools": tools}
-    async with front.openai() as opened:
-        client: Any = opened
-        if streamed:
-            async with client.chat.completions.stream(**asks) as stream:
-                answer = await stream.get_final_completion()
-        else:
-            answer = await client.chat.completions.create(**asks)
-    (choice,) = answer.choices
-    assert choice.finish_reason == "tool_calls"
-    assert choice.message.content == "I look."
-    assert [one.function.name for one in choice.message.tool_calls or ()] == ["shell"]
-
-
-async def _messages(front: Front, *, streamed: bool) -> None:
-    tools: list[Any] = [{"name": "shell", "input_schema": {"type": "object"}}]
-    asks: dict[str, Any] = {"model": "any", "max_tokens": 99, "tools": tools}
-    asks["messages"] = [{"role": "user", "content": "Go."}]
-    async with front.anthropic() as opened:
-        client: Any = opened
-        if streamed:
-            async with client.messages.stream(**asks) as stream:
-                answer = await stream.get_final_message()
-        else:
-            answer = await client.messages.create(**asks)
-    assert answer.stop_reason == "tool_use"
-    assert [(one.type, getattr(one, "name", "")) for one in answer.content] == [("text", ""), ("tool_use", "shell")]
 
 
 async def test_what_is_bound_runs_here_and_what_is_not_is_left_out(tmp_path: pathlib.Path) -> None:

@@ -10,6 +10,7 @@ from starlette.types import Receive, Scope, Send
 from ripieno.exceptions import InputError
 from ripieno.servers.http.connections import Bounds
 from ripieno.servers.http.server import serve
+from tests.support.virtual_time import movable, move
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: here\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 4\r\n\r\n"
@@ -20,9 +21,11 @@ class Application:
     """Answers every request with its body, when it is let go."""
 
     def __init__(self) -> None:
+        self.asked = asyncio.Event()
         self.go = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.asked.set()
         body, more = b"", True
         while more:
             message = await receive()
@@ -34,12 +37,12 @@ class Application:
 
 @contextlib.asynccontextmanager
 async def connection(
-    application: Application, *, header_seconds: float = 10.0, go: bool = True
+    application: Application, *, go: bool = True
 ) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter], None]:
-    """A connection to a server of the application."""
+    """A connection to a server of the application, which gives ten seconds for headers."""
     if go:
         application.go.set()
-    async with serve(application, bounds=Bounds(header_seconds=header_seconds)) as url, asyncio.timeout(20):
+    async with serve(application, bounds=Bounds(header_seconds=10)) as url:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
         try:
             yield reader, writer
@@ -48,36 +51,41 @@ async def connection(
 
 
 async def cut(reader: asyncio.StreamReader) -> bytes:
-    """What came until the server hung up."""
-    came = b""
+    """What came until the server hung up, as time goes by."""
+    reading = asyncio.create_task(reader.read())
+    while not reading.done():
+        await move(1)
     with contextlib.suppress(ConnectionError):
-        while more := await reader.read(65536):
-            came += more
-    return came
+        return await reading
+    return b""
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HT", REQUEST[:-2]])
+@movable
 async def test_a_request_that_does_not_come_is_cut(sent: bytes) -> None:
-    async with connection(Application(), header_seconds=0.1) as (reader, writer):
+    async with connection(Application()) as (reader, writer):
         writer.write(sent)
         assert await cut(reader) == b""
 
 
+@movable
 async def test_headers_that_dribble_are_cut_at_the_same_time() -> None:
-    async with connection(Application(), header_seconds=0.2) as (reader, writer):
+    async with connection(Application()) as (reader, writer):
         writer.write(REQUEST[:-2])
-        gone = asyncio.create_task(cut(reader))
+        gone = asyncio.create_task(reader.read())
         sent = 0
         while not gone.done():
             writer.write(b"x-%d: y\r\n" % sent)
             sent += 1
-            await asyncio.sleep(0.01)
-        assert await gone == b""
+            await move(1)
+        with contextlib.suppress(ConnectionError):
+            assert await gone == b""
         assert sent > 1
 
 
+@movable
 async def test_the_next_request_of_a_connection_is_bounded_too() -> None:
-    async with connection(Application(), header_seconds=0.1) as (reader, writer):
+    async with connection(Application()) as (reader, writer):
         for _ in range(2):
             writer.write(REQUEST)
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(ANSWER)
@@ -85,14 +93,16 @@ async def test_the_next_request_of_a_connection_is_bounded_too() -> None:
         assert await cut(reader) == b""
 
 
+@movable
 async def test_neither_bodies_nor_answers_are_cut() -> None:
     application = Application()
-    async with connection(application, header_seconds=0.05, go=False) as (reader, writer):
+    async with connection(application, go=False) as (reader, writer):
         writer.write(POST)
+        await application.asked.wait()
         for one in (b"b", b"o", b"d", b"y"):
-            await asyncio.sleep(0.03)
+            await move(20)
             writer.write(one)
-        await asyncio.sleep(0.1)
+        await move(20)
         application.go.set()
         assert (await reader.readuntil(b"\r\n\r\n")).startswith(ANSWER)
         assert await reader.readexactly(4) == b"body"

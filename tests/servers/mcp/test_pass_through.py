@@ -8,12 +8,13 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client
 
 from ripieno.servers.mcp.server import EnsembleServer, create_server
 from tests.servers.mcp.test_server import entered, names_of
 from tests.support.command_line import PATIENCE
 from tests.support.mcp_server_process import ERAS
+from tests.support.mcp_servers.wrapped_results import app
 
 WRAPPING = pathlib.Path(__file__).parents[2] / "support" / "mcp_servers" / "wrapped_results.py"
 CONFIGURATION = {
@@ -35,8 +36,7 @@ async def passing(folder: pathlib.Path) -> AsyncIterator[EnsembleServer]:
 
 @pytest.mark.parametrize("mode", ERAS)
 async def test_results_are_what_the_server_itself_gives(tmp_path: pathlib.Path, mode: Any) -> None:
-    bare = StdioServerParameters(command=sys.executable, args=[str(WRAPPING)])
-    async with passing(tmp_path) as server, Client(server, mode=mode) as ours, Client(bare, mode=mode) as theirs:
+    async with passing(tmp_path) as server, Client(server, mode=mode) as ours, Client(app, mode=mode) as theirs:
         for tool in ("greet", "count", "spell", "describe"):
             for name in ("Ada", "7", "[1]", ""):
                 expected = await theirs.call_tool(tool, {"name": name})

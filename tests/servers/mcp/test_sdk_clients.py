@@ -16,7 +16,11 @@ from mcp.types import CallToolResult, ToolListChangedNotification
 from tests.support.command_line import PATIENCE, User
 from tests.support.mcp_server_process import ERAS, TRANSPORTS, appear, connected, over_http, play_band
 
-pytestmark = [pytest.mark.parametrize("transport", TRANSPORTS), pytest.mark.parametrize("mode", ERAS)]
+WAYS = [(transport, mode) for transport in TRANSPORTS for mode in ERAS]
+#: Over standard streams each client needs a server of its own, which takes a second to start.
+every_way = pytest.mark.parametrize(("transport", "mode"), WAYS)
+both_transports = pytest.mark.parametrize(("transport", "mode"), [("stdio", "legacy"), ("http", "auto")])
+both_eras = pytest.mark.parametrize(("transport", "mode"), [("http", mode) for mode in ERAS])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ def text_of(result: CallToolResult) -> str:
     return "\n".join(block.text for block in result.content if block.type == "text")
 
 
+@both_eras
 async def test_tools_are_listed_as_models_see_them(user: User, transport: str, mode: str) -> None:
     play_band(user)
     async with connected(user, transport, mode, "--ensemble", "band") as client:
@@ -83,6 +88,7 @@ async def test_tools_are_listed_as_models_see_them(user: User, transport: str, m
     assert hints["destroy"] == (False, True, False, None)
 
 
+@every_way
 async def test_calls_have_their_results(served: Served, mode: str) -> None:
     (served.user.workspace / "notes.txt").write_text("Noted.")
     async with served.connect() as client:
@@ -155,6 +161,7 @@ async def check_faults(client: Client, call: Any, user: User) -> None:
     assert "add" in unknown.value.message
 
 
+@both_transports
 async def test_progress_grows_and_comes_before_the_result(served: Served) -> None:
     async with served.connect() as client:
         told: list[tuple[float, float | None, str | None]] = []
@@ -174,6 +181,7 @@ async def test_progress_grows_and_comes_before_the_result(served: Served) -> Non
     assert told == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
 
 
+@both_transports
 async def test_a_call_that_is_cancelled_ends(served: Served) -> None:
     async with served.connect() as client:
         call = asyncio.create_task(client.call_tool("wait", {}))
@@ -185,6 +193,7 @@ async def test_a_call_that_is_cancelled_ends(served: Served) -> None:
             await call
 
 
+@both_eras
 async def test_a_call_goes_on_beside_others(served: Served) -> None:
     async with served.connect() as client:
         call = asyncio.create_task(client.call_tool("wait", {}))
@@ -196,6 +205,7 @@ async def test_a_call_goes_on_beside_others(served: Served) -> None:
         await appear(served.user.workspace / "cancelled")
 
 
+@both_eras
 async def test_clients_are_told_that_the_list_has_changed(served: Served, mode: str) -> None:
     told = asyncio.Event()
 
@@ -213,6 +223,7 @@ async def test_clients_are_told_that_the_list_has_changed(served: Served, mode: 
             await told.wait()
 
 
+@both_eras
 async def test_the_command_line_approves(user: User, transport: str, mode: str) -> None:
     play_band(user)
     async with connected(user, transport, mode, "--approve", "band.*", "--approve", "band.destroy") as client:

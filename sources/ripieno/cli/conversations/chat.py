@@ -35,6 +35,9 @@ from ripieno.testing.cassettes import Replay
 
 Value = TypeVar("Value")
 
+#: Seconds after which a signal is handled at the latest.
+_HEEDED = 0.2
+
 _HELP = """\
 /help    this
 /tools   the tools that the model is offered
@@ -58,22 +61,29 @@ class Loop:
 
     def call(self, main: Coroutine[Any, Any, Value]) -> Value:
         """What a coroutine gives; an interruption cancels it, and is raised when it has ended."""
-        tasks: list[asyncio.Task[Any] | None] = []
+        tasks: list[asyncio.Task[Any]] = []
 
         async def noted() -> Value:
-            tasks.append(asyncio.current_task())
+            task = asyncio.current_task()
+            assert task is not None
+            tasks.append(task)
             return await main
 
-        future = self.start(noted())
+        async def end() -> None:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
         try:
+            # An interruption may come before this thread has the future, and after the coroutine has begun.
+            future = self.start(noted())
+            while not future.done():
+                # A signal that comes just before the wait is handled after it: the wait must not be long.
+                concurrent.futures.wait((future,), timeout=_HEEDED)
             return future.result()
         except (KeyboardInterrupt, Interrupted):
-            for task in tasks:
-                if task is not None:
-                    self._loop.call_soon_threadsafe(task.cancel)
             # A second interruption does not wait.
-            with contextlib.suppress(Exception, concurrent.futures.CancelledError):
-                future.result()
+            self.start(end()).result()
             raise
 
     def close(self) -> None:

@@ -4,16 +4,19 @@ Every label has a name that the operator gave, or one of a fixed few: nothing th
 Where ``PROMETHEUS_MULTIPROC_DIR`` names a folder, all workers write there, and each of them tells the sum of all.
 """
 
+import contextlib
 import dataclasses
 import functools
 import http
 import os
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.metrics_core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
 
 from ripieno.canisters.conversation import NO_USAGE, Usage
 from ripieno.canisters.events import ResultReady
@@ -154,8 +157,7 @@ class Metrics:
             return generate_latest(self._registry)
         _forget_dead(pathlib.Path(_FOLDER))
         registry = CollectorRegistry()
-        together: Any = MultiProcessCollector
-        together(registry, path=_FOLDER)
+        registry.register(_AllWorkers(pathlib.Path(_FOLDER)))
         return generate_latest(registry)
 
     def _make_ended(self, wire: str, model: str, status: int) -> _Ended:
@@ -193,6 +195,24 @@ def _reason(refusal: Refusal) -> str:
         return http.HTTPStatus(refusal.status).name.lower()
     except ValueError:
         return names.OTHER
+
+
+class _AllWorkers(Collector):
+    """The samples of all workers. A file is empty for a moment when a worker makes it, and cannot be read then."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self._folder = folder
+
+    def collect(self) -> Iterable[Metric]:
+        collector: Any = MultiProcessCollector
+        merged: Iterable[Metric] = collector.merge(list(self._filled()))
+        return merged
+
+    def _filled(self) -> Iterator[str]:
+        for file in self._folder.glob("*.db"):
+            with contextlib.suppress(FileNotFoundError):
+                if file.stat().st_size:
+                    yield str(file)
 
 
 def _forget_dead(folder: pathlib.Path) -> None:
