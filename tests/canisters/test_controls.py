@@ -50,7 +50,7 @@ def test_a_format_has_a_schema_where_it_is_one() -> None:
     assert Format(kind="json_schema", schema=frozendict(type="object")) != Format(kind="json_object")
     with pytest.raises(ValueError, match="has a schema if its kind is json_schema"):
         Format(kind="json_schema")
-    with pytest.raises(ValueError, match="and none otherwise"):
+    with pytest.raises(ValueError, match="and no schema otherwise"):
         Format(kind="json_object", schema=frozendict(type="object"))
 
 

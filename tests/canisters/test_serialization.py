@@ -119,25 +119,25 @@ def replaced(path: str, value: Any) -> dict[str, Any]:
         ("type", ..., "canister: there is no type None"),
         ("colour", "red", "canister: there is no field 'colour'; known are invocation_id, content"),
         ("encoding", "red", "there is no field 'encoding'"),
-        ("invocation_id", ..., "canister: it lacks the field 'invocation_id'"),
-        ("invocation_id", 5, "canister.invocation_id: int is no str"),
-        ("timestamp", ..., "it lacks the field 'timestamp'"),
-        ("timestamp", "yesterday", "canister.timestamp: 'yesterday' is no ISO 8601 time"),
-        ("timestamp", 5, "canister.timestamp: 5 is no ISO 8601 time"),
-        ("timestamp", "2026-01-01T00:00:00", "has no zone"),
-        ("content", "text", "canister.content: str is no array"),
-        ("content.0", "text", "canister.content[0]: str is no object"),
+        ("invocation_id", ..., "canister: the field 'invocation_id' is missing"),
+        ("invocation_id", 5, "canister.invocation_id: expected str, not int"),
+        ("timestamp", ..., "the field 'timestamp' is missing"),
+        ("timestamp", "yesterday", "canister.timestamp: 'yesterday' is not an ISO 8601 time"),
+        ("timestamp", 5, "canister.timestamp: 5 is not an ISO 8601 time"),
+        ("timestamp", "2026-01-01T00:00:00", "has no time zone"),
+        ("content", "text", "canister.content: expected an array, not str"),
+        ("content.0", "text", "canister.content[0]: expected an object, not str"),
         ("content.0.type", "result", "canister.content[0]: there is no type 'result'; known are text, image"),
-        ("content.0.data", "no base64!", "canister.content[0].data: this is no base64"),
-        ("content.0.data", 5, "canister.content[0].data: int is no base64 text"),
+        ("content.0.data", "no base64!", "canister.content[0].data: the text is not base64"),
+        ("content.0.data", 5, "canister.content[0].data: expected base64 text, not int"),
         ("content.0.url", "https://example.org", "canister.content[0]: A document has either data or a url"),
-        ("error.category", "bad luck", "canister.error.category: 'bad luck' is none of validation"),
-        ("error.recoverable", 1, "canister.error.recoverable: int is no bool"),
-        ("error.details", [], "canister.error.details: list is no object"),
+        ("error.category", "bad luck", "canister.error.category: expected one of validation"),
+        ("error.recoverable", 1, "canister.error.recoverable: expected bool, not int"),
+        ("error.details", [], "canister.error.details: expected an object, not list"),
         ("error.details", {"a": float("nan")}, "canister.error.details: At "),
-        ("report", {"duration_ms": "3"}, "canister.report.duration_ms: '3' is no number"),
-        ("report", {"duration_ms": float("inf")}, "inf is no number"),
-        ("report", {"attempts": 1.0}, "canister.report.attempts: float is no int"),
+        ("report", {"duration_ms": "3"}, "canister.report.duration_ms: expected a number, not '3'"),
+        ("report", {"duration_ms": float("inf")}, "expected a number, not inf"),
+        ("report", {"attempts": 1.0}, "canister.report.attempts: expected int, not float"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_place(path: str, value: Any, message: str) -> None:
@@ -154,20 +154,22 @@ def test_a_conversation_is_no_canister_and_the_other_way_round() -> None:
     with pytest.raises(SerializationInvalidity, match="its type is 'user', not 'conversation'"):
         deserialize_conversation(serialize(UserCanister.of("Hi.")))
     conversation["canisters"][0]["content"][0]["text"] = None
-    with pytest.raises(SerializationInvalidity, match=r"conversation\.canisters\[0\]\.content\[0\]\.text: NoneType"):
+    with pytest.raises(
+        SerializationInvalidity, match=r"conversation\.canisters\[0\]\.content\[0\]\.text: expected str, not NoneType"
+    ):
         deserialize_conversation(conversation)
 
 
 @pytest.mark.parametrize("stored", [None, [], "user", 5])
 def test_what_is_no_object_is_refused(stored: Any) -> None:
-    with pytest.raises(SerializationInvalidity, match=r"stored data: \w+ is no object"):
+    with pytest.raises(SerializationInvalidity, match=r"stored data: expected an object, not \w+"):
         deserialize_canister(stored)
 
 
 def test_a_time_without_a_zone_is_not_written() -> None:
     canister = UserCanister.of("Hi.")
     naive = dataclasses.replace(canister, timestamp=canister.timestamp.replace(tzinfo=None))
-    with pytest.raises(SerializationInvalidity, match="has no zone"):
+    with pytest.raises(SerializationInvalidity, match="has no time zone"):
         serialize(naive)
 
 

@@ -211,10 +211,10 @@ def test_every_answer_is_kept(tmp_path: pathlib.Path) -> None:
     ("damage", "reason"),
     [
         ('{"version": 1', "Expecting"),
-        ("[]", "list is no object"),
+        ("[]", "expected an object, not list"),
         ('{"version": 2, "type": "paused"}', "its version is 2; this is version 1"),
         ('{"version": 1, "type": "conversation"}', "its type is 'conversation', not 'paused'"),
-        ('{"version": 1, "type": "paused", "workspace": 1}', "it lacks the field 'conversation'"),
+        ('{"version": 1, "type": "paused", "workspace": 1}', "the field 'conversation' is missing"),
     ],
 )
 def test_a_damaged_file_is_named(tmp_path: pathlib.Path, damage: str, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Messages and what they carry: canisters, contents, conversations and controls. All are immutable.
+"""Immutable messages and their parts: canisters, contents, conversations and controls.
 
 Events are in ``events``, faults and reports in ``faults``, the JSON forms in ``serialization``.
 """

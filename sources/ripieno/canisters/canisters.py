@@ -1,7 +1,7 @@
 """The six canisters: immutable messages, the same for every provider.
 
 A conversation is a sequence of canisters. Assistant and invocation canisters alternate as the model's
-blocks did; everything up to the next user or result canister is one assistant message.
+blocks did. All of them up to the next user or result canister form one assistant message.
 """
 
 import dataclasses
@@ -18,15 +18,12 @@ InvocationKind = Literal["function", "freeform"]
 
 
 def now() -> datetime.datetime:
-    """The time, aware, in UTC."""
+    """The current time in UTC, with its zone."""
     return datetime.datetime.now(datetime.UTC)
 
 
 class Encodable:
-    """Gives a canister one hidden slot, in which a protocol keeps its last encoding.
-
-    The slot is no field: it is not compared, printed, copied, pickled or serialized.
-    """
+    """A hidden slot for a protocol's last encoding. It is not compared, printed, copied, pickled or serialized."""
 
     __slots__ = ("encoding",)
     encoding: tuple[object, bytes]
@@ -34,7 +31,7 @@ class Encodable:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class UserCanister(Encodable):
-    """What the user says."""
+    """A message of the user."""
 
     content: tuple[Content, ...]
     timestamp: datetime.datetime = dataclasses.field(default_factory=now, compare=False)
@@ -47,7 +44,7 @@ class UserCanister(Encodable):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AssistantCanister(Encodable):
-    """What the model says; its content is empty when it only invokes."""
+    """A message of the model. Its content is empty if the model only makes calls."""
 
     content: tuple[Content, ...] = ()
     timestamp: datetime.datetime = dataclasses.field(default_factory=now, compare=False)
@@ -65,7 +62,7 @@ class AssistantCanister(Encodable):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorCanister(Encodable):
-    """What the application tells the model about its task (a system or developer message)."""
+    """Instructions of the application to the model (a system or developer message)."""
 
     content: tuple[Content, ...]
     timestamp: datetime.datetime = dataclasses.field(default_factory=now, compare=False)
@@ -88,11 +85,11 @@ class DocumentCanister(Encodable):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class InvocationCanister(Encodable):
-    """A call that the model asks for.
+    """A call that the model requests.
 
-    ``identifier`` is the provider's, or a deterministic one of ours when that is missing, blank or doubled.
-    ``name`` is the exposed name. ``raw`` is the text of the arguments as sent, where they came as text;
-    ``fault`` says why it could not be read. ``opaque`` is what a provider wants back on the call itself.
+    ``identifier`` is the provider's, or a deterministic one of ours if that is missing, blank or duplicated.
+    ``name`` is the exposed name. ``raw`` is the text of the arguments, if they were sent as text;
+    ``fault`` says why it could not be read. ``opaque`` is data that the provider requires back on the call.
     """
 
     identifier: str
@@ -119,7 +116,7 @@ class InvocationCanister(Encodable):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ResultCanister(Encodable):
-    """What became of one call. ``report`` is not compared."""
+    """The result of one call. ``report`` is not compared."""
 
     invocation_id: str
     content: tuple[Content, ...] = ()
@@ -129,7 +126,7 @@ class ResultCanister(Encodable):
 
     @property
     def text(self) -> str:
-        """What a model reads: the textual contents, after what failed, if anything did."""
+        """The text for the model: the error, if there is one, then the textual contents."""
         output = text_of(self.content)
         if self.error is None:
             return output

@@ -1,4 +1,4 @@
-"""What a canister carries: text, image, audio, document, or what only one provider understands."""
+"""The contents of a canister: text, image, audio, document, or data of one provider."""
 
 import dataclasses
 from typing import TypeAlias
@@ -8,7 +8,7 @@ from frozendict import frozendict
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TextualContent:
-    """Text: plain, unless ``mime_type`` says otherwise."""
+    """Text. It is plain by default."""
 
     text: str
     mime_type: str = "text/plain"
@@ -16,7 +16,7 @@ class TextualContent:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ImageContent:
-    """An image: its bytes, not encoded."""
+    """An image, as raw bytes."""
 
     data: bytes
     mime_type: str
@@ -24,7 +24,7 @@ class ImageContent:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AudioContent:
-    """A sound: its bytes, not encoded."""
+    """A sound, as raw bytes."""
 
     data: bytes
     mime_type: str
@@ -32,10 +32,7 @@ class AudioContent:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentContent:
-    """A document: its bytes, or a URL that the provider fetches. Exactly one of the two is given.
-
-    Errors: ``ValueError`` when both or neither are given.
-    """
+    """A document: its raw bytes, or a URL that the provider fetches. Errors: ``ValueError`` for both or neither."""
 
     mime_type: str
     data: bytes | None = None
@@ -43,14 +40,14 @@ class DocumentContent:
 
     def __post_init__(self) -> None:
         if (self.data is None) == (self.url is None):
-            raise ValueError("A document has either data or a url: give exactly one of them.")
+            raise ValueError("A document has either data or a url. Give exactly one of them.")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class OpaqueContent:
-    """What one protocol must get back verbatim and in order: signed thinking, encrypted reasoning, unknown parts.
+    """Data that one protocol requires back verbatim and in order: signed thinking, encrypted reasoning, unknown parts.
 
-    ``data`` is the block as it stood on the wire. Sent over another protocol it is left out.
+    ``data`` is the block as it was on the wire. Other protocols leave it out.
     """
 
     protocol: str
@@ -62,15 +59,12 @@ Content: TypeAlias = TextualContent | ImageContent | AudioContent | DocumentCont
 
 
 def text_of(contents: tuple[Content, ...]) -> str:
-    """The textual contents, joined as they stand."""
+    """The textual contents, joined without separators."""
     return "".join(content.text for content in contents if isinstance(content, TextualContent))
 
 
 def legible(text: str) -> str:
-    """The same text, with halves of characters shown as escapes.
-
-    Names of files that are not UTF-8 come with them, and no wire can carry them.
-    """
+    """The text with lone surrogates as escapes. File names that are not UTF-8 have them; no wire can carry them."""
     try:
         text.encode()
     except UnicodeEncodeError:

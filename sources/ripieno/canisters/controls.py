@@ -1,4 +1,4 @@
-"""What the caller may set: model controls, limits, and rules about what may run."""
+"""Settings of the caller: model controls, limits, and confirmation rules."""
 
 import dataclasses
 from typing import Literal
@@ -13,10 +13,10 @@ Reasoning = Literal["none", "low", "medium", "high"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """What the text of an answer is held to: JSON of any kind, or JSON that fits a schema.
+    """The required form of an answer's text: any JSON, or JSON that fits a schema.
 
-    ``name`` and ``description`` tell the model what it is; ``strict`` asks the provider to follow the schema exactly.
-    Wires that have no word for one of these leave it out. Errors: ``ValueError`` for a schema without one.
+    ``name`` and ``description`` are for the model. ``strict`` asks the provider to follow the schema exactly. A wire
+    leaves out what it cannot express. Errors: ``ValueError`` if ``kind`` and ``schema`` do not fit together.
     """
 
     kind: Literal["json_object", "json_schema"]
@@ -27,18 +27,18 @@ class Format:
 
     def __post_init__(self) -> None:
         if (self.kind == "json_schema") != (self.schema is not None):
-            raise ValueError("A format has a schema if its kind is json_schema, and none otherwise.")
+            raise ValueError("A format has a schema if its kind is json_schema, and no schema otherwise.")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Controls:
-    """Controls of one turn. What is None is left to the provider.
+    """Controls of one turn. None means the provider's default.
 
-    ``tool_choice`` is ``auto``, ``none``, ``required``, or the exposed name of one tool; the last two hold for
-    the first turn of a run, and a model that makes no call all the same is asked once more. ``allowed_tools`` are
-    the exposed names that may be called while all stay visible: None allows all, an empty tuple none. ``strict``
-    asks the provider to hold arguments to their schemas, as far as it can say them; None is plain. ``format`` is what
-    the text of an answer is held to. ``tool_calls`` is how many calls whoever answers may run by itself meanwhile.
+    ``tool_choice`` is ``auto``, ``none``, ``required``, or the exposed name of one tool. The last two apply to
+    the first turn of a run; a model that then makes no call is asked once more. ``allowed_tools`` are the exposed
+    names that may be called, while all stay visible: None allows all, an empty tuple none. ``strict`` asks the
+    provider to enforce argument schemas, as far as it can express them. ``format`` is the required form of the
+    text. ``tool_calls`` limits the calls that the server may run by itself before it answers.
     """
 
     temperature: float | None = None
@@ -55,21 +55,21 @@ class Controls:
     tool_calls: int | None = None
 
     def forced(self) -> bool:
-        """Whether the model has no choice but to call a tool."""
+        """Whether the model must call a tool."""
         return self.tool_choice not in (None, "auto", "none")
 
     def relaxed(self) -> "Controls":
-        """The same, with the choice of tools left to the model again."""
+        """The controls with ``tool_choice`` auto in place of a forced one."""
         return dataclasses.replace(self, tool_choice="auto") if self.forced() else self
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How far a run may go. A limit that is reached refuses further calls; it never raises.
+    """Limits of a run. When one is reached, further calls are refused; nothing is raised.
 
-    ``wall`` is in seconds, ``output`` in bytes a result (None: each invoker's own), ``tokens`` counts what the
-    provider reports, input and output together; where it reports nothing, an estimate. ``spill`` is in bytes: how much
-    of a text that is too long to be shown is kept, to be read on; 0 keeps nothing.
+    ``wall`` is in seconds. ``output`` is in bytes for each result (None: each invoker's own). ``tokens`` counts input
+    and output as the provider reports them, or an estimate if it reports none. ``spill`` is in bytes: how much of
+    a result that is too long to show is stored, to be read later; 0 stores nothing.
     """
 
     turns: int = 20
@@ -83,10 +83,7 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """Patterns over ``ensemble.tool``: what runs unasked, what is always asked, what never runs.
-
-    Where several match, the stricter one holds: ``deny`` before ``ask`` before ``approve``.
-    """
+    """Patterns over ``ensemble.tool``. If several match, the strictest applies: ``deny``, then ``ask``, ``approve``."""
 
     approve: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""A conversation: a frozen value with all of its canisters, and where it stands."""
+"""A conversation: a frozen value with its canisters and its state."""
 
 import dataclasses
 import itertools
@@ -24,7 +24,7 @@ from ripieno.jsonvalues import thaw
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens, as the provider counts them. ``input_tokens`` includes what was read from a cache."""
+    """Tokens, as the provider counts them. ``input_tokens`` includes those read from a cache."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -51,10 +51,10 @@ NO_USAGE = Usage()
 
 
 class Stateful:
-    """Gives a conversation hidden slots: for the namespaces of its ensembles, and for what a recorder has of it.
+    """Hidden slots: the namespaces of the ensembles, and the canisters that a recorder has.
 
-    The slots are no fields: they are not compared, printed, copied, pickled or serialized, so that a conversation
-    which is loaded or forked starts with empty namespaces. They go when the conversation goes.
+    They are not compared, printed, copied, pickled or serialized, so a conversation that is loaded or forked starts
+    with empty namespaces.
     """
 
     __slots__ = ("kept", "state")
@@ -64,11 +64,11 @@ class Stateful:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """Why an open invocation waits.
+    """The reason why an open invocation waits.
 
-    ``approval``: nobody was there to say whether it may run; ``request`` is what they are to be shown, and ``binding``
-    what an approval of it is good for. ``behind``: it conflicts with such a call before it. ``caller``: the application
-    runs it. ``interrupted``: its run ended before it began.
+    ``approval``: no one was available to approve it; ``request`` is the question to show, and ``binding`` is what an
+    approval covers. ``behind``: it conflicts with an earlier call that waits. ``caller``: the application runs it.
+    ``interrupted``: its run ended before it began.
     """
 
     invocation: str
@@ -80,11 +80,11 @@ class Waiting:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation(Stateful):
-    """Everything said so far.
+    """All messages so far.
 
-    ``open`` are the invocations that wait for somebody else: a client, or an absent person; ``waiting`` says for each
-    which. Only their results continue the conversation: those of a client are said, and those that wait for a person
-    come when the conversation is conducted again. ``submission`` is what a terminal invoker was given.
+    ``open`` are the invocations that wait for a client or an absent person; ``waiting`` has the reason for each.
+    Only their results continue the conversation: pass a client's results to ``say``; to get those that wait for a
+    person, conduct the conversation again. ``submission`` is the call of a terminal invoker.
     """
 
     identifier: str = dataclasses.field(default_factory=lambda: uuid.uuid4().hex)
@@ -97,16 +97,16 @@ class Conversation(Stateful):
 
     @classmethod
     def of(cls, what: "str | Canister | Sequence[Canister] | Conversation") -> "Conversation":
-        """A conversation that begins with a text, with canisters, or is one already."""
+        """A conversation that begins with a text or canisters; a conversation is returned unchanged."""
         if isinstance(what, Conversation):
             return what
         return cls(canisters=_canisters(what))
 
     def say(self, what: str | Canister | Sequence[Canister]) -> "Conversation":
-        """The conversation continued: what to conduct next. Results close the open invocations they belong to.
+        """The next conversation to conduct. Results close their open invocations.
 
-        Errors: ``InputError`` when invocations are still open and something else than their results is said, or
-        when a result belongs to none of them.
+        Errors: ``InputError`` for any other canister while invocations are open, and for a result that belongs to
+        none of them.
         """
         added = _canisters(what)
         waiting = {invocation.identifier for invocation in self.open}
@@ -117,7 +117,7 @@ class Conversation(Stateful):
                 waiting.discard(canister.invocation_id)
             elif waiting:
                 names = ", ".join(f"{one.name} ({one.identifier})" for one in self.open if one.identifier in waiting)
-                raise InputError(f"These invocations wait for their results: {names}. Say those first.")
+                raise InputError(f"These invocations wait for their results: {names}. Add the results first.")
         return self.replace(
             canisters=self.canisters + added,
             open=tuple(one for one in self.open if one.identifier in waiting),
@@ -127,7 +127,7 @@ class Conversation(Stateful):
         )
 
     def replace(self, **fields: Any) -> "Conversation":
-        """The same conversation, gone on: some fields are other ones, and the namespaces stay."""
+        """The conversation with other fields and the same namespaces."""
         successor = dataclasses.replace(self, **fields)
         object.__setattr__(successor, "state", self.namespaces)
         if hasattr(self, "kept"):
@@ -135,11 +135,11 @@ class Conversation(Stateful):
         return successor
 
     def note_kept(self, recorder: object, canisters: tuple[Canister, ...]) -> None:
-        """Remembers that a recorder has these canisters of the conversation."""
+        """Stores that a recorder has these canisters of the conversation."""
         object.__setattr__(self, "kept", (recorder, canisters))
 
     def kept_by(self, recorder: object) -> int:
-        """How many of its canisters, from the first one on, a recorder has."""
+        """The number of its first canisters that a recorder has."""
         owner, canisters = getattr(self, "kept", (None, ()))
         if owner is not recorder:
             return 0
@@ -150,7 +150,7 @@ class Conversation(Stateful):
 
     @property
     def namespaces(self) -> dict[str, dict[str, object]]:
-        """For each ensemble, by name, what its tools keep between the calls of this conversation."""
+        """The data that tools keep between calls of this conversation, by the name of the ensemble."""
         try:
             return self.state
         except AttributeError:
@@ -159,7 +159,7 @@ class Conversation(Stateful):
 
     @property
     def text(self) -> str:
-        """What the assistant said last; empty when it only invoked, or when the user has spoken since."""
+        """The last text of the assistant; empty if it only made calls, or if a user message follows."""
         parts: list[str] = []
         for canister in itertools.dropwhile(lambda one: isinstance(one, ResultCanister), reversed(self.canisters)):
             if isinstance(canister, AssistantCanister):
@@ -169,9 +169,9 @@ class Conversation(Stateful):
         return "".join(reversed(parts))
 
     def turn_mapping(self, number: int) -> dict[str, object]:
-        """The calls and results of the ``number``-th assistant message, from 1: seed 000, section 6.4.
+        """The calls and results of assistant message ``number``, from 1 (seed 000, section 6.4).
 
-        Errors: ``InputError`` when there is no such message.
+        Errors: ``InputError`` if there is no such message.
         """
         turns = assistant_messages(self.canisters)
         if not 1 <= number <= len(turns):
@@ -206,7 +206,7 @@ def _canisters(what: str | Canister | Sequence[Canister]) -> tuple[Canister, ...
 
 
 def assistant_begins(canisters: Sequence[Canister]) -> Iterator[bool]:
-    """For each canister, whether an assistant message begins with it: a run of assistant and invocation canisters."""
+    """For each canister, whether it begins an assistant message: a run of assistant and invocation canisters."""
     running = False
     for canister in canisters:
         speaks = isinstance(canister, AssistantCanister | InvocationCanister)
@@ -217,13 +217,9 @@ def assistant_begins(canisters: Sequence[Canister]) -> Iterator[bool]:
 def assistant_messages(canisters: Sequence[Canister]) -> list[list[AssistantCanister | InvocationCanister]]:
     """The canisters of each assistant message."""
     messages: list[list[AssistantCanister | InvocationCanister]] = []
-    running = False
-    for canister in canisters:
+    for canister, begins in zip(canisters, assistant_begins(canisters), strict=True):
+        if begins:
+            messages.append([])
         if isinstance(canister, AssistantCanister | InvocationCanister):
-            if not running:
-                messages.append([])
             messages[-1].append(canister)
-            running = True
-        else:
-            running = False
     return messages

@@ -1,13 +1,13 @@
-"""What streams: one vocabulary for every provider, and for what we do ourselves.
+"""Events of a run, the same for every provider.
 
-Deltas are for the eyes; sealed events are the truth. A turn is::
+Deltas are for display only; sealed events are complete. A turn is::
 
     TurnBegan
       ( TextDelta* | ReasoningDelta* )  ContentSealed
       InvocationBegan  ArgumentsDelta*  InvocationSealed      any number, in the model's order of sealing
     TurnEnded
 
-Around them conducting adds what it does with the calls. All are frozen; ``mapping()`` is the form for wires.
+Conducting adds the events of executing the calls. All are frozen; ``mapping()`` is the form for wires.
 """
 
 import dataclasses
@@ -25,12 +25,12 @@ from ripieno.canisters.serialization import describe
 
 
 class _Streamed:
-    """Gives every event its form for wires."""
+    """The base of every event."""
 
     __slots__ = ()
 
     def mapping(self) -> dict[str, object]:
-        """``{"type": "TextDelta", "text": "…"}``: the name of the class, and all fields as JSON."""
+        """The form for wires, class name and all fields: ``{"type": "TextDelta", "text": "…"}``."""
         return {"type": type(self).__name__, **describe(self)}
 
 
@@ -44,14 +44,14 @@ class TurnBegan(_Streamed):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TextDelta(_Streamed):
-    """More of the text that the model is saying."""
+    """The next part of the model's text."""
 
     text: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReasoningDelta(_Streamed):
-    """More of the model's reasoning, as far as its provider shows it."""
+    """The next part of the model's reasoning, as far as its provider shows it."""
 
     text: str
 
@@ -65,9 +65,9 @@ class ContentSealed(_Streamed):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class InvocationBegan(_Streamed):
-    """The model begins a call. ``index`` tells the calls of a turn apart.
+    """The model begins a call. ``index`` distinguishes the calls of a turn.
 
-    ``kind`` and ``opaque`` are those of the sealed invocation, as far as they are known by now.
+    ``kind`` and ``opaque`` are those of the sealed invocation, as far as they are known yet.
     """
 
     index: int
@@ -79,7 +79,7 @@ class InvocationBegan(_Streamed):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ArgumentsDelta(_Streamed):
-    """More of the arguments of a call, as text."""
+    """The next part of a call's arguments, as text."""
 
     index: int
     text: str
@@ -87,7 +87,7 @@ class ArgumentsDelta(_Streamed):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class InvocationSealed(_Streamed):
-    """A call is complete: nothing more will be said of it."""
+    """A call is complete."""
 
     index: int
     invocation: InvocationCanister
@@ -95,7 +95,7 @@ class InvocationSealed(_Streamed):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEnded(_Streamed):
-    """The model's answer is complete. ``reason`` is the provider's own word for why it stopped."""
+    """The model's answer is complete. ``reason`` is the provider's own stop reason."""
 
     finish: Finish
     usage: Usage = NO_USAGE
@@ -105,7 +105,7 @@ class TurnEnded(_Streamed):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ConfirmationRequested(_Streamed):
-    """Somebody is asked whether a call may run. The event only tells; the confirmer answers."""
+    """The confirmer is asked whether a call may run. The event is only a notification."""
 
     invocation: InvocationCanister
     tool: str
@@ -115,7 +115,7 @@ class ConfirmationRequested(_Streamed):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionBegan(_Streamed):
-    """A call starts. ``early``: while the model still streams."""
+    """A call starts. ``early`` is whether the model still streams."""
 
     invocation: InvocationCanister
     tool: str
@@ -124,7 +124,7 @@ class ExecutionBegan(_Streamed):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionProgress(_Streamed):
-    """How far a call is, as its tool says. ``total`` is None where unknown."""
+    """The progress of a call, as its tool reports it. ``total`` is None if unknown."""
 
     invocation_id: str
     tool: str
@@ -137,7 +137,7 @@ class ExecutionProgress(_Streamed):
 class ResultReady(_Streamed):
     """A call has its one result. ``discarded``: its stream failed, so the model never sees it.
 
-    ``seal`` is what a server that ran the call knows the result by, when a client sends it back; empty elsewhere.
+    ``seal`` lets the server that ran the call recognize the result when a client sends it back; empty elsewhere.
     """
 
     invocation: InvocationCanister
@@ -150,7 +150,7 @@ class ResultReady(_Streamed):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Alert(_Streamed):
-    """Something that the application, not the model, should know of."""
+    """A notice for the application, not for the model."""
 
     message: str
     tool: str | None = None
@@ -159,7 +159,7 @@ class Alert(_Streamed):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ConductEnded(_Streamed):
-    """A run is over. ``calls`` counts the calls that were started."""
+    """A run has ended. ``calls`` counts the calls that were started."""
 
     finish: Finish
     turns: int
@@ -181,14 +181,14 @@ ModelEvent: TypeAlias = (
 Event: TypeAlias = ModelEvent | ConfirmationRequested | ExecutionBegan | ExecutionProgress | ResultReady | ConductEnded
 
 
-#: Events as they come, as many at a time as came together.
+#: Events in batches, as they arrive.
 Batches: TypeAlias = AsyncGenerator[Iterable[Event], None]
 
 
 def collect(events: Iterable[Event]) -> tuple[Canister, ...]:
     """The canisters of one assistant message, from its sealed events, in the model's order.
 
-    The first is always an assistant canister, empty when the assistant only invokes.
+    The first is always an assistant canister; it is empty if the assistant only makes calls.
     """
     canisters: list[Canister] = []
     contents: list[Content] = []
@@ -206,7 +206,7 @@ def collect(events: Iterable[Event]) -> tuple[Canister, ...]:
 
 
 def play(canisters: Iterable[Canister], *, finish: Finish, usage: Usage = NO_USAGE, model: str = "") -> Iterable[Event]:
-    """The events of an assistant message that is already whole: the inverse of ``collect``."""
+    """The events of a complete assistant message: the inverse of ``collect``."""
     yield TurnBegan(model=model)
     index = 0
     for canister in canisters:

@@ -1,4 +1,4 @@
-"""What is known of a call beside its content: why it failed, how it ran, what it changed."""
+"""Faults, reports and changes: why a call failed, how it ran, what it changed."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ Category = Literal[
 #: The effect of a call on the world, from the mildest to the strictest.
 Effect = Literal["none", "read", "write", "destructive"]
 
-#: The names of seed 000, section 7.1, for the categories that it knows; the others follow its form.
+#: The category names of seed 000, section 7.1; categories of our own follow its form.
 CATEGORY_NAMES: Mapping[str, str] = {
     "validation": "ValidationError",
     "execution": "ExecutionError",
@@ -58,9 +58,9 @@ ChangeKind = Literal[
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What a call did to the world: one of the seven kinds of seed 000, section 3.3.
+    """A state change that a call made: one of the seven kinds of seed 000, section 3.3.
 
-    ``data`` has the kind's own keys: ``path``; ``pid`` and ``command`` or ``exit_code``; ``key`` and ``value``.
+    ``data`` has the keys of its kind: ``path``; ``pid`` and ``command`` or ``exit_code``; ``key`` and ``value``.
     """
 
     kind: ChangeKind
@@ -78,7 +78,7 @@ class Change:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Why a call has no good result, said so that a model can mend it (seed 000, section 6.3)."""
+    """The reason why a call failed, in words that let a model fix it (seed 000, section 6.3)."""
 
     category: Category
     message: str
@@ -89,7 +89,7 @@ class Fault:
 
     @classmethod
     def raised(cls, fault: ToolFault) -> "Fault":
-        """The fault that a tool raised. What it is made of may be anything, and is made plain here."""
+        """The fault that a tool raised. Its parts may be of any type; they are converted to plain values."""
         category: Any = fault.category
         return cls(
             category=category if category in CATEGORY_NAMES else "execution",
@@ -101,11 +101,8 @@ class Fault:
         )
 
     def text(self) -> str:
-        """What a model reads: what failed, on what, what to try (seed 000, section 7.3)."""
-        lines = [f"Error: {self.message}"]
-        if self.suggestion:
-            lines.append(self.suggestion)
-        return "\n".join(lines)
+        """The text for the model: what failed, on what, what to try (seed 000, section 7.3)."""
+        return f"Error: {self.message}\n{self.suggestion}" if self.suggestion else f"Error: {self.message}"
 
     def mapping(self) -> dict[str, object]:
         """The ``error`` object of seed 000, section 6.3."""
@@ -118,7 +115,7 @@ class Fault:
 
 
 def _plain(details: Mapping[str, Any]) -> frozendict[str, object]:
-    """The details as JSON; when they are none, what they look like."""
+    """The details as JSON; as ``repr`` if they are not JSON."""
     try:
         frozen: frozendict[str, object] = freeze(details)
         encode(frozen)
@@ -129,7 +126,7 @@ def _plain(details: Mapping[str, Any]) -> frozendict[str, object]:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """How a call ran. Durations are in milliseconds, sizes in bytes."""
+    """Measurements of a call. Durations are in milliseconds, sizes in bytes."""
 
     duration_ms: float = 0.0
     exit_code: int | None = None
@@ -137,11 +134,11 @@ class Report:
     stdout_truncated: bool = False
     stderr_truncated: bool = False
     total_bytes: int = 0
-    #: How often the tool was started; 0 when it never was.
+    #: How often the tool was started.
     attempts: int = 0
-    #: Why each attempt failed after which another was to be made: ``category`` or ``category/code``.
+    #: The failure of each attempt that was to be retried: ``category`` or ``category/code``.
     retried: tuple[str, ...] = ()
-    #: Whether this is the result of an earlier call, which stands for this one.
+    #: Whether the result is that of an earlier call.
     cached: bool = False
     sandbox: str | None = None
 

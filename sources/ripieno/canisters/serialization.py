@@ -1,4 +1,4 @@
-"""Frozen values as JSON mappings with a version, and back: the types of their fields are the format.
+"""Conversion of frozen values to JSON mappings with a version, and back. The field types are the format.
 
 ::
 
@@ -9,9 +9,9 @@
         "content": [{"type": "text", "text": "Hi."}],
     }
 
-Fields that have their default are left out. Bytes are base64, times are ISO 8601 with a zone. Whatever is unknown
-(type, version, field) or unlike its field is an error that says where. Only types that a field, or who reads, names are
-ever made: a text in a file chooses among them by the names that ``register`` gave, and never a class.
+Fields with their default value are left out. Bytes are base64, times are ISO 8601 with a zone. An unknown type, version
+or field, and a value that does not fit its field, are errors that name the place. Only types that a field or the reader
+names are created: stored text selects among them by the names of ``register``, never by a class.
 """
 
 import base64
@@ -43,9 +43,9 @@ from ripieno.jsonvalues import freeze, thaw
 
 VERSION = 1
 T = TypeVar("T")
-#: What is done to each free text, bytes or JSON before it is written. Words that a type allows stay as they are.
+#: A function that is applied to each free text, bytes or JSON before it is written; literals of a type stay unchanged.
 Change: TypeAlias = Callable[[Any], Any]
-#: The names of the types that something else than their place has to tell apart.
+#: The names of types that are stored by themselves or in unions.
 _TYPES: dict[Any, str] = {
     UserCanister: "user",
     AssistantCanister: "assistant",
@@ -68,43 +68,43 @@ def register(types: Mapping[type, str]) -> None:
 
 
 def serialize(value: Any, change: Change | None = None) -> dict[str, Any]:
-    """The JSON mapping of a canister, of a whole conversation, or of another value whose type is registered."""
+    """The JSON mapping of a canister, a conversation, or another value of a registered type."""
     return {"version": VERSION, "type": _TYPES[type(value)], **_codec(type(value)).write(value, change)}
 
 
 def deserialize(kind: type[T], mapping: Mapping[str, Any]) -> T:
-    """The equal value of a registered type. Errors: ``SerializationInvalidity``."""
+    """The value of a registered type. Errors: ``SerializationInvalidity``."""
     fields, name = _unversioned(mapping), _TYPES[kind]
     found = fields.pop("type", None)
     if found != name:
         _fail(name, f"its type is {found!r}, not {name!r}")
-    made: T = read(kind, fields, name)
-    return made
+    value: T = read(kind, fields, name)
+    return value
 
 
 def deserialize_canister(mapping: Mapping[str, Any]) -> Canister:
-    """The equal canister. Errors: ``SerializationInvalidity``."""
+    """The canister of a mapping. Errors: ``SerializationInvalidity``."""
     canister: Canister = _codec(Canister).read(_unversioned(mapping), "canister")
     return canister
 
 
 def deserialize_conversation(mapping: Mapping[str, Any]) -> Conversation:
-    """The equal conversation, with empty namespaces. Errors: ``SerializationInvalidity``."""
+    """The conversation of a mapping, with empty namespaces. Errors: ``SerializationInvalidity``."""
     return deserialize(Conversation, mapping)
 
 
 def write(kind: Any, value: Any) -> Any:
-    """The JSON of a value of a type, or of a union of registered types, as a part of something that has a version."""
+    """The JSON of a value of a type, or of a union of registered types, as a part of a versioned mapping."""
     return _codec(kind).write(value, None)
 
 
 def read(kind: Any, value: object, place: str) -> Any:
-    """The value that ``write`` has written. ``place`` names it in errors. Errors: ``SerializationInvalidity``."""
+    """The inverse of ``write``. ``place`` names the value in errors. Errors: ``SerializationInvalidity``."""
     return _codec(kind).read(value, place)
 
 
 def describe(value: Any) -> dict[str, Any]:
-    """All fields of a frozen value as JSON, those with their default too. For what is shown and never read back."""
+    """All fields of a frozen value as JSON, including defaults. For display; it cannot be read back."""
     hints = _hints(type(value))
     return {name: _codec(hint).write(getattr(value, name), None) for name, hint in hints.items()}
 
@@ -123,7 +123,7 @@ def _fail(place: str, what: str) -> NoReturn:
 
 def _mapping(value: object, place: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        _fail(place, f"{type(value).__name__} is no object")
+        _fail(place, f"expected an object, not {type(value).__name__}")
     return typing.cast("Mapping[str, Any]", value)
 
 
@@ -135,14 +135,14 @@ class _Codec(typing.NamedTuple):
 
 
 def _codec(hint: Any) -> _Codec:
-    """How values of a type are written and read. The types of the fields are the format."""
+    """The codec of a type."""
     found = _CODECS.get(hint)
     if found is None:
-        found = _CODECS[hint] = _made(hint)
+        found = _CODECS[hint] = _make_codec(hint)
     return found
 
 
-def _made(hint: Any) -> _Codec:
+def _make_codec(hint: Any) -> _Codec:
     origin, members = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
         return _Codec(_same, functools.partial(_read_literal, members))
@@ -173,7 +173,7 @@ def _sequence(inner: _Codec) -> _Codec:
 
     def read(value: Any, place: str) -> tuple[Any, ...]:
         if not isinstance(value, list | tuple):
-            _fail(place, f"{type(value).__name__} is no array")
+            _fail(place, f"expected an array, not {type(value).__name__}")
         items = typing.cast("list[Any]", value)
         return tuple(inner.read(item, f"{place}[{index}]") for index, item in enumerate(items))
 
@@ -210,7 +210,7 @@ def _choice(kinds: Mapping[str, Any]) -> _Codec:
 
 
 def _hints(kind: Any) -> Mapping[str, Any]:
-    """The fields of a dataclass, by name, with their types."""
+    """The types of a dataclass's fields, by name."""
     found = _HINTS.get(kind)
     if found is None:
         hints = typing.get_type_hints(kind)
@@ -238,7 +238,7 @@ def _read_fields(kind: Any, value: Any, place: str) -> Any:
         if field.name in stored:
             parts[field.name] = _codec(hints[field.name]).read(stored[field.name], f"{place}.{field.name}")
         elif field.default is dataclasses.MISSING:
-            _fail(place, f"it lacks the field {field.name!r}")
+            _fail(place, f"the field {field.name!r} is missing")
     try:
         return kind(**parts)
     except ValueError as error:
@@ -263,7 +263,7 @@ def _write_json(value: Any, change: Change | None) -> Any:
 
 def _read_literal(members: tuple[Any, ...], value: Any, place: str) -> Any:
     if not isinstance(value, str) or value not in members:
-        _fail(place, f"{value!r} is none of {', '.join(map(str, members))}")
+        _fail(place, f"expected one of {', '.join(map(str, members))}, not {value!r}")
     return value
 
 
@@ -282,7 +282,7 @@ def _read_any(value: Any, place: str) -> Any:
 def _plain(kind: type, write: Callable[[Any, Change | None], Any] = _same) -> _Codec:
     def read(value: Any, place: str) -> Any:
         if type(value) is not kind:
-            _fail(place, f"{type(value).__name__} is no {kind.__name__}")
+            _fail(place, f"expected {kind.__name__}, not {type(value).__name__}")
         return value
 
     return _Codec(write, read)
@@ -290,7 +290,7 @@ def _plain(kind: type, write: Callable[[Any, Change | None], Any] = _same) -> _C
 
 def _read_float(value: Any, place: str) -> float:
     if type(value) not in (int, float) or not math.isfinite(value):
-        _fail(place, f"{value!r} is no number")
+        _fail(place, f"expected a number, not {value!r}")
     return float(value)
 
 
@@ -300,16 +300,16 @@ def _write_bytes(value: bytes, change: Change | None) -> str:
 
 def _read_bytes(value: Any, place: str) -> bytes:
     if not isinstance(value, str):
-        _fail(place, f"{type(value).__name__} is no base64 text")
+        _fail(place, f"expected base64 text, not {type(value).__name__}")
     try:
         return base64.b64decode(value, validate=True)
     except ValueError as error:
-        raise SerializationInvalidity(f"{place}: this is no base64 ({error}).") from error
+        raise SerializationInvalidity(f"{place}: the text is not base64 ({error}).") from error
 
 
 def _write_time(value: datetime.datetime, _: Change | None) -> str:
     if value.tzinfo is None:
-        _fail("timestamp", f"{value} has no zone")
+        _fail("timestamp", f"{value} has no time zone")
     return value.isoformat()
 
 
@@ -317,9 +317,9 @@ def _read_time(value: Any, place: str) -> datetime.datetime:
     try:
         time = datetime.datetime.fromisoformat(value)
     except (TypeError, ValueError):
-        _fail(place, f"{value!r} is no ISO 8601 time")
+        _fail(place, f"{value!r} is not an ISO 8601 time")
     if time.tzinfo is None:
-        _fail(place, f"{value!r} has no zone")
+        _fail(place, f"{value!r} has no time zone")
     return time
 
 
