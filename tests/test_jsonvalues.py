@@ -133,7 +133,7 @@ def test_law_any_bytes_are_parsed_or_refused(data: bytes) -> None:
         (b"\xff\xfe[\x00]\x00", "not UTF-8: byte 0", 0),
         ("\ufeff[]", "byte order mark", 0),
         (b"\xef\xbb\xbf[]", "byte order mark", 0),
-        ("[1] [2]", "goes on after the JSON value, at character 4", 4),
+        ("[1] [2]", "Text follows the JSON value, at character 4", 4),
         (" 1 1", "at character 3", 3),
         ("01", "at character 1", 1),
         ("[1,]", "Not JSON: Expecting value at character 3", 3),

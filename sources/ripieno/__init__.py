@@ -1,4 +1,4 @@
-"""Ripieno lets a language model play every tool that a program declares.
+"""Ripieno lets a language model call every tool that a program declares.
 
 ::
 
@@ -10,15 +10,14 @@
             ripieno.show(event)
         conversation = await run
 
-This is the face: what most applications need. Plugins import ``ripieno.plugin``, tests ``ripieno.testing``. A name is
-imported when it is first used, so that a program which only might use ripieno pays nothing; type checkers read
-``__init__.pyi``.
+This is the public interface for applications. Plugins import ``ripieno.plugin``, tests ``ripieno.testing``. A name is
+imported when it is first used, which keeps ``import ripieno`` fast; type checkers read ``__init__.pyi``.
 """
 
 import importlib
 from typing import Any
 
-#: Each name of the face, and the module that it lives in.
+#: Each public name, and the module that defines it.
 _HOMES = {
     "Approve": "approvals",
     "Assembly": "assembly",
@@ -51,11 +50,11 @@ _HOMES = {
 }
 
 # pyright: reportUnsupportedDunderAll=false
-__all__ = [*_HOMES, "__version__"]  # noqa: PLE0604  they are texts, all of them
+__all__ = [*_HOMES, "__version__"]  # noqa: PLE0604  all of them are strings
 
 
 def __getattr__(name: str) -> Any:
-    """A name of the face, imported now; ``__version__`` is the installed distribution's."""
+    """A public name, imported now; ``__version__`` is the installed distribution's."""
     if name == "__version__":
         from importlib import metadata
 

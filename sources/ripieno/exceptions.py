@@ -1,4 +1,4 @@
-"""The whole family of errors, so that one ``except`` clause can name any of them.
+"""All exceptions, with one base class for each kind.
 
 ::
 
@@ -14,7 +14,7 @@
     ├── ConnectionFailure                  an ensemble could not connect, or was lost
     ├── PluginFailure                      a plugin could not be imported or registered
     ├── UsageError                         an object was used in an order it does not allow
-    ├── ReplayDivergence                   a replay went another way than its recording
+    ├── ReplayDivergence                   a replay differs from its recording
     ├── ProviderFailure                    a model endpoint failed
     │   ├── ProviderUnreachable            no connection, or it was lost
     │   ├── ProviderRefusal                it answered with an error
@@ -22,16 +22,16 @@
     ├── ToolExecutionFailure               a tool has a bug, and the run was ended for it
     └── ToolFault                          raised by tools: what a model should read
         ├── ValidationFault                arguments make no sense together
-        ├── ExecutionFault                 the tool ran, and failed
+        ├── ExecutionFault                 the tool ran and failed
         ├── TimeoutFault                   something the tool waited for took too long
         ├── PermissionFault                not allowed
         ├── ResourceFault                  not found, or not available
         ├── NetworkFault                   a remote place could not be reached
         ├── QuotaFault                     a rate or an amount is used up
-        ├── OutcomeUnknownFault            it may have happened, and nobody can tell
-        └── FatalFault                     nothing can be mended; the run ends
+        ├── OutcomeUnknownFault            it may have happened
+        └── FatalFault                     the run ends
 
-Errors carry plain data only: names, texts, numbers, never the objects they complain about.
+Errors carry plain data only: names, texts and numbers.
 """
 
 import dataclasses
@@ -41,18 +41,15 @@ from typing import Any, ClassVar
 
 
 class RipienoError(Exception):
-    """Base of every error that ripieno raises on purpose."""
+    """The base of every error that ripieno raises."""
 
 
 class InputError(RipienoError, ValueError):
-    """Something the caller gave cannot be accepted; the message says what, where and what to do."""
+    """Input of the caller is not accepted; the message says what, where and what to do."""
 
 
 class JsonInvalidity(InputError):
-    """Text is not JSON, or is JSON that two readers could understand differently.
-
-    ``position`` is the character at which reading stopped, where one is known.
-    """
+    """Text is not strict JSON. ``position`` is the character at which parsing stopped, if known."""
 
     def __init__(self, message: str, *, position: int | None = None) -> None:
         super().__init__(message)
@@ -60,7 +57,7 @@ class JsonInvalidity(InputError):
 
 
 class PatternInvalidity(InputError):
-    """A pattern of a rule is not written as the grammar has it. ``position`` counts characters from 0."""
+    """A pattern of a rule has a syntax error. ``position`` counts characters from 0."""
 
     def __init__(self, text: str, position: int, message: str, hint: str) -> None:
         self.reason = f"{message}, at character {position} of the pattern {text!r}"
@@ -70,10 +67,7 @@ class PatternInvalidity(InputError):
 
 
 class SchemaInvalidity(InputError):
-    """A JSON Schema is broken, too large, or refers to something outside itself.
-
-    ``pointer`` is a JSON Pointer into the schema (``""`` is the root).
-    """
+    """A JSON Schema is broken, too large, or refers outside itself. ``pointer`` is a JSON Pointer into it."""
 
     def __init__(self, message: str, *, pointer: str = "") -> None:
         super().__init__(f"{message} (at {pointer})" if pointer else message)
@@ -82,9 +76,9 @@ class SchemaInvalidity(InputError):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing that is wrong in a file or table, said as a good compiler would.
+    """One error in a file or table, in the form of a compiler message.
 
-    ``line`` counts from 1; ``source`` is the offending line as it stands in the file.
+    ``line`` counts from 1; ``source`` is the text of that line.
     """
 
     message: str
@@ -109,7 +103,7 @@ class Problem:
 
 
 class ConfigurationInvalidity(InputError):
-    """Files or tables have problems; ``problems`` lists all of them."""
+    """Files or tables have errors; ``problems`` lists all of them."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems: tuple[Problem, ...] = tuple(problems)
@@ -117,11 +111,11 @@ class ConfigurationInvalidity(InputError):
 
 
 class Conflict(InputError):
-    """Somebody else does it now, or has done it: what was given was good, and comes too late or too early."""
+    """Valid input that comes too late or too early: another process does the same now, or has done it."""
 
 
 class RequestInvalidity(InputError):
-    """A client's request cannot be honoured. ``parameter`` is what of it: ``truncation``, ``tools[2]``; if known."""
+    """A client's request cannot be answered. ``parameter`` is the part at fault, if known: ``tools[2]``."""
 
     def __init__(self, message: str, *, parameter: str | None = None) -> None:
         super().__init__(message)
@@ -129,7 +123,7 @@ class RequestInvalidity(InputError):
 
 
 def nearest(name: str, known: Iterable[str], count: int = 3) -> tuple[str, ...]:
-    """The names most like ``name``, best first; empty when none is close."""
+    """The names most similar to ``name``, best first; empty if none is close."""
     folded = {candidate.casefold(): candidate for candidate in known}
     close = difflib.get_close_matches(name.casefold(), folded, n=count, cutoff=0.6)
     return tuple(folded[match] for match in close)
@@ -138,7 +132,7 @@ def nearest(name: str, known: Iterable[str], count: int = 3) -> tuple[str, ...]:
 class NameAbsence(InputError, LookupError):
     """Nothing of that kind has that name; ``nearest`` has the most similar names, best first.
 
-    ``left_out`` says why something that has it is not there: it takes the place of other names, which nobody meant.
+    ``left_out`` is the reason why a thing with this name was left out. It replaces the similar names in the message.
     """
 
     def __init__(self, kind: str, name: str, known: Iterable[str] = (), *, hint: str = "", left_out: str = "") -> None:
@@ -160,13 +154,13 @@ class NameAbsence(InputError, LookupError):
 
 
 class SerializationInvalidity(InputError):
-    """Stored data has an unknown kind, an unknown version, or lacks something."""
+    """Stored data has an unknown kind or version, or lacks a field."""
 
 
 class AssemblyFailure(ExceptionGroup[RipienoError], RipienoError):
-    """Start-up failed. The members are all reasons; whatever had been connected is disconnected.
+    """Start-up failed. The members are all reasons; connected ensembles were disconnected.
 
-    A traceback shows each member, so ``str`` only counts them; ``text`` is for people who see no traceback.
+    A traceback shows each member, so ``str`` only counts them; ``text`` is for output without a traceback.
     """
 
     def __new__(cls, message: str, failures: Sequence[RipienoError]) -> "AssemblyFailure":
@@ -180,7 +174,7 @@ class AssemblyFailure(ExceptionGroup[RipienoError], RipienoError):
 
     @property
     def text(self) -> str:
-        """The message, and every reason below it."""
+        """The message, with every reason below it."""
         return "\n".join([self.message, *map(str, self.exceptions)])
 
 
@@ -190,20 +184,20 @@ class ConnectionFailure(RipienoError):
     def __init__(self, ensemble: str, reason: str, *, hint: str = "") -> None:
         self.ensemble = ensemble
         self.reason = reason
-        # What ends in an address or in somebody else's lines would run into the hint.
+        # A reason of several lines would run into the hint.
         self.explanation = ("\n" if "\n" in reason else " ").join(part for part in (reason, hint) if part)
         super().__init__(f"Ensemble {ensemble!r}: {self.explanation}")
 
 
 def explain_absence(ensemble: str, failure: Exception) -> str:
-    """Why an ensemble is not there, to follow its name, which is not said again."""
+    """The reason why an ensemble is absent, without its name."""
     if isinstance(failure, ConnectionFailure) and failure.ensemble == ensemble:
         return failure.explanation
     return str(failure)
 
 
 class PluginFailure(RipienoError):
-    """A plugin could not be imported, or does not keep the hook specification."""
+    """A plugin could not be imported, or does not follow the hook specification."""
 
     def __init__(self, plugin: str, reason: str) -> None:
         self.plugin = plugin
@@ -216,21 +210,21 @@ class UsageError(RipienoError):
 
 
 class ReplayDivergence(RipienoError):
-    """A replay went another way than its recording. ``step`` counts requests to the model; ``what`` is different."""
+    """A replay differs from its recording. ``step`` counts requests to the model; ``what`` is the difference."""
 
     def __init__(self, path: str, step: int, what: str) -> None:
         self.path = path
         self.step = step
         self.what = what
-        super().__init__(f"The replay of {path} went another way, at step {step}: {what}.")
+        super().__init__(f"The replay of {path} differs from its recording at step {step}: {what}.")
 
 
 class ProviderFailure(RipienoError):
-    """A model endpoint failed. ``provider`` is its name, ``hint`` what to do next.
+    """A model endpoint failed. ``provider`` is its name, ``hint`` is what to do next.
 
-    ``category`` is one of seed 000, section 7.1. ``retryable`` says whether the same request may do better in a moment,
-    ``after`` in how many seconds from now its server may be asked again (None where nobody says). ``before`` has what
-    became of the models that were asked before this one, a short text each.
+    ``category`` is one of seed 000, section 7.1. ``retryable`` says whether the same request may succeed later,
+    ``after`` in how many seconds the server accepts requests again (None if unknown). ``before`` has a short text for
+    each model that was tried before this one.
     """
 
     def __init__(
@@ -255,19 +249,19 @@ class ProviderFailure(RipienoError):
     def __str__(self) -> str:
         text = f"Provider {self.provider!r}: {self.reason}"
         if self.hint:
-            # Somebody else's words, or a page of them, would run into the hint.
+            # A server's text may have several lines, and no full stop at its end.
             text += "\n" if "\n" in self.reason else " " if self.reason.endswith((".", "!", "?", "…")) else ". "
             text += self.hint
-        return "\n".join([text, *(f"  asked before it: {one}" for one in self.before)])
+        return "\n".join([text, *(f"  tried before: {one}" for one in self.before)])
 
     @property
     def elsewhere(self) -> bool:
-        """Whether another model may do: nothing is wrong with the request, as far as anybody knows."""
+        """Whether another model may succeed: as far as known, the request itself is valid."""
         return self.retryable or self.category in ("network", "timeout", "quota")
 
 
 class ProviderUnreachable(ProviderFailure):
-    """No connection could be made, it was lost before a terminal event, or it is not tried for now."""
+    """No connection could be made, it was lost before a terminal event, or the circuit breaker is open."""
 
     def __init__(
         self,
@@ -283,7 +277,7 @@ class ProviderUnreachable(ProviderFailure):
 
 
 class ProviderRefusal(ProviderFailure):
-    """The endpoint answered with an error. ``status`` is HTTP's, or None inside a stream."""
+    """The endpoint answered with an error. ``status`` is the HTTP status, or None within a stream."""
 
     def __init__(
         self,
@@ -303,16 +297,16 @@ class ProviderRefusal(ProviderFailure):
 
 
 class WireInvalidity(ProviderFailure):
-    """The other side sent what its protocol does not allow. ``retryable`` where its answer only ended too early."""
+    """The server violated its protocol. ``retryable`` if its answer only ended too early."""
 
     def __init__(self, provider: str, reason: str, *, hint: str = "", retryable: bool = False) -> None:
         super().__init__(provider, reason, hint=hint, category="network", retryable=retryable)
 
 
 class ToolExecutionFailure(RipienoError):
-    """A tool raised what it did not mean a model to read: a bug. The cause has the traceback.
+    """A tool has a bug: it raised an exception that is not for the model. The cause has the traceback.
 
-    Source: seed 002, "Error Handling". Every call of the turn has its result all the same.
+    Every call of the turn still has its result. Source: seed 002, "Error Handling".
     """
 
     def __init__(self, tool: str, reason: str) -> None:
@@ -322,7 +316,7 @@ class ToolExecutionFailure(RipienoError):
 
 
 class ToolFault(RipienoError):
-    """Raised by a tool to say something that a model should read and may mend.
+    """An error that a tool raises for the model to read and fix.
 
     ``code`` is a short machine-readable word, ``details`` are JSON values, ``suggestion`` is what
     to try next. Source: seed 000, sections 6.3 and 7.1.
@@ -347,53 +341,53 @@ class ToolFault(RipienoError):
 
 
 class ValidationFault(ToolFault):
-    """The arguments fit their schema, and still make no sense."""
+    """The arguments fit their schema but make no sense together."""
 
     category = "validation"
 
 
 class ExecutionFault(ToolFault):
-    """The tool ran, and failed."""
+    """The tool ran and failed."""
 
 
 class TimeoutFault(ToolFault):
-    """Something that the tool waited for took too long."""
+    """An operation that the tool waited for took too long."""
 
     category = "timeout"
 
 
 class PermissionFault(ToolFault):
-    """Access is not allowed, and asking again will not change that."""
+    """Access is not allowed, and a retry does not change that."""
 
     category = "permission"
 
 
 class ResourceFault(ToolFault):
-    """Something was not found, or is not available."""
+    """A resource was not found, or is not available."""
 
     category = "resource"
 
 
 class NetworkFault(ToolFault):
-    """A remote place could not be reached."""
+    """A remote host could not be reached."""
 
     category = "network"
 
 
 class QuotaFault(ToolFault):
-    """A rate limit or an amount is used up."""
+    """A rate limit or a quota is used up."""
 
     category = "quota"
 
 
 class OutcomeUnknownFault(ToolFault):
-    """The work may have been done, wholly or in part, and nobody can tell: look before repeating it."""
+    """The work may have been done, wholly or in part. Check before a retry."""
 
     category = "outcome_unknown"
 
 
 class FatalFault(ToolFault):
-    """Nothing can be mended: the run ends after this turn's results."""
+    """An error that cannot be fixed: the run ends after this turn's results."""
 
     category = "fatal"
     recoverable = False

@@ -1,10 +1,8 @@
-"""JSON values: their types, freezing and thawing, strict parsing, and bytes.
+"""JSON values: types, tables and lists, freezing and thawing, strict parsing, encoding.
 
-Arguments that came from a model or a client are parsed once, by :func:`parse`, which refuses all that
-two readers could understand differently. They are kept frozen (:func:`freeze`) and handed to tools as
-plain copies (:func:`thaw`). Outward, values become bytes by :func:`encode`.
-
-Plain tables and lists: what they are, and how one table is laid over another.
+Arguments from a model or a client are parsed once, by :func:`parse`, which refuses text that two parsers could
+read differently. They are stored frozen (:func:`freeze`), and tools get plain copies (:func:`thaw`). :func:`encode`
+converts values to bytes.
 """
 
 import hashlib
@@ -25,7 +23,7 @@ EMPTY: frozendict[str, Any] = frozendict()
 
 
 def is_table(value: object) -> TypeGuard[Mapping[Any, Any]]:
-    """Whether a value is a table. Its keys are strings in TOML; a program may have anything."""
+    """Whether a value is a table. Its keys are strings in TOML; in a program they may be of any type."""
     return isinstance(value, dict) or isinstance(value, Mapping)  # noqa: SIM101  the second is ten times slower
 
 
@@ -35,7 +33,7 @@ def is_list(value: object) -> TypeGuard[Sequence[Any]]:
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> frozendict[str, Any]:
-    """``over`` laid over ``base``, level by level: later keys win, lists are replaced. As frozen as both were."""
+    """``base`` with the keys of ``over``, level by level; lists are replaced. Values are as frozen as they were."""
     if not over:
         return base if isinstance(base, frozendict) else frozendict(base)
     merged = dict(base)
@@ -48,7 +46,7 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> frozendict[str, A
 JsonScalar: TypeAlias = str | int | float | bool | None
 #: Any JSON value, plain or frozen.
 JsonValue: TypeAlias = "JsonScalar | Mapping[str, JsonValue] | Sequence[JsonValue]"
-#: A JSON value that cannot change, and can be hashed.
+#: An immutable, hashable JSON value.
 FrozenValue: TypeAlias = "JsonScalar | frozendict[str, FrozenValue] | tuple[FrozenValue, ...]"
 
 MAX_BYTES = 256 * 1024
@@ -72,14 +70,14 @@ def freeze(value: object) -> FrozenValue: ...
 def freeze(value: Any) -> Any:
     """The immutable form: mappings become ``frozendict``, sequences ``tuple``, scalars stay.
 
-    Subclasses of scalars (string enumerations, numbers of other libraries) become the plain type.
-    Raises ``JsonInvalidity`` that names the place of whatever JSON does not have: bytes, sets, other
-    objects, keys that are no strings, NaN and infinities. Lone surrogates are not looked for.
+    Subclasses of scalars (string enumerations, numbers of other libraries) become the plain type. Errors:
+    ``JsonInvalidity``, with the place, for bytes, sets, other objects, keys that are not strings, NaN and
+    infinities. Lone surrogates are not checked.
     """
     try:
         return _freeze(value)
     except TypeError:
-        reason = _strange(value) or "The value is not JSON."
+        reason = _invalidity(value) or "The value is not JSON."
     except RecursionError:
         reason = _TOO_DEEP
     raise JsonInvalidity(reason)
@@ -102,7 +100,7 @@ def _freeze(value: Any) -> Any:
 
 
 def _constructor() -> Callable[[Any], Any]:
-    """``frozendict``, without its detour through Python where it has one (1.1 µs against 0.35, measured)."""
+    """``frozendict``, without the Python code of its constructor where it has any (0.35 µs, not 1.1; measured)."""
     kind: Any = frozendict
     slot = getattr(kind, "_hash", None)
     if not (isinstance(slot, types.MemberDescriptorType) and issubclass(kind, dict)):
@@ -129,21 +127,21 @@ def _freeze_other(value: Any) -> Any:
         return int.__int__(value)
     if isinstance(value, float):
         return _freeze(float.__float__(value))
-    if _is_mapping(value):
+    if is_table(value):
         return _freeze(dict(value))
     if _is_sequence(value):
         return _freeze(list(value))
     raise TypeError
 
 
-def _strange(value: Any, place: str = "the value") -> str | None:
-    """What keeps ``value`` from being JSON, with its place; None when nothing does."""
+def _invalidity(value: Any, place: str = "the value") -> str | None:
+    """The reason why a value is not JSON, with its place; None if it is."""
     if isinstance(value, float) and not math.isfinite(value):
         return f"At {place}: {value!r} is not a JSON number."
     if value is None or isinstance(value, str | int | float):
         return None
     items: Iterable[tuple[Any, Any]]
-    if _is_mapping(value):
+    if is_table(value):
         items = value.items()
         if odd := [key for key in value if not isinstance(key, str)]:
             return f"At {place}: the key {odd[0]!r} is not a string."
@@ -151,11 +149,7 @@ def _strange(value: Any, place: str = "the value") -> str | None:
         items = enumerate(value)
     else:
         return f"At {place}: {type(value).__name__} is not a JSON type."
-    return next(filter(None, (_strange(item, f"{place}[{key!r}]") for key, item in items)), None)
-
-
-def _is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
-    return isinstance(value, Mapping)
+    return next(filter(None, (_invalidity(item, f"{place}[{key!r}]") for key, item in items)), None)
 
 
 def _is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
@@ -167,27 +161,26 @@ def thaw(value: Mapping[str, Any]) -> dict[str, Any]: ...
 @overload
 def thaw(value: object) -> Any: ...
 def thaw(value: Any) -> Any:
-    """A copy of plain dicts and lists, which its receiver may change."""
+    """A copy of plain dicts and lists, which the caller may change."""
     kind = _kind_of(value)
     if kind in _OBJECTS:
         return {key: item if type(item) in SCALARS else thaw(item) for key, item in value.items()}
     if kind in _ARRAYS:
         return [item if type(item) in SCALARS else thaw(item) for item in value]
-    if _is_mapping(value):
+    if is_table(value):
         return {key: thaw(item) for key, item in value.items()}
     return value
 
 
 def parse(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) -> JsonValue:
-    """Reads one JSON document, strictly; gives plain dicts and lists.
+    """Parses one JSON document strictly into plain dicts and lists. Integers are exact.
 
-    Integers are exact. Refused with ``JsonInvalidity``, which says what and (where known) at which
-    character: text that is not JSON or goes on after it, doubled keys, NaN and infinities (also numbers
-    that overflow to one), lone surrogates, invalid UTF-8, a byte order mark, more than ``max_bytes``
-    bytes, containers nested deeper than ``max_depth``, integers beyond Python's limit of digits.
+    Errors: ``JsonInvalidity``, with the position if known, for text that is not JSON or follows it, duplicate keys,
+    NaN and infinities (also numbers that overflow to one), lone surrogates, invalid UTF-8, a byte order mark, more
+    than ``max_bytes`` bytes, nesting deeper than ``max_depth``, integers beyond Python's limit of digits.
     """
     if not isinstance(text, str):
-        text = _decoded(text, max_bytes)
+        text = _decode(text, max_bytes)
     if len(text) > max_bytes or not text.isascii():
         _check_characters(text, max_bytes)
     start = len(text) - len(text.lstrip(_SPACES)) if text[:1] in _SPACES else 0
@@ -195,16 +188,16 @@ def parse(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX
     try:
         value, end = _decoder.raw_decode(text, start)
     except json.JSONDecodeError as error:
-        raise _broken(error, text) from None
+        raise _syntax_error(error, text) from None
     except JsonInvalidity:
         raise
     except ValueError:
         raise JsonInvalidity("An integer has more digits than can be read.") from None
     except RecursionError:
-        raise JsonInvalidity(_nested(max_depth)) from None
+        raise JsonInvalidity(_too_deep(max_depth)) from None
     if end != len(text) and (rest := text[end:].lstrip(_SPACES)):
         position = len(text) - len(rest)
-        raise JsonInvalidity(f"Text goes on after the JSON value, at character {position}.", position=position)
+        raise JsonInvalidity(f"Text follows the JSON value, at character {position}.", position=position)
     if "\\u" in text:
         _check_escapes(text)
     if len(text) > 2 * max_depth and text.count("[") + text.count("{") > max_depth:
@@ -215,31 +208,31 @@ def parse(text: str | bytes, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX
 _SPACES = " \t\n\r"
 
 
-def _decoded(data: bytes, max_bytes: int) -> str:
+def _decode(data: bytes, max_bytes: int) -> str:
     if len(data) > max_bytes:
         raise JsonInvalidity(f"The text has {len(data)} bytes; at most {max_bytes} are read.")
     try:
         return str(data, "utf-8")
     except UnicodeDecodeError as error:
-        raise JsonInvalidity(f"The text is not UTF-8: byte {error.start} is wrong.", position=error.start) from None
+        raise JsonInvalidity(f"The text is not UTF-8: byte {error.start} is invalid.", position=error.start) from None
 
 
 def _check_characters(text: str, max_bytes: int) -> None:
-    """Size in bytes, byte order mark, and raw lone surrogates; for text that is long or not ASCII."""
+    """Checks size in bytes, byte order mark and lone surrogates of a text that is long or not ASCII."""
     size = len(text)
     if size <= max_bytes:
         if text.startswith("\ufeff"):
-            raise JsonInvalidity("The text begins with a byte order mark; leave it out.", position=0)
+            raise JsonInvalidity("The text begins with a byte order mark. Remove it.", position=0)
         try:
             size = len(text.encode())
         except UnicodeEncodeError as error:
-            raise JsonInvalidity(_alone(text[error.start], error.start), position=error.start) from None
+            raise _lone_surrogate(text[error.start], error.start) from None
     if size > max_bytes:
         raise JsonInvalidity(f"The text has {size} bytes or more; at most {max_bytes} are read.")
 
 
 def _check_escapes(text: str) -> None:
-    r"""Refuses ``\ud800`` to ``\udfff`` that are not pairs. Backslashes occur in strings only."""
+    r"""Refuses ``\ud800`` to ``\udfff`` that are not pairs. Backslashes occur only in strings."""
     high: re.Match[str] | None = None
     for match in _ESCAPES.finditer(text):
         unit = int(match[1], 16) if match[1] else 0
@@ -250,36 +243,37 @@ def _check_escapes(text: str) -> None:
         elif 0xD800 <= unit <= 0xDBFF:
             high = match
         elif 0xDC00 <= unit <= 0xDFFF:
-            raise JsonInvalidity(_alone(match[0], match.start()), position=match.start())
+            raise _lone_surrogate(match[0], match.start())
     if high is not None:
-        raise JsonInvalidity(_alone(high[0], high.start()), position=high.start())
+        raise _lone_surrogate(high[0], high.start())
 
 
 def _check_depth(value: Any, max_depth: int) -> None:
-    """Walks level by level, so that no depth can exhaust the stack."""
+    """Checks the depth level by level, so that no depth exhausts the stack."""
     level = [value]
     for _ in range(max_depth):
         level = [item for container in level for item in _children(container) if type(item) not in SCALARS]
         if not level:
             return
-    raise JsonInvalidity(_nested(max_depth))
+    raise JsonInvalidity(_too_deep(max_depth))
 
 
 def _children(value: Any) -> Iterable[Any]:
-    if _is_mapping(value):
+    if is_table(value):
         return value.values()
     return value if _is_sequence(value) and not isinstance(value, str) else ()
 
 
-def _nested(max_depth: int) -> str:
+def _too_deep(max_depth: int) -> str:
     return f"Containers are nested too deeply: more than {max_depth} levels."
 
 
-def _alone(surrogate: str, position: int) -> str:
-    return f"A lone surrogate, {surrogate!a}, at character {position}: half of a character."
+def _lone_surrogate(surrogate: str, position: int) -> JsonInvalidity:
+    text = f"A lone surrogate, {surrogate!a}, at character {position}: half of a character."
+    return JsonInvalidity(text, position=position)
 
 
-def _broken(error: json.JSONDecodeError, text: str) -> JsonInvalidity:
+def _syntax_error(error: json.JSONDecodeError, text: str) -> JsonInvalidity:
     near = f": {text[error.pos : error.pos + 20]!r}" if error.pos < len(text) else ", where the text ends"
     return JsonInvalidity(f"Not JSON: {error.msg} at character {error.pos}{near}.", position=error.pos)
 
@@ -308,15 +302,15 @@ _decoder = json.JSONDecoder(object_pairs_hook=_object, parse_float=_number, pars
 
 
 def encode(value: object) -> bytes:
-    """Compact JSON, in UTF-8, of a plain or frozen value; keys keep their order.
+    """Compact JSON, in UTF-8, of a plain or frozen value; keys keep their order, integers are exact.
 
-    Integers of any length are exact. Raises ``JsonInvalidity`` for what JSON cannot say.
+    Errors: ``JsonInvalidity`` for a value that is not JSON.
     """
     return _encode(value, _PASSTHROUGH, sort=False)
 
 
 def encode_parsed(value: object) -> bytes:
-    """The same for what was parsed, or made of what was: it has no NaN and no infinity, and is not looked through."""
+    """``encode`` for parsed values and parts of them: without the check for NaN and infinity."""
     try:
         return orjson.dumps(value, option=_PASSTHROUGH)
     except orjson.JSONEncodeError:
@@ -324,10 +318,9 @@ def encode_parsed(value: object) -> bytes:
 
 
 def canonical(value: object) -> bytes:
-    """The same bytes for equal values, frozen or plain; for hashing, not for sending.
+    """Equal bytes for equal values, frozen or plain, with keys sorted by code point. For hashing, not for sending.
 
-    Keys are sorted by code point. ``1`` and ``1.0`` are two values, and so are ``0.0`` and ``-0.0``: a
-    number counts as it was written, integer or not.
+    ``1`` and ``1.0`` are different values, and so are ``0.0`` and ``-0.0``.
     """
     return _encode(value, _PASSTHROUGH | orjson.OPT_SORT_KEYS, sort=True)
 
@@ -337,19 +330,19 @@ def _encode(value: object, options: int, *, sort: bool) -> bytes:
         encoded = orjson.dumps(value, option=options)
     except orjson.JSONEncodeError:
         return _encode_slowly(value, sort=sort)
-    if b"null" in encoded:  # What orjson writes for NaN and infinities, too.
+    if b"null" in encoded:  # Orjson writes this also for NaN and infinities.
         _check_finite(value)
     return encoded
 
 
 def _encode_slowly(value: object, *, sort: bool) -> bytes:
-    """For integers beyond 64 bits, uncommon mappings, and to say what is wrong."""
+    """Encodes integers beyond 64 bits and uncommon mappings, and finds the reason for a refusal."""
     frozen = freeze(value)
     try:
         text = json.dumps(frozen, ensure_ascii=False, separators=(",", ":"), sort_keys=sort)
         return text.encode()
     except UnicodeEncodeError as error:
-        raise JsonInvalidity(_alone(error.object[error.start], error.start)) from None
+        raise _lone_surrogate(error.object[error.start], error.start) from None
     except RecursionError:
         raise JsonInvalidity(_TOO_DEEP) from None
     except ValueError:
@@ -360,7 +353,7 @@ def _check_finite(value: object) -> None:
     try:
         _finite.encode(value)
     except (TypeError, ValueError, RecursionError):
-        reason = _strange(value)
+        reason = _invalidity(value)
         if reason is not None:
             raise JsonInvalidity(reason) from None
 

@@ -1,9 +1,8 @@
-"""The one module that a plugin imports: ``from ripieno.plugin import …``. Built-in rooms are made of the same.
+"""The one module that a plugin imports: names and hooks. Built-in plugins use the same.
 
-What a plugin may provide. Every hook returns plain values and dotted paths, does no I/O, and changes nothing.
-
-A dotted path is ``"package.module:NAME"``. What it names is imported when it is first needed. Signatures only ever
-gain arguments; an implementation takes those that it wants.
+Every hook returns plain values and dotted paths, does no I/O, and changes nothing. A dotted path is
+``"package.module:NAME"``; it is imported when it is first needed. Signatures only gain arguments; an implementation
+takes those that it needs.
 """
 
 import pathlib
@@ -60,28 +59,28 @@ def ripieno_data() -> Sequence[pathlib.Path]:  # type: ignore[empty-body]
 
 @hookspec
 def ripieno_origins() -> Mapping[str, str]:  # type: ignore[empty-body]
-    """Origins: the name that ``origin = "…"`` says, and the dotted path of the ``Origin``."""
+    """Origins: the name in ``origin = "…"``, and the dotted path of the ``Origin``."""
 
 
 @hookspec
 def ripieno_protocols() -> Mapping[str, str]:  # type: ignore[empty-body]
-    """Wire formats: the name that ``protocol = "…"`` says, and the dotted path of the ``Protocol``."""
+    """Wire formats: the name in ``protocol = "…"``, and the dotted path of the ``Protocol``."""
 
 
 @hookspec
 def ripieno_sandboxes() -> Mapping[str, str]:  # type: ignore[empty-body]
-    """Sandboxes: the name that ``[sandbox] provider`` says, and the dotted path of what makes the ``Spawner``.
+    """Sandboxes: the name in ``[sandbox] provider``, and the dotted path of a function that returns the ``Spawner``.
 
-    It is called without arguments. The spawner starts confined programs only, and is given their ``Confinement``.
+    It has no arguments. The spawner gets a ``Confinement`` with each program, and starts only confined programs.
     """
 
 
 @hookspec
 def ripieno_commands() -> Mapping[str, str]:  # type: ignore[empty-body]
-    """Commands of ``ripieno``: the word that is typed, and the dotted path of the click command."""
+    """Commands of ``ripieno``: the name, and the dotted path of the click command."""
 
 
-#: Marks a function of a plugin as one of the hooks of ``ripieno.plugin``.
+#: Marks a function of a plugin as an implementation of a hook.
 hookimpl = pluggy.HookimplMarker(PROJECT)
 
 __all__ = [

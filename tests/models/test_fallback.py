@@ -94,8 +94,8 @@ async def test_the_error_is_that_of_the_last_one() -> None:
     # And it tells of the others, briefly.
     first, second, third = str(last).split("\n")
     assert first == "Provider 'p': no key. Is it right?"
-    assert second == "  asked before it: score/scripted: Nothing answers."
-    assert third.startswith("  asked before it: score/scripted: It is slow:")
+    assert second == "  tried before: score/scripted: Nothing answers."
+    assert third.startswith("  tried before: score/scripted: It is slow:")
     assert len(third) < 220
     assert len(last.before) == 2
     assert [len(one.asked) for one in models] == [1, 1, 1, 0]
