@@ -73,7 +73,7 @@ def nearest(schema: Schema, value: Any) -> Any:
         return value
     coerced = schema.coerce(value)
     assert coerced is value or not schema.validate(coerced)
-    return schema._machine.coerce(value) if coerced is value else coerced
+    return schema._compiled.coerce(value) if coerced is value else coerced
 
 
 def pointed(root: Any, pointer: str) -> Any:

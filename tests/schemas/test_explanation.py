@@ -40,7 +40,7 @@ def test_each_code_names_the_parameter_and_says_how_to_mend_it() -> None:
     arguments = {"pth": "a", "limit": 5000, "tags": ["a", 2], "options": {"mode": "medium", "cse": 1}}
     problems = Schema.of(READ, closed=True).validate(arguments)
     assert {(problem.code, problem.parameter): (problem.message, problem.expected) for problem in problems} == {
-        ("missing_required", "path"): ("`path` is required, and missing. Expected: string.", "string"),
+        ("missing_required", "path"): ("`path` is required but missing. Expected: string.", "string"),
         ("out_of_range", "limit"): ("`limit` must be at most 1000, not 5000.", "at most 1000"),
         ("invalid_type", "tags[1]"): ("`tags[1]` must be string, not integer: 2.", "string"),
         ("invalid_value", "options.mode"): (
@@ -133,7 +133,7 @@ def test_the_form_that_was_meant_is_explained() -> None:
     schema = {"properties": {"source": {"oneOf": [{"$ref": "#/$defs/0"}, {"$ref": "#/$defs/1"}]}}, "$defs": {}}
     schema["$defs"] = {str(index): {"type": "object", **form} for index, form in enumerate(forms)}
     assert told(schema, {"source": {"kind": "url", "path": "a"}}) == [
-        ("missing_required", "source.url", "`source.url` is required, and missing. Expected: string.")
+        ("missing_required", "source.url", "`source.url` is required but missing. Expected: string.")
     ]
     assert told(schema, {"source": {"path": 1}})[0][1] == "source.kind"
     assert told(schema, {"source": 1})[0][:2] == ("invalid_type", "source")
@@ -146,7 +146,7 @@ def test_unknown_parameters_name_the_nearest_or_what_is_known() -> None:
         "`zzz` is unknown. Known: file_path, encoding.",
     ]
     nothing = Schema.of({}, closed=True).validate({"x": 1})
-    assert [problem.message for problem in nothing] == ["`x` is unknown. None is known."]
+    assert [problem.message for problem in nothing] == ["`x` is unknown. No parameter is known here."]
     patterned = Schema.of({"patternProperties": {"^a": {}}, "additionalProperties": False})
     assert [problem.parameter for problem in patterned.validate({"ab": 1, "ba": 2})] == ["ba"]
     unevaluated = Schema.of({"anyOf": [{"properties": {"alpha": {}}}], "unevaluatedProperties": False})

@@ -202,8 +202,8 @@ def test_a_signature_that_cannot_be_used_is_refused_by_name() -> None:
 
     for function, says in (
         (unannotated, "unannotated, parameter 'b': it has no annotation"),
-        (unnamed, "unnamed, parameter 'paths': arguments have names"),
-        (positional, "positional, parameter 'a': arguments have names"),
+        (unnamed, "unnamed, parameter 'paths': arguments are passed by name"),
+        (positional, "positional, parameter 'a': arguments are passed by name"),
         (unresolved, "unresolved: its signature cannot be read: name 'Nowhere'"),
         (misfitting, "misfitting: a default does not fit its annotation: `a` must be integer"),
         (int, "int: its signature cannot be read"),

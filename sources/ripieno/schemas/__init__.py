@@ -1,7 +1,6 @@
-"""Argument schemas: checked, compiled, validated, explained, and lowered to what a wire understands.
+"""JSON Schemas of arguments and results: validation, explanation, coercion, and lowering to the dialect of a wire.
 
-Schemas come from servers, callers and plugins, and arguments from models. Neither can make validation fetch, hang or
-crash.
+Schemas come from servers, callers and plugins, arguments from models. Neither can make validation fetch, hang or crash.
 """
 
 from ripieno.schemas.description import Code, SchemaProblem

@@ -1,10 +1,8 @@
-"""What a schema may cost: how far it unfolds, and how much work arguments of a given size make.
+"""The cost of a schema: how far it unfolds, and how much work arguments of a given size take.
 
 Bounds on the schema and on the arguments alone do not bound their product: an ``enum`` of 6,000 objects against
 25,000 items took five minutes (measured, within 64 and 256 KiB), and nothing can interrupt it. So each subschema
-is weighed once, and arguments for which weight times size is too much are refused before they are validated.
-
-The order in which subschemas can be weighed: what they lead to first, recursion set aside.
+is weighed once, and arguments whose weight times size is too large are refused before validation.
 """
 
 import dataclasses
@@ -12,18 +10,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ripieno.exceptions import SchemaInvalidity
-from ripieno.jsonvalues import SCALARS
-from ripieno.schemas.graph import IN_PLACE, Edge, Graph, Node, is_mapping, is_sequence
+from ripieno.jsonvalues import SCALARS, is_list, is_table
+from ripieno.schemas.graph import IN_PLACE, Edge, Graph, Node
 
 
 def groups_of(graph: Graph) -> Iterator[Sequence[Node]]:
-    """Groups of subschemas that lead to each other; each after the groups that it leads to.
+    """Groups of mutually recursive subschemas; each group after those that it leads to.
 
-    Within a group each comes after those that it applies in place. Errors: ``SchemaInvalidity`` when a subschema
+    In a group each comes after those that it applies in place. Errors: ``SchemaInvalidity`` if a subschema
     applies itself in place.
     """
     if not graph.refers:
-        return ((node,) for node in reversed(graph.nodes.values()))  # A tree, and parents were visited first.
+        return ((node,) for node in reversed(graph.nodes.values()))  # A tree: parents were visited first.
     ranks = _ranks_in_place(graph)
     return (sorted(group, key=lambda node: ranks[node]) for group in _components(graph))
 
@@ -58,7 +56,7 @@ def _components(graph: Graph) -> Iterator[list[Node]]:
 
 
 def _ranks_in_place(graph: Graph) -> Mapping[Node, int]:
-    """Subschemas by the order in which they can be applied to the same value, innermost first."""
+    """The rank of each subschema in the order of application to the same value, innermost first."""
     waiting = {node: sum(1 for _ in node.follow(*IN_PLACE)) for node in graph.nodes.values()}
     above: dict[Node, list[Node]] = {}
     for node, count in waiting.items():
@@ -71,16 +69,16 @@ def _ranks_in_place(graph: Graph) -> Mapping[Node, int]:
             if not waiting[upper]:
                 ready.append(upper)
     if stuck := next((node for node, count in waiting.items() if count), None):
-        raise SchemaInvalidity("The schema applies itself to the same value, without end.", pointer=stuck.pointer)
+        raise SchemaInvalidity("The schema applies itself to the same value without end.", pointer=stuck.pointer)
     return {node: rank for rank, node in enumerate(ready)}
 
 
 MAX_EXPANSION = 100_000
-#: Work that validation may take, in units of 0.1 µs (measured, rounded up): 0.1 s.
+#: Work that one validation may take, in units of 0.1 µs (measured, rounded up): 0.1 s.
 BUDGET = 1_000_000
 #: Units to compare a value with a container, and with a number; other scalars are hashed or cheap.
 _CONTAINER, _NUMBER = 20, 3
-#: How often a recursion may come back to a value by other ways than it can be seen to.
+#: How often a recursion may return to a value by ways that the graph does not show.
 _RECURSION = 8
 _WEIGHTY = frozenset({"enum", "const", "pattern", "patternProperties", "dependentRequired", "dependencies"})
 
@@ -108,16 +106,16 @@ class Weight(NamedTuple):
         return self.value * size.value + self.character * size.character
 
 
-#: The largest arguments that strict parsing lets through, at their worst.
+#: The largest arguments that strict parsing accepts, in the worst case.
 _LARGEST = Weight(128 * 1024, 256 * 1024)
 _NOTHING, _LIGHT = Weight(), Weight(1)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """Weights of the whole schema, of its root alone, of each property, and of whatever has no property.
+    """Weights of the whole schema, of its root alone, of each property, and of all other properties.
 
-    ``heavy`` is whether any arguments at all could be too much.
+    ``heavy`` is whether any arguments could exceed the budget.
     """
 
     whole: Weight
@@ -127,8 +125,8 @@ class Costs:
     heavy: bool
 
     def excess(self, value: Any) -> str | None:
-        """The argument that makes too much work, or None; empty when it is the value as a whole."""
-        if not is_mapping(value):
+        """The argument that takes too much work, or None; empty for the value as a whole."""
+        if not is_table(value):
             return "" if self.whole.times(size_of(value)) > BUDGET else None
         works = {name: self.properties.get(name, self.others).times(size_of(part)) for name, part in value.items()}
         own = self.root.times(Weight(1 + len(value), sum(map(len, value))))
@@ -136,7 +134,7 @@ class Costs:
 
 
 def size_of(value: Any) -> Weight:
-    """How many values and characters a JSON value has; of names, the characters."""
+    """The number of values and characters in a JSON value; names count by their characters."""
     values = characters = 0
     level = [value]
     while level:
@@ -144,20 +142,19 @@ def size_of(value: Any) -> Weight:
         characters += sum([len(item) for item in level if type(item) is str])
         below: list[Any] = []
         for item in [item for item in level if type(item) not in SCALARS]:
-            if is_mapping(item):
+            if is_table(item):
                 characters += sum(map(len, item))
                 below.extend(item.values())
-            elif is_sequence(item):
+            elif is_list(item):
                 below.extend(item)
         level = below
     return Weight(values, characters)
 
 
 def weigh(graph: Graph, rate: Callable[[str], int]) -> Costs:
-    """Costs of a schema; ``rate`` tells what a pattern costs for each character.
+    """The costs of a schema; ``rate`` gives the cost of a pattern for each character.
 
-    Errors: ``SchemaInvalidity`` for a schema that unfolds into too many subschemas, or into itself without
-    descending into the value.
+    Errors: ``SchemaInvalidity`` for a schema that unfolds into too many subschemas, or applies itself in place.
     """
     scales = _Scales(rate)
     for group in groups_of(graph):
@@ -175,12 +172,12 @@ def weigh(graph: Graph, rate: Callable[[str], int]) -> Costs:
 
 
 class _Scales:
-    """Weighs group after group; what a group leads to must have been weighed."""
+    """Weighs group after group; the groups that a group leads to come before it."""
 
     def __init__(self, rate: Callable[[str], int]) -> None:
         self._rate = rate
         self._sizes: dict[Node, int] = {}
-        #: Weights of subschemas with all that they apply in place, and of the same at the heaviest part of a value.
+        #: Weights of subschemas including those applied in place, and of the same at the heaviest part of a value.
         self.own: dict[Node, Weight] = {}
         self.whole: dict[Node, Weight] = {}
         self.applied: dict[Node, _Applied] = {}
@@ -215,13 +212,13 @@ class _Scales:
         if keyword in IN_PLACE:
             parts.include(self.applied.get(below))
         elif below in inside:
-            # The validator asks each member of a group once for each value (measured): in all, ``together``.
+            # The validator applies each member of a group once to each value (measured): in all, ``together``.
             parts.add(keyword, key, self.own[below].at_most(together, _RECURSION))
         else:
             parts.add(keyword, key, self.whole[below])
 
     def _check_size(self, node: Node, inside: frozenset[Node]) -> None:
-        """A bound on how far the schema unfolds before it recurs."""
+        """Limits how far the schema unfolds before it recurs."""
         size = 1
         for keyword, _, below in node.edges:
             size += 1 if below in inside and keyword not in IN_PLACE else self._sizes[below]
@@ -234,7 +231,7 @@ class _Scales:
 
 @dataclasses.dataclass(slots=True)
 class _Applied:
-    """What a subschema, with all that it applies in place, asks of the parts of a value."""
+    """The weights that a subschema, with those applied in place, has for the parts of a value."""
 
     properties: dict[str | int | None, Weight] = dataclasses.field(default_factory=dict[str | int | None, Weight])
     items: dict[str | int | None, Weight] = dataclasses.field(default_factory=dict[str | int | None, Weight])
@@ -270,7 +267,7 @@ class _Applied:
 
 
 def _own(schema: Any, rate: Callable[[str], int]) -> Weight:
-    if not is_mapping(schema) or schema.keys().isdisjoint(_WEIGHTY):
+    if not is_table(schema) or schema.keys().isdisjoint(_WEIGHTY):
         return _LIGHT
     value, character = 1, 0
     if "enum" in schema or "const" in schema:
@@ -279,9 +276,9 @@ def _own(schema: Any, rate: Callable[[str], int]) -> Weight:
         value += _NUMBER * isinstance(schema.get("const"), int | float)
     if isinstance(pattern := schema.get("pattern"), str):
         character += rate(pattern)
-    if is_mapping(patterns := schema.get("patternProperties")):
+    if is_table(patterns := schema.get("patternProperties")):
         value += len(patterns)
         character += sum(map(rate, patterns))
-    if is_mapping(dependent := schema.get("dependentRequired", schema.get("dependencies"))):
+    if is_table(dependent := schema.get("dependentRequired", schema.get("dependencies"))):
         value += len(dependent)
     return Weight(value, character)

@@ -1,4 +1,4 @@
-"""Words for what a schema expects and for what a value is, short enough for a model to read."""
+"""Short descriptions of schemas and values for a model."""
 
 import dataclasses
 import itertools
@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
-from ripieno.jsonvalues import encode
-from ripieno.schemas.graph import REFERENCES, Node, is_mapping, is_sequence
+from ripieno.jsonvalues import encode, is_list, is_table
+from ripieno.schemas.graph import REFERENCES, Node
 
 Code = Literal["missing_required", "invalid_type", "out_of_range", "unknown_parameter", "invalid_value"]
 
@@ -20,10 +20,10 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,79}")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaProblem:
-    """One way in which arguments do not fit their schema. ``message`` is for the model that sent them.
+    """One problem of arguments with their schema. ``message`` is for the model that sent them.
 
-    ``parameter`` is a path such as ``paths[2].name``, empty for the arguments as a whole; ``expected`` says in
-    words what would fit.
+    ``parameter`` is a path such as ``paths[2].name``, empty for the arguments as a whole; ``expected`` describes
+    what fits.
     """
 
     code: Code
@@ -54,7 +54,7 @@ def quoted(value: object) -> str:
 
 
 def cut(text: str, length: int = _EXPECTED) -> str:
-    """At most ``length`` characters; what is left out shows as an ellipsis."""
+    """At most ``length`` characters, with an ellipsis if the text is cut."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
@@ -66,13 +66,13 @@ def type_of(value: object) -> str:
         return "integer" if value == value // 1 else "number"
     if isinstance(value, str):
         return "string"
-    return "object" if is_mapping(value) else "array"
+    return "object" if is_table(value) else "array"
 
 
 def expectation(node: Node, levels: int = 2) -> str:
-    """What a subschema expects: ``integer``, ``one of "a", "b"``, ``array of string``; empty when it does not say."""
+    """The expectation of a subschema: ``integer``, ``one of "a", "b"``, ``array of string``; empty if unknown."""
     schema = node.schema
-    if not is_mapping(schema):
+    if not is_table(schema):
         return "" if schema else "nothing"
     if "const" in schema or "enum" in schema:
         return quoted(schema["const"]) if "const" in schema else constraint("enum", schema["enum"])
@@ -93,7 +93,7 @@ def joined(expectations: Iterable[str]) -> str:
 
 
 def types_of(schema: Mapping[str, Any]) -> tuple[str, ...]:
-    """The types that a schema names itself."""
+    """The types in a schema's own ``type``."""
     types = schema.get("type", ())
     return (types,) if isinstance(types, str) else tuple(types)
 
@@ -114,7 +114,7 @@ def _compared(relation: str) -> Callable[[Any, Any], tuple[str, str]]:
     return describe
 
 
-#: For each keyword that bounds something: (its limit, the value) to (expectation, predicate of a message).
+#: For each keyword with a limit, a function from the limit and the value to an expectation and a predicate.
 RANGES: Mapping[str, Callable[[Any, Any], tuple[str, str]]] = {
     "minimum": _compared("at least"),
     "maximum": _compared("at most"),
@@ -130,8 +130,8 @@ RANGES: Mapping[str, Callable[[Any, Any], tuple[str, str]]] = {
 
 
 def constraint(keyword: str, limit: Any) -> str:
-    """What a keyword that is neither a type nor a range expects; ``limit`` is its value in the schema."""
-    if keyword == "enum" and is_sequence(limit):
+    """The expectation of a keyword that is neither a type nor a range; ``limit`` is its value in the schema."""
+    if keyword == "enum" and is_list(limit):
         return cut(f"one of {', '.join(map(quoted, limit[:_EXPECTED]))}")
     words = {
         "const": "",

@@ -1,6 +1,6 @@
-"""Docstrings: what describes the whole, and what describes each parameter.
+"""Docstrings: the summary, and the description of each parameter.
 
-Understood are fields (``:param name: text``) and indented sections (``Args:``), as Sphinx and Google write them.
+Fields (``:param name: text``) and indented sections (``Args:``) are understood, as in Sphinx and Google style.
 """
 
 import inspect
@@ -21,7 +21,7 @@ class Documentation(NamedTuple):
 
 
 def documentation_of(thing: object) -> Documentation:
-    """What the docstring of a function or class says; empty without one."""
+    """The parsed docstring of a function or class; empty without one."""
     lines = (inspect.getdoc(thing) or "").splitlines()
     end = next(
         (index for index, line in enumerate(lines) if _FIELD.match(line) or _SECTION.fullmatch(line)), len(lines)

@@ -1,8 +1,8 @@
-"""Why arguments do not fit their schema, for a model to read and mend.
+"""Explanations of invalid arguments, for a model to read and fix.
 
-The validator's own list of errors is not used on whole arguments: it is built at once, without a limit, and
-doubles with each level where a recursive schema applies itself twice (38 s at depth 20, measured). This descends
-only into what is invalid, asks the compiled subschemas, and stops at ten problems.
+The validator's own list of errors is not used for whole arguments: it has no limit, and doubles with each level
+if a recursive schema applies itself twice (38 s at depth 20, measured). This module descends only into invalid
+parts, uses the compiled subschemas, and stops at ten problems.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +11,7 @@ from typing import Any
 import jsonschema_rs
 
 from ripieno.exceptions import nearest
+from ripieno.jsonvalues import is_table
 from ripieno.schemas.description import (
     RANGES,
     Code,
@@ -25,18 +26,18 @@ from ripieno.schemas.description import (
     type_of,
     types_of,
 )
-from ripieno.schemas.graph import REFERENCES, Edge, Node, is_mapping
-from ripieno.schemas.subschemas import REMAINING, Pieces, declared_in, parts_of
+from ripieno.schemas.graph import REFERENCES, Edge, Node
+from ripieno.schemas.subschemas import REMAINING, Subschemas, declared_in, parts_of
 
 MAX_PROBLEMS = 10
 #: Known names that an unknown one is compared with.
 _COMPARED = 300
 
 
-def explain(pieces: Pieces, value: Any, levels: int) -> tuple[SchemaProblem, ...]:
-    """Why the schema refuses ``value``: at least one problem, at most ten. ``levels`` is how far to descend."""
+def explain(subschemas: Subschemas, value: Any, levels: int) -> tuple[SchemaProblem, ...]:
+    """The problems of an invalid value, from one to ten. ``levels`` limits the depth."""
     problems: dict[SchemaProblem, None] = {}
-    for problem in _Explanation(pieces).problems(pieces.root, value, "", levels):
+    for problem in _Explanation(subschemas).problems(subschemas.root, value, "", levels):
         problems[problem] = None
         if len(problems) == MAX_PROBLEMS:
             break
@@ -44,15 +45,15 @@ def explain(pieces: Pieces, value: Any, levels: int) -> tuple[SchemaProblem, ...
 
 
 class _Explanation:
-    """One walk through a value that is refused."""
+    """One walk through an invalid value."""
 
-    def __init__(self, pieces: Pieces) -> None:
-        self._pieces = pieces
-        #: The first problem of each subschema at each place: a subschema that applies twice is asked once.
+    def __init__(self, subschemas: Subschemas) -> None:
+        self._subschemas = subschemas
+        #: The first problem of each subschema at each place: a subschema that applies twice is examined once.
         self._seen: dict[tuple[Node, str], SchemaProblem] = {}
 
     def problems(self, node: Node, value: Any, place: str, levels: int) -> Iterator[SchemaProblem]:
-        """What a subschema refuses about the value at a place."""
+        """The problems that a subschema finds in the value at a place."""
         if known := self._seen.get((node, place)):
             yield known
             return
@@ -67,28 +68,28 @@ class _Explanation:
             yield problem
 
     def _found(self, node: Node, value: Any, place: str, levels: int) -> Iterator[SchemaProblem]:
-        if not is_mapping(node.schema):
+        if not is_table(node.schema):
             yield problem_of("invalid_value", place, "is not allowed here.", "nothing")
             return
-        errors = [] if node.replaced else self._pieces.assertions(node, value)
+        errors = [] if node.replaced else self._subschemas.assertions(node, value)
         mistyped = [error for error in errors if error.kind.name == "type"]
         for error in mistyped or errors:
             yield _described(error.kind, node, value, place)
         if mistyped or levels <= 0:
-            return  # What else is wrong follows from the wrong type.
+            return  # Other problems follow from the wrong type.
         yield from self._in_place(node, value, place, levels - 1)
         for edge in node.edges:
             yield from self._of_parts(node, edge, value, place, levels - 1)
 
     def _in_place(self, node: Node, value: Any, place: str, levels: int) -> Iterator[SchemaProblem]:
-        """What is wrong with subschemas that apply to the same value."""
-        fits = self._pieces.fits
+        """The problems of subschemas that apply to the same value."""
+        fits = self._subschemas.fits
         for keyword, key, below in node.edges:
             applies = keyword in REFERENCES or keyword == "allOf"
             if keyword in ("then", "else"):
                 applies = all(fits(one, value) == (keyword == "then") for one in node.follow("if"))
             elif keyword in ("dependentSchemas", "dependencies"):
-                applies = is_mapping(value) and key in value
+                applies = is_table(value) and key in value
             elif keyword == "not" and fits(below, value):
                 yield problem_of("invalid_value", place, f"must not be {quoted(value)}.", "something else")
             if applies and not fits(below, value):
@@ -100,13 +101,13 @@ class _Explanation:
     def _undecided(
         self, keyword: str, alternatives: Sequence[Node], value: Any, place: str, levels: int
     ) -> Iterator[SchemaProblem]:
-        fitting = sum(self._pieces.fits(one, value) for one in alternatives)
+        fitting = sum(self._subschemas.fits(one, value) for one in alternatives)
         if fitting:
             if keyword == "oneOf" and fitting > 1:
-                yield problem_of("invalid_value", place, f"fits {fitting} forms of which it may fit one only.", "")
+                yield problem_of("invalid_value", place, f"fits {fitting} forms, but must fit exactly one.", "")
             return
         likely = [one for one in alternatives if _admits(one, type_of(value))]
-        if len(likely) > 1 and is_mapping(value):
+        if len(likely) > 1 and is_table(value):
             likely = self._most_alike(likely, value)
         if len(likely) == 1:
             yield from self.problems(likely[0], value, place, levels)
@@ -116,39 +117,39 @@ class _Explanation:
         yield problem_of(code, place, f"must be {expected or 'of an allowed form'}, not {quoted(value)}.", expected)
 
     def _most_alike(self, nodes: Sequence[Node], value: Mapping[str, Any]) -> list[Node]:
-        """The forms of an object that a value was most likely meant to have: fixed values first, then names."""
+        """The most similar forms of an object: by fixed values first, then by names."""
 
         def likeness(node: Node) -> tuple[int, int]:
             properties = {str(key): below for keyword, key, below in _followed(node).edges if keyword == "properties"}
             given = {key: below for key, below in properties.items() if key in value}
-            fixed = [self._pieces.fits(below, value[key]) for key, below in given.items() if _is_fixed(below)]
+            fixed = [self._subschemas.fits(below, value[key]) for key, below in given.items() if _is_fixed(below)]
             return sum(fixed) - fixed.count(False), len(given)
 
         scores = [likeness(node) for node in nodes]
         return [node for node, score in zip(nodes, scores, strict=True) if score == max(scores)]
 
     def _of_parts(self, node: Node, edge: Edge, value: Any, place: str, levels: int) -> Iterator[SchemaProblem]:
-        """What a keyword's subschema refuses about the parts of a value."""
+        """The problems that a keyword's subschema finds in the parts of a value."""
         keyword, key, below = edge
-        for part, item in parts_of(self._pieces, node, keyword, key, value):
+        for part, item in parts_of(self._subschemas, node, keyword, key, value):
             if keyword == "propertyNames":
-                if not self._pieces.fits(below, part):
+                if not self._subschemas.fits(below, part):
                     predicate = "has a name that is not allowed."
                     yield problem_of("invalid_value", beneath(place, part), predicate, expectation(below))
             elif below.schema is False and keyword in REMAINING:
                 yield _unknown(node, str(part), place)
-            elif not self._pieces.fits(below, item):
+            elif not self._subschemas.fits(below, item):
                 yield from self.problems(below, item, beneath(place, part), levels)
 
 
 def _described(kind: jsonschema_rs.ValidationErrorKind, node: Node, value: Any, place: str) -> SchemaProblem:
-    """A problem for what one keyword of a subschema refuses."""
+    """The problem of an error of one keyword."""
     details = kind.as_dict()
     if kind.name == "required":
         name = str(details["property"])
         expected = next((expectation(below) for _, key, below in node.edges if key == name), "")
         advice = f" Expected: {expected}." if expected else ""
-        return problem_of("missing_required", beneath(place, name), f"is required, and missing.{advice}", expected)
+        return problem_of("missing_required", beneath(place, name), f"is required but missing.{advice}", expected)
     if kind.name == "type":
         expected = " or ".join(types_of(node.schema)) if "enum" in node.schema else expectation(node)
         return problem_of(
@@ -169,12 +170,12 @@ def _unknown(node: Node, name: str, place: str) -> SchemaProblem:
     if near:
         advice = f"Did you mean `{beneath(place, near[0])}`?"
     else:
-        advice = f"Known: {expected}." if known else "None is known."
+        advice = f"Known: {expected}." if known else "No parameter is known here."
     return problem_of("unknown_parameter", beneath(place, name), f"is unknown. {advice}", expected)
 
 
 def _followed(node: Node) -> Node:
-    """Where a subschema that only refers leads."""
+    """The target of a subschema that only refers; otherwise the subschema itself."""
     while (below := next(node.follow(*REFERENCES), None)) is not None and "properties" not in node.schema:
         node = below
     return node
@@ -182,9 +183,9 @@ def _followed(node: Node) -> Node:
 
 def _admits(node: Node, kind: str) -> bool:
     schema = _followed(node).schema
-    types = types_of(schema) if is_mapping(schema) else ()
+    types = types_of(schema) if is_table(schema) else ()
     return schema is not False and (not types or kind in types or (kind == "integer" and "number" in types))
 
 
 def _is_fixed(node: Node) -> bool:
-    return is_mapping(node.schema) and ("const" in node.schema or "enum" in node.schema)
+    return is_table(node.schema) and ("const" in node.schema or "enum" in node.schema)

@@ -1,7 +1,4 @@
-"""Python functions as tools: pydantic reads their annotations and converts the arguments of calls.
-
-Importing pydantic takes 60 ms. Import this module only where a function becomes a tool.
-"""
+"""Python functions as tools: pydantic reads their annotations and converts arguments. Importing it takes 60 ms."""
 
 import dataclasses
 import inspect
@@ -23,10 +20,10 @@ from ripieno.schemas.schema import Schema
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """What a function needs to be a tool.
+    """The parts of a tool that is made of a function.
 
     ``description`` is its docstring up to the descriptions of parameters. ``invocable(context, arguments)`` calls it
-    with keywords, converted to what the annotations promise: enumerations, dataclasses, models, tuples.
+    with keywords converted to the annotated types: enumerations, dataclasses, models, tuples.
     """
 
     description: str
@@ -38,8 +35,8 @@ def define_function(function: Callable[..., Any]) -> Signature:
     """The description, the closed argument schema and the invocable of a function.
 
     A first parameter named ``context`` is left out. Descriptions come from ``Annotated[T, "…"]``, ``Field``,
-    ``:param x:`` or an ``Args:`` section. Errors: ``SchemaInvalidity``, with function and parameter, for what cannot
-    be expressed.
+    ``:param x:`` or an ``Args:`` section. Errors: ``SchemaInvalidity``, with function and parameter, for a type that
+    JSON Schema cannot express.
     """
     name = getattr(function, "__qualname__", type(function).__qualname__)
     parameters = _parameters(function, name)
@@ -59,7 +56,7 @@ def define_function(function: Callable[..., Any]) -> Signature:
 
 
 def _parameters(function: Callable[..., Any], name: str) -> dict[str, inspect.Parameter]:
-    """The parameters, with annotations that are no longer text."""
+    """The parameters, with their annotations evaluated."""
     body: Any = function if inspect.isroutine(function) else type(function).__call__
     try:
         parameters = inspect.signature(function, eval_str=True).parameters
@@ -72,7 +69,7 @@ def _parameters(function: Callable[..., Any], name: str) -> dict[str, inspect.Pa
 
 
 def _adapter(parameters: Mapping[str, inspect.Parameter], function: str) -> TypeAdapter[Any]:
-    """What converts ``ArgsKwargs`` to the values of these parameters, by name."""
+    """A converter of ``ArgsKwargs`` to the values of these parameters, by name."""
 
     def collect(**arguments: Any) -> dict[str, Any]:
         return arguments
@@ -81,9 +78,9 @@ def _adapter(parameters: Mapping[str, inspect.Parameter], function: str) -> Type
     for name, parameter in parameters.items():
         where = f"{function}, parameter {name!r}"
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
-            raise SchemaInvalidity(f"{where}: arguments have names; a parameter that takes none cannot be filled.")
+            raise SchemaInvalidity(f"{where}: arguments are passed by name, and it is positional. Make it a keyword.")
         if parameter.annotation is parameter.empty:
-            raise SchemaInvalidity(f"{where}: it has no annotation. Annotate it; Any takes everything.")
+            raise SchemaInvalidity(f"{where}: it has no annotation. Annotate it; Any accepts everything.")
         try:
             annotations[name] = _readable(parameter.annotation)
             TypeAdapter[Any](annotations[name]).json_schema(schema_generator=_Generator)
@@ -100,7 +97,7 @@ def _adapter(parameters: Mapping[str, inspect.Parameter], function: str) -> Type
 
 
 def _readable(annotation: Any) -> Any:
-    """The annotation as pydantic reads it: a text in ``Annotated`` as a field's description."""
+    """The annotation in pydantic's form: a text in ``Annotated`` becomes a field's description."""
     if sys.version_info < (3, 12) and typing.is_typeddict(annotation):  # Pydantic refuses those of typing.
         from typing_extensions import TypedDict
 
@@ -125,9 +122,9 @@ def _readable(annotation: Any) -> Any:
 
 
 class _Generator(GenerateJsonSchema):
-    """Schemas for models: closed, described by docstrings, without titles, references and null as a default.
+    """Schemas for models: closed, described by docstrings, without titles, references and null defaults.
 
-    Not every server reads references. None is often only a mark for an absent argument.
+    Not every server reads references. As a default, None often only marks an absent argument.
     """
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  as pydantic declares it
@@ -171,7 +168,7 @@ class _Generator(GenerateJsonSchema):
 
 
 def _described(schema: JsonSchemaValue, texts: Mapping[str, str]) -> JsonSchemaValue:
-    """The schema with these texts at properties that are not described otherwise."""
+    """The schema with these texts as descriptions of properties that have none."""
     for name, one in schema.get("properties", {}).items():
         if name in texts:
             one.setdefault("description", texts[name])
@@ -183,20 +180,20 @@ def _invocable(
 ) -> Callable[[Any, Mapping[str, Any]], Any]:
     positional = context is not None and context.kind is not context.KEYWORD_ONLY
 
-    def call(around: Any, arguments: Mapping[str, Any]) -> Any:
+    def call(call_context: Any, arguments: Mapping[str, Any]) -> Any:
         try:
             given = adapter.validate_python(ArgsKwargs((), dict(arguments)))
         except (TypeError, ValueError) as error:
             raise ValidationFault(f"The arguments do not fit together: {_reason(error)}") from error
         if context is None:
             return function(**given)
-        return function(around, **given) if positional else function(**given, context=around)
+        return function(call_context, **given) if positional else function(**given, context=call_context)
 
-    async def call_later(around: Any, arguments: Mapping[str, Any]) -> Any:
-        return await call(around, arguments)
+    async def call_async(call_context: Any, arguments: Mapping[str, Any]) -> Any:
+        return await call(call_context, arguments)
 
     body = getattr(function, "__call__", None)  # noqa: B004
-    return call_later if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(body) else call
+    return call_async if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(body) else call
 
 
 def _reason(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""A schema as a graph: its subschemas, what each applies to, and where its references lead.
+"""A schema as a graph: its subschemas, and the subschemas that each applies or refers to.
 
 References stay inside the schema. The specification of MCP (2026-07-28, tools) forbids following others, and
 validators fetch them by default (measured).
@@ -6,11 +6,12 @@ validators fetch them by default (measured).
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, TypeGuard
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from ripieno.exceptions import SchemaInvalidity
+from ripieno.jsonvalues import is_list, is_table
 
 MAX_DEPTH = 32
 MAX_SUBSCHEMAS = 2000
@@ -34,7 +35,7 @@ _TABLES = frozenset(
     {"properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"},
 )
 _HOLDING = _SINGLES | _LISTS | _TABLES
-#: Keywords that only keep subschemas, or say something about decoded text.
+#: Keywords that only store subschemas, or apply to decoded text.
 _IDLE = frozenset({"$defs", "definitions", "contentSchema"})
 #: Dialects in which a reference hides the keywords beside it.
 LEGACY = frozenset({"draft-04", "draft-06", "draft-07"})
@@ -48,10 +49,7 @@ Edge: TypeAlias = "tuple[str, str | int | None, Node]"
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Node:
-    """One subschema. ``edges`` lead to the subschemas that it applies.
-
-    ``replaced`` is whether its reference hides all its other keywords.
-    """
+    """One subschema. ``edges`` lead to those that it applies; ``replaced``: its reference hides its other keywords."""
 
     pointer: str
     schema: Any
@@ -66,7 +64,7 @@ class Graph:
     """All subschemas of ``schema``, by JSON pointer; ``root`` is the first.
 
     Errors: ``SchemaInvalidity`` for a reference or identifier that leads outside or nowhere, and for a schema
-    that is nested too deeply or has too many parts.
+    with too many levels or subschemas.
     """
 
     def __init__(self, schema: Mapping[str, Any], *, dialect: str) -> None:
@@ -89,7 +87,7 @@ class Graph:
             raise SchemaInvalidity(f"The schema is nested too deeply: more than {MAX_DEPTH} levels.", pointer=pointer)
         if len(self.nodes) > MAX_SUBSCHEMAS:
             raise SchemaInvalidity(f"The schema has more than {MAX_SUBSCHEMAS} subschemas.", pointer=pointer)
-        if not is_mapping(schema):
+        if not is_table(schema):
             return node
         node.replaced = self._legacy and "$ref" in schema
         self._note_names(node)
@@ -103,7 +101,7 @@ class Graph:
     def _visit_parts(self, node: Node, keyword: str, value: Any, depth: int) -> None:
         for key, part in _parts(keyword, value):
             pointer = f"{node.pointer}/{keyword}" if key is None else f"{node.pointer}/{keyword}/{escaped(key)}"
-            # A reference may have led here before.
+            # A reference may have visited it before.
             below = self.nodes.get(pointer) or self._visit(part, pointer, depth)
             if keyword not in _IDLE and not node.replaced:
                 node.edges.append((keyword, key, below))
@@ -113,7 +111,7 @@ class Graph:
         if isinstance(identifier, str):
             if not identifier.startswith("#"):
                 raise SchemaInvalidity(
-                    f"The identifier {identifier[:80]!r} would move the schema elsewhere; leave it out.",
+                    f"The identifier {identifier[:80]!r} would move the schema elsewhere. Remove it.",
                     pointer=f"{node.pointer}/{self._identifier}",
                 )
             self._anchors[identifier[1:]] = node
@@ -138,44 +136,34 @@ class Graph:
         return target
 
     def _find(self, fragment: str) -> Node | None:
-        """A subschema where no keyword puts one, or under another spelling of its pointer."""
+        """A subschema that is the value of no known keyword, or has another spelling of its pointer."""
         value: Any = self._schema
         pointer = ""
         for token in fragment.split("/")[1:]:
             key = token.replace("~1", "/").replace("~0", "~")
-            if is_mapping(value) and key in value:
+            if is_table(value) and key in value:
                 value = value[key]
-            elif is_sequence(value) and _INDEX.fullmatch(key) and int(key) < len(value):
+            elif is_list(value) and _INDEX.fullmatch(key) and int(key) < len(value):
                 value = value[int(key)]
             else:
                 return None
             pointer += f"/{escaped(key)}"
-        if not isinstance(value, bool) and not is_mapping(value):
+        if not isinstance(value, bool) and not is_table(value):
             return None
         return self.nodes.get(pointer) or self._visit(value, pointer, 1)
 
 
 def _parts(keyword: str, value: Any) -> Iterable[tuple[str | int | None, Any]]:
-    """The subschemas that a keyword has; malformed ones are left to the meta-schema."""
+    """The subschemas of a keyword; the meta-schema refuses malformed ones."""
     if keyword in _TABLES:
-        return ((key, part) for key, part in value.items() if _is_schema(part)) if is_mapping(value) else ()
-    if keyword in _LISTS and is_sequence(value):
+        return ((key, part) for key, part in value.items() if _is_schema(part)) if is_table(value) else ()
+    if keyword in _LISTS and is_list(value):
         return ((index, part) for index, part in enumerate(value) if _is_schema(part))
     return ((None, value),) if keyword in _SINGLES and _is_schema(value) else ()
 
 
 def _is_schema(value: object) -> bool:
     return isinstance(value, Mapping | bool)
-
-
-def is_mapping(value: object) -> TypeGuard[Mapping[str, Any]]:
-    """Whether it is a JSON object, plain or frozen."""
-    return isinstance(value, dict | Mapping)
-
-
-def is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
-    """Whether it is a JSON array, plain or frozen."""
-    return isinstance(value, list | tuple)
 
 
 def escaped(key: str | int) -> str:

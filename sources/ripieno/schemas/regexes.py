@@ -1,9 +1,9 @@
-"""Regular expressions of schemas: which engine takes them, and what they may cost.
+"""Regular expressions of schemas: their engine and their cost.
 
-The linear engine takes most, in time that grows with the size of the compiled expression: 0.002 µs a character
+The linear engine accepts most, in time that grows with the size of the compiled expression: 0.002 µs a character
 for ordinary ones, 240 µs for a counted repetition inside another (measured). Look-around and back-references
-need the engine that backtracks, whose limit bounds steps and not what each step looks at; what passes the limit
-does not match.
+need the engine that backtracks. Its limit bounds the number of steps, not the size of a step; beyond the limit,
+nothing matches.
 """
 
 import functools
@@ -18,13 +18,13 @@ MAX_PATTERNS = 200
 MAX_SIZE = 16 * 1024 * 1024
 MAX_BACKTRACKS = 2500
 _COUNT = re.compile(r"\{(?:\d*,)?(\d+),?\}")
-#: One class or escape, counted, between anchors: large when compiled, and simple.
+#: One counted class or escape between anchors: large when compiled, but simple.
 _COUNTED_ONCE = re.compile(r"\^(?:\.|\\[pP]\{\w+\}|\\[a-zA-Z]|\[(?:[^\]\\]|\\.)+\])\{\d*,?\d+,?\}\$")
 
 Options = jsonschema_rs.RegexOptions | jsonschema_rs.FancyRegexOptions
 
-#: Bytes that an expression may have when compiled, and units of work a character (as in ``costs``); measured on
-#: expressions that are as bad as each size allows. The second table is for the engine that backtracks.
+#: KiB of a compiled expression, and units of work for each character (as in ``cost``), measured on the worst
+#: expressions of each size. The second table is for the engine that backtracks.
 _LINEAR = ((4, 15), (16, 40), (64, 150), (256, 600), (1024, 3900))
 _BACKTRACKING = ((4, 800), (16, 1600), (64, 2600), (1024, 3900))
 _TIERS = (
@@ -48,7 +48,7 @@ def _tier(pattern: str) -> tuple[int, bool, int] | None:
 
 
 def _is_light(pattern: str) -> bool:
-    """Whether too little is repeated for the states of the automaton to multiply."""
+    """Whether there are too few repetitions to multiply the states of the automaton."""
     counts = [int(count) for count in _COUNT.findall(pattern)]
     nested = "){" in pattern and len(counts) > 1
     few = len(pattern) <= 80 and sum(counts) <= 16 and not nested
@@ -62,16 +62,13 @@ def _options(size: int, *, backtracks: bool) -> Options:
 
 
 def rate(pattern: str) -> int:
-    """Units of work for each character that the pattern is matched with."""
+    """Units of work for each character of the matched text."""
     tier = _tier(pattern)
     return tier[2] if tier else 0
 
 
 def options_for(patterns: Iterable[tuple[str, str]]) -> Options:
-    """The engine that takes all of these (pattern, JSON pointer).
-
-    Errors: ``SchemaInvalidity`` for one that is broken or too large, and for too many.
-    """
+    """The engine for pairs of pattern and JSON pointer. Errors: ``SchemaInvalidity`` if one is broken or too large."""
     largest, total, backtracks = _TIERS[0][0], 0, False
     distinct = dict(patterns)
     if len(distinct) > MAX_PATTERNS:

@@ -1,10 +1,6 @@
-"""Argument schemas: checked when they are made, compiled when they are first used.
+"""``Schema``: checked when it is created, compiled when it is first used; and the defaults of its properties.
 
-Defaults of a schema, put where arguments leave a property out.
-
-What a schema runs on: its validator, compiled when first asked, and its explanations.
-
-The validator is imported with the first schema: it takes 25 ms.
+The validator is imported with the first schema, since that takes 25 ms.
 """
 
 import dataclasses
@@ -15,17 +11,17 @@ from typing import Any, Literal, TypeAlias
 from frozendict import frozendict
 
 from ripieno.exceptions import JsonInvalidity, SchemaInvalidity
-from ripieno.jsonvalues import FrozenValue, encode, freeze, parse, thaw
+from ripieno.jsonvalues import FrozenValue, encode, freeze, is_list, is_table, parse, thaw
 from ripieno.schemas.cost import BUDGET, Costs, size_of, weigh
 from ripieno.schemas.description import SchemaProblem, problem_of
-from ripieno.schemas.graph import IN_PLACE, LEGACY, Graph, Node, is_mapping, is_sequence
+from ripieno.schemas.graph import IN_PLACE, LEGACY, Graph, Node
 
-#: Property: its default in a tuple, or an empty tuple; and the plan of its own properties.
+#: For each property, a tuple of its default (empty without one) and the plan of its own properties.
 Plan: TypeAlias = "dict[str, tuple[tuple[Any, ...], Plan]]"
 
 
 def plan_of(graph: Graph) -> Plan:
-    """What to fill in, following references and ``allOf``. Empty when the schema has no defaults."""
+    """The defaults to fill in, following references and ``allOf``. Empty without defaults."""
     plans: dict[Node, Plan] = {graph.root: {}}
     waiting = [graph.root]
     for node in waiting:
@@ -38,19 +34,19 @@ def plan_of(graph: Graph) -> Plan:
 
 
 def fill(plan: Plan, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments with their defaults; the same object when none is missing."""
+    """The arguments with their defaults; the same object if none is missing."""
     filled: dict[str, Any] = {}
     for name, (default, inner) in plan.items():
         if name not in arguments:
             for value in default:
-                filled[name] = fill(inner, thaw(value)) if is_mapping(value) else thaw(value)
-        elif inner and is_mapping(value := arguments[name]) and (complete := fill(inner, value)) is not value:
+                filled[name] = fill(inner, thaw(value)) if is_table(value) else thaw(value)
+        elif inner and is_table(value := arguments[name]) and (complete := fill(inner, value)) is not value:
             filled[name] = complete
     return {**arguments, **filled} if filled else arguments
 
 
 def _all(node: Node) -> Iterator[Node]:
-    """A subschema, and what holds whenever it does."""
+    """A subschema, and those that apply whenever it does."""
     yield node
     for below in node.follow("$ref", "allOf"):
         yield from _all(below)
@@ -63,17 +59,17 @@ def _properties(node: Node) -> Iterator[tuple[str, Node]]:
 
 def _default(node: Node) -> tuple[Any, ...]:
     return next(
-        ((one.schema["default"],) for one in _all(node) if is_mapping(one.schema) and "default" in one.schema), ()
+        ((one.schema["default"],) for one in _all(node) if is_table(one.schema) and "default" in one.schema), ()
     )
 
 
 _MAX_LEVELS = 32
 
 
-class Machine:
-    """Validates and explains. Errors of its making: ``SchemaInvalidity``, for any schema that is not accepted."""
+class CompiledSchema:
+    """A validator with its explanations. Errors: ``SchemaInvalidity`` for a schema that is not accepted."""
 
-    __slots__ = ("_dialect", "_options", "_pieces", "_schema", "costs", "is_valid")
+    __slots__ = ("_dialect", "_options", "_schema", "_subschemas", "costs", "is_valid")
 
     def __init__(self, schema: Mapping[str, Any], graph: Graph, dialect: str) -> None:
         from ripieno.schemas.regexes import rate
@@ -82,12 +78,12 @@ class Machine:
         self._schema = schema
         self._dialect = dialect
         self._options = options_of(graph)
-        self._pieces: Any = None
+        self._subschemas: Any = None
         self.costs: Costs = weigh(graph, rate)
         #: Replaced by the compiled validator's own method.
         self.is_valid: Callable[[Any], bool] = self._compile
         if graph.refers or self._options is not None:
-            self._prepare()  # The only schemas that compiling may still refuse.
+            self._prepare()  # Compilation can refuse only these schemas.
 
     def _prepare(self) -> None:
         from ripieno.schemas.validator import compiled
@@ -99,47 +95,45 @@ class Machine:
         return self.is_valid(value)
 
     def explain(self, value: Any) -> tuple[SchemaProblem, ...]:
-        """Why ``value`` is refused. The more work it makes, the less far this descends."""
+        """The problems of a refused value. The more work it takes, the fewer levels are examined."""
         from ripieno.schemas.explanation import explain
 
         work = max(1, self.costs.whole.times(size_of(value)))
-        return explain(self._divided(), value, min(_MAX_LEVELS, max(2, 2 * BUDGET // work)))
+        return explain(self._parts(), value, min(_MAX_LEVELS, max(2, 2 * BUDGET // work)))
 
     def coerce(self, value: Any) -> Any:
-        """What ``value``, which is refused, was meant to be; the same object when nothing of the kind fits."""
+        """The accepted form of a refused value; the same object if there is none."""
         from ripieno.schemas.coercion import coerce
 
-        return coerce(self._divided(), value, self.costs.whole)
+        return coerce(self._parts(), value, self.costs.whole)
 
-    def _divided(self) -> Any:
-        from ripieno.schemas.subschemas import Pieces
+    def _parts(self) -> Any:
+        from ripieno.schemas.subschemas import Subschemas
 
-        if self._pieces is None:
-            self._pieces = Pieces(self._schema, self._dialect, self._options)
-        return self._pieces
+        if self._subschemas is None:
+            self._subschemas = Subschemas(self._schema, self._dialect, self._options)
+        return self._subschemas
 
 
 MAX_BYTES = 64 * 1024
 MAX_JSON_DEPTH = 64
-#: Compiled, a schema takes some ten times its text, but a regular expression up to a megabyte.
+#: A compiled schema takes some ten times the size of its text, but a regular expression up to a megabyte.
 _REMEMBERED_BYTES = 4 * 1024
 
 Purpose = Literal["arguments", "results"]
 
 
-#: What the validator reads as it is.
+#: Types that the validator reads without conversion.
 _READABLE: frozenset[object] = frozenset({dict, frozendict})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Schema:
-    """A JSON Schema of arguments or results. Immutable; equal when the text is equal. Make it with ``of``.
+    """A JSON Schema of arguments or results. Immutable; equal if the text is equal. Create it with ``of``.
 
-    ``mapping`` is the frozen schema, ``encoded`` the same as compact JSON; ``properties`` and ``required`` are the
-    names that its root declares.
-
-    Formats are not asserted. Patterns are those of ECMA-262: they match anywhere unless anchored, ``$`` is the very
-    end, ``\\d`` is ASCII.
+    ``mapping`` is the frozen schema, ``encoded`` is its compact JSON; ``properties`` and ``required`` are the names
+    that its root declares. Formats are not asserted. Patterns are those of ECMA-262: they match anywhere unless
+    anchored, ``$`` is the very end, ``\\d`` is ASCII.
     """
 
     mapping: frozendict[str, FrozenValue]
@@ -147,19 +141,19 @@ class Schema:
     properties: tuple[str, ...]
     required: tuple[str, ...]
     _purpose: Purpose
-    _machine: Machine
+    _compiled: CompiledSchema
     _plan: Plan
 
     @classmethod
     def of(cls, mapping: Mapping[str, Any], *, closed: bool = False) -> "Schema":
-        """The schema of an object of arguments; ``closed`` refuses parameters that it does not declare.
+        """The schema of an object of arguments; ``closed`` refuses undeclared parameters.
 
-        Errors: ``SchemaInvalidity``, with a JSON pointer, for what is no JSON Schema, is not about an object, is of
-        an unknown dialect, exceeds the bounds (64 KiB, 32 levels, 2,000 subschemas, 100,000 when unfolded), refers
+        Errors: ``SchemaInvalidity``, with a JSON pointer, for a mapping that is no JSON Schema of an object, has an
+        unknown dialect, exceeds the bounds (64 KiB, 32 levels, 2,000 subschemas, 100,000 when unfolded), refers
         outside itself, or has a regular expression that is broken or too large.
         """
-        if not is_mapping(mapping):
-            raise SchemaInvalidity("A schema is an object.")
+        if not is_table(mapping):
+            raise SchemaInvalidity("A schema must be an object.")
         whole = dict(mapping) if "type" in mapping else {"type": "object", **mapping}
         if whole["type"] != "object":
             raise SchemaInvalidity(f"Arguments must be an object, not {str(whole['type'])[:80]}.", pointer="/type")
@@ -177,7 +171,7 @@ class Schema:
         try:
             encoded = encode(mapping)
         except JsonInvalidity as error:
-            raise SchemaInvalidity(f"A schema is JSON. {error}") from None
+            raise SchemaInvalidity(f"A schema must be JSON. {error}") from None
         return _make(encoded, purpose)
 
     def __repr__(self) -> str:
@@ -193,58 +187,54 @@ class Schema:
         return _make, (self.encoded, self._purpose)
 
     def validate(self, arguments: Any) -> tuple[SchemaProblem, ...]:
-        """What is wrong with the arguments, at most ten problems; empty when they are valid.
+        """The problems of the arguments, at most ten; empty if they are valid.
 
-        Arguments that would take too long to check, more than about 0.1 s, are a problem too.
+        Arguments whose validation would take more than about 0.1 s are a problem too.
         """
         if type(arguments) not in _READABLE:
             arguments = thaw(arguments)
-        machine = self._machine
+        compiled = self._compiled
         try:
-            if machine.costs.heavy and (problem := _excess(machine.costs, arguments)):
+            if compiled.costs.heavy and (problem := _excess(compiled.costs, arguments)):
                 return (problem,)
-            if machine.is_valid(arguments):
+            if compiled.is_valid(arguments):
                 return ()
             encode(arguments)  # Only JSON can be explained.
         except SchemaInvalidity:
             raise
-        except (TypeError, ValueError) as error:  # Keys that are no strings, bytes, lone surrogates.
+        except (TypeError, ValueError) as error:  # Keys that are not strings, bytes, lone surrogates.
             return (problem_of("invalid_value", "", f"is not JSON. {_reason(arguments, error)}", "JSON"),)
-        return machine.explain(arguments)
+        return compiled.explain(arguments)
 
     def coerce(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What arguments that are refused were meant to be, where a wire cannot say them as they are.
+        """Refused arguments converted to the form that the schema accepts, with defaults; or the same object.
 
-        Null for a property that is absent, JSON in a text, a list of ``{"key", "value"}`` for a map: each only at a
-        place that the schema refuses, and all together only if the schema accepts what they make, which has its
-        defaults then. Otherwise the same object.
+        Null becomes an absent property, a text its JSON, a list of ``{"key", "value"}`` a map: each only at a refused
+        place, and only if the schema accepts the whole result.
         """
         plain = thaw(arguments)
-        machine = self._machine
+        compiled = self._compiled
         try:
-            if machine.costs.heavy and _excess(machine.costs, plain):
+            if compiled.costs.heavy and _excess(compiled.costs, plain):
                 return arguments
             encode(plain)
         except (TypeError, ValueError):
             return arguments
-        coerced = machine.coerce(plain)
+        coerced = compiled.coerce(plain)
         if coerced is plain:
             return arguments
         coerced = self.complete(coerced)
         return arguments if self.validate(coerced) else coerced
 
     def complete(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The arguments with defaults for what they leave out, also in nested objects that they have.
-
-        The same object when nothing is missing.
-        """
+        """The arguments with defaults, also in nested objects; the same object if nothing is missing."""
         return fill(self._plan, arguments) if self._plan else arguments
 
     def without(self, names: Iterable[str]) -> "Schema":
         """The schema without these properties, required or not. Errors: as ``of``."""
         hidden = frozenset(names)
         whole: dict[str, Any] = dict(self.mapping)
-        if is_mapping(properties := whole.get("properties")):
+        if is_table(properties := whole.get("properties")):
             whole["properties"] = {name: one for name, one in properties.items() if name not in hidden}
         required = [name for name in self.required if name not in hidden]
         if required:
@@ -255,7 +245,7 @@ class Schema:
 
 
 def _make(encoded: bytes, purpose: Purpose) -> Schema:
-    """From the text alone. Small schemas are remembered: callers declare the same tools with every request."""
+    """The schema of a text. Small ones are cached: callers declare the same tools with every request."""
     small = len(encoded) <= _REMEMBERED_BYTES and b'"pattern' not in encoded
     return _remembered(encoded, purpose) if small else _build(encoded, purpose)
 
@@ -267,8 +257,8 @@ def _build(encoded: bytes, purpose: Purpose) -> Schema:
         mapping = freeze(parse(encoded, max_bytes=MAX_BYTES, max_depth=MAX_JSON_DEPTH))
     except JsonInvalidity as error:
         raise SchemaInvalidity(f"The schema is too large. {error}") from None
-    if not is_mapping(mapping):
-        raise SchemaInvalidity("A schema is an object.")
+    if not is_table(mapping):
+        raise SchemaInvalidity("A schema must be an object.")
     dialect = validator.dialect_of(mapping)
     graph = Graph(mapping, dialect=dialect)
     validator.check(mapping)
@@ -276,10 +266,10 @@ def _build(encoded: bytes, purpose: Purpose) -> Schema:
     return Schema(
         mapping=frozendict(mapping),
         encoded=encoded,
-        properties=tuple(properties) if is_mapping(properties) else (),
-        required=tuple(map(str, required)) if is_sequence(required) else (),
+        properties=tuple(properties) if is_table(properties) else (),
+        required=tuple(map(str, required)) if is_list(required) else (),
         _purpose=purpose,
-        _machine=Machine(mapping, graph, dialect),
+        _compiled=CompiledSchema(mapping, graph, dialect),
         _plan=plan_of(graph) if b'"default"' in encoded else {},
     )
 
@@ -288,15 +278,15 @@ _remembered = functools.lru_cache(maxsize=1024)(_build)
 
 
 def _closing(schema: Mapping[str, Any]) -> str:
-    """The keyword that refuses what a root does not declare, in parts of its own or those that it applies."""
+    """The keyword that refuses undeclared properties of a root, with or without subschemas in place."""
     if not any(keyword in schema for keyword in IN_PLACE):
         return "additionalProperties"
     from ripieno.schemas import validator
 
     if validator.dialect_of(schema) in LEGACY:
         raise SchemaInvalidity(
-            "In this dialect a schema with parts cannot be closed as a whole. Say additionalProperties, or declare"
-            " draft 2020-12.",
+            "In this dialect a schema with allOf, anyOf or the like cannot be closed. Add additionalProperties, or"
+            " declare draft 2020-12.",
             pointer="/$schema",
         )
     return "unevaluatedProperties"
@@ -306,7 +296,7 @@ def _excess(costs: Costs, arguments: Any) -> SchemaProblem | None:
     name = costs.excess(arguments)
     if name is None:
         return None
-    return problem_of("out_of_range", name, "is too large to be checked with its schema. Send less at once.", "less")
+    return problem_of("out_of_range", name, "is too large to be validated. Send less at once.", "less")
 
 
 def _reason(arguments: Any, error: Exception) -> str:

@@ -1,16 +1,14 @@
-"""Which parts of a value a keyword's subschema is about.
-
-The subschemas of one schema, compiled one by one, to find out which of them refuse a value.
-"""
+"""The subschemas of a schema, compiled to find which of them refuse a value, and the parts of a value they apply to."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jsonschema_rs
 
+from ripieno.jsonvalues import is_list, is_table
 from ripieno.schemas import validator
 from ripieno.schemas.description import RANGES
-from ripieno.schemas.graph import IN_PLACE, Graph, Node, is_mapping, is_sequence
+from ripieno.schemas.graph import IN_PLACE, Graph, Node
 from ripieno.schemas.regexes import Options
 
 #: Keywords that need no other subschema.
@@ -21,8 +19,8 @@ _ASSERTIONS = (
 )
 
 
-class Pieces:
-    """Compiled when they are first needed, and kept."""
+class Subschemas:
+    """The subschemas of one schema, each compiled when it is first needed."""
 
     def __init__(self, schema: Mapping[str, Any], dialect: str, options: Options | None) -> None:
         graph = Graph(schema, dialect=dialect)
@@ -34,19 +32,19 @@ class Pieces:
         self._patterns: dict[str, jsonschema_rs.Validator] = {}
 
     def fits(self, node: Node, value: Any) -> bool:
-        """Whether a subschema takes the value."""
+        """Whether a subschema accepts the value."""
         return self._all.is_valid({node.pointer: value})
 
     def assertions(self, node: Node, value: Any) -> list[jsonschema_rs.ValidationError]:
-        """What a subschema's own keywords refuse, apart from the parts of the value."""
+        """The errors of a subschema's own keywords, without those about parts of the value."""
         if node not in self._alone:
             self._alone[node] = validator.compiled(self._own(node.schema), self._dialect, self._options)
         return list(self._alone[node].iter_errors(value))
 
     def _own(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         own = {keyword: schema[keyword] for keyword in _ASSERTIONS if keyword in schema}
-        if is_mapping(dependencies := schema.get("dependencies")):
-            own["dependencies"] = {name: one for name, one in dependencies.items() if is_sequence(one)}
+        if is_table(dependencies := schema.get("dependencies")):
+            own["dependencies"] = {name: one for name, one in dependencies.items() if is_list(one)}
         return own
 
     def matches(self, pattern: str, text: str) -> bool:
@@ -56,23 +54,23 @@ class Pieces:
         return self._patterns[pattern].is_valid(text)
 
 
-#: Keywords about properties that no other keyword speaks of.
+#: Keywords about properties that no other keyword covers.
 REMAINING = ("additionalProperties", "unevaluatedProperties")
 
 
 def parts_of(
-    pieces: Pieces, node: Node, keyword: str, key: str | int | None, value: Any
+    subschemas: Subschemas, node: Node, keyword: str, key: str | int | None, value: Any
 ) -> Iterable[tuple[str | int, Any]]:
-    """The properties or items of a value that a keyword of a subschema is about, under their names or places."""
-    if is_mapping(value):
-        return ((name, value[name]) for name in _names(pieces, node, keyword, key, value))
-    if is_sequence(value):
+    """The properties or items of a value that a keyword applies to, with their names or indexes."""
+    if is_table(value):
+        return ((name, value[name]) for name in _names(subschemas, node, keyword, key, value))
+    if is_list(value):
         return ((index, value[index]) for index in _indices(node, keyword, key, len(value)))
     return ()
 
 
-def _names(pieces: Pieces, node: Node, keyword: str, key: str | int | None, value: Any) -> Iterable[str]:
-    matches = pieces.matches
+def _names(subschemas: Subschemas, node: Node, keyword: str, key: str | int | None, value: Any) -> Iterable[str]:
+    matches = subschemas.matches
     if keyword == "properties":
         return (str(key),) if key in value else ()
     if keyword == "patternProperties":
@@ -87,13 +85,13 @@ def _indices(node: Node, keyword: str, key: str | int | None, length: int) -> ra
     if isinstance(key, int) and keyword in ("prefixItems", "items"):
         return range(key, min(key + 1, length))
     listed = node.schema.get("prefixItems" if keyword == "items" else "items", ())
-    if keyword == "items" or (keyword == "additionalItems" and is_sequence(listed)):
+    if keyword == "items" or (keyword == "additionalItems" and is_list(listed)):
         return range(len(listed), length)
     return range(0)
 
 
 def declared_in(node: Node, *, everywhere: bool) -> tuple[dict[str, None], list[str]]:
-    """Names and patterns of the properties that a subschema declares, or it and all that it applies in place."""
+    """Names and patterns of the declared properties; ``everywhere`` includes subschemas applied in place."""
     names: dict[str, None] = {}
     patterns: list[str] = []
     seen, waiting = {node}, [node]

@@ -1,7 +1,7 @@
-"""Schema lowering: one JSON Schema said in what a wire's readers understand of it, and what was lost on the way.
+"""Schema lowering: a JSON Schema converted to the dialect of a wire, with a list of losses.
 
-A lowered schema never asks for more than the original accepts, except where a loss says so. What a model then sends is
-turned back by ``Schema.coerce``: null for a property that is absent, lists of pairs for maps, text for JSON.
+A lowered schema never accepts more than the original, except where a loss reports it. ``Schema.coerce`` converts what
+a model then sends back: null for a property that is absent, lists of pairs for maps, text for JSON.
 """
 
 from ripieno.schemas.lowering.dialects import PLAIN, Dialect, Limits

@@ -1,62 +1,63 @@
-"""Arrays: where places cannot be told apart, an item has any of their forms."""
+"""Arrays: if the dialect has no ``prefixItems``, an item has any of the forms."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from ripieno.schemas.graph import Node, is_sequence
+from ripieno.jsonvalues import is_list
+from ripieno.schemas.graph import Node
 from ripieno.schemas.lowering.conjunctions import Conjunction, is_never
-from ripieno.schemas.lowering.walk import SCALARS, Speaker, either, unique
+from ripieno.schemas.lowering.walk import SCALARS, Lowerer, either, unique
 
 
-def say_array(speaker: Speaker, together: Conjunction, out: dict[str, Any]) -> None:
-    """The keywords about items, into ``out``."""
+def lower_array(lowerer: Lowerer, together: Conjunction, out: dict[str, Any]) -> None:
+    """Adds the keywords about items to ``out``."""
     places, rest = _items(together)
     others: Mapping[str, Any] | None = {}
     if rest:
-        others = None if any(map(is_never, rest)) else speaker.lower(rest)
+        others = None if any(map(is_never, rest)) else lowerer.lower(rest)
     if others is None:
-        if "maxItems" in speaker.dialect.keywords:
+        if "maxItems" in lowerer.dialect.keywords:
             out["maxItems"] = len(places)
-        speaker.report_all(together, "items", "kept", "as maxItems")
+        lowerer.report_all(together, "items", "kept", "as maxItems")
     if places:
-        _say_places(speaker, together, out, [speaker.lower(nodes) for nodes in places], others)
-    elif others or (rest and others is not None and not speaker.dialect.strict):
+        _lower_places(lowerer, together, out, [lowerer.lower(nodes) for nodes in places], others)
+    elif others or (rest and others is not None and not lowerer.dialect.strict):
         out["items"] = others
-    elif speaker.dialect.strict:
+    elif lowerer.dialect.strict:
         if others is not None:
             where = next((node for node, _ in together.values("type")), together.nodes[0])
-            speaker.report("items", where, "kept", f"as {' or '.join(SCALARS)}")
+            lowerer.report("items", where, "kept", f"as {' or '.join(SCALARS)}")
         out["items"] = {"type": list(SCALARS)}
     for node, _ in together.values("additionalItems"):
-        if is_sequence(node.schema.get("items")):
-            speaker.report("additionalItems", node, "kept", "as items")
+        if is_list(node.schema.get("items")):
+            lowerer.report("additionalItems", node, "kept", "as items")
             together.pending.pop((node, "additionalItems"), None)
     together.take("items", "prefixItems")
 
 
-def _say_places(
-    speaker: Speaker,
+def _lower_places(
+    lowerer: Lowerer,
     together: Conjunction,
     out: dict[str, Any],
-    said: list[Mapping[str, Any] | None],
+    lowered: list[Mapping[str, Any] | None],
     others: Mapping[str, Any] | None,
 ) -> None:
-    if "prefixItems" not in speaker.dialect.keywords:
-        forms = unique([*said, others or None])
+    if "prefixItems" not in lowerer.dialect.keywords:
+        forms = unique([*lowered, others or None])
         out["items"] = either(forms) if forms else {"type": list(SCALARS)}
         for keyword in ("prefixItems", "items"):
-            speaker.report_all(together, keyword, "kept", "an item has any of the forms, at any place")
+            lowerer.report_all(together, keyword, "kept", "an item has any of the forms, at any place")
         return
-    out["prefixItems"] = [one or {} for one in said]
+    out["prefixItems"] = [one or {} for one in lowered]
     if others:
         out["items"] = others
     for node, value in together.values("items"):
-        if is_sequence(value):
-            speaker.report("items", node, "kept", "as prefixItems")
+        if is_list(value):
+            lowerer.report("items", node, "kept", "as prefixItems")
 
 
 def _items(together: Conjunction) -> tuple[list[list[Node]], list[Node]]:
-    """What is said of each of the first places, and of all items beyond them."""
+    """The subschemas of each of the first places, and of all items after them."""
     places: dict[int, list[Node]] = {}
     counts: dict[Node, int] = {}
     for node, key, below in together.edges("prefixItems", "items"):
@@ -68,7 +69,7 @@ def _items(together: Conjunction) -> tuple[list[list[Node]], list[Node]]:
     beyond += [(node, below) for node, _, below in together.edges("additionalItems") if node in counts]
     for node, below in beyond:
         rest.append(below)
-        for place, said in places.items():
+        for place, lowered in places.items():
             if place >= counts.get(node, 0):
-                said.append(below)
+                lowered.append(below)
     return [places.get(place, []) for place in range(len(places))], rest

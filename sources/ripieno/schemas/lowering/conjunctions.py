@@ -1,12 +1,13 @@
-"""Several subschemas that apply to the same value, read as one: references and ``allOf`` are no more there."""
+"""Conjunctions: several subschemas of the same value read as one, with references and ``allOf`` resolved."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from ripieno.jsonvalues import is_list, is_table
 from ripieno.schemas.description import type_of, types_of
-from ripieno.schemas.graph import REFERENCES, Node, is_mapping, is_sequence
+from ripieno.schemas.graph import REFERENCES, Node
 
-#: What says nothing about which values fit.
+#: Keywords that do not restrict values.
 ANNOTATIONS = frozenset(
     {
         *("title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly"),
@@ -16,7 +17,7 @@ ANNOTATIONS = frozenset(
 )
 CHOICES = ("anyOf", "oneOf")
 _TYPES = ("object", "array", "string", "integer", "number", "boolean", "null")
-#: The types that a keyword is about.
+#: The types that a keyword applies to.
 ABOUT: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(
         (
@@ -41,7 +42,7 @@ ABOUT: Mapping[str, tuple[str, ...]] = {
     ),
 }
 Numbers: TypeAlias = "Callable[[Iterable[Any]], Any]"
-#: Of several limits the one that counts.
+#: The function that selects the strictest of several limits.
 STRICTEST: Mapping[str, Numbers] = {
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
@@ -49,8 +50,8 @@ STRICTEST: Mapping[str, Numbers] = {
 
 
 def own(node: Node) -> Mapping[str, Any]:
-    """The keywords of a subschema that count: a reference of an old draft hides those beside it."""
-    if not is_mapping(node.schema):
+    """The effective keywords of a subschema: in an old draft, a reference hides those beside it."""
+    if not is_table(node.schema):
         return {}
     if node.replaced:
         return {keyword: value for keyword, value in node.schema.items() if keyword in ANNOTATIONS}
@@ -63,7 +64,7 @@ def is_never(node: Node) -> bool:
 
 
 def applied(node: Node) -> Iterator[Node]:
-    """What holds of a value whenever a subschema does: itself, what it refers to, and all parts of ``allOf``."""
+    """A subschema, and those that apply whenever it does: the targets of its references, and parts of ``allOf``."""
     seen, waiting = {node}, [node]
     for one in waiting:
         yield one
@@ -74,10 +75,10 @@ def applied(node: Node) -> Iterator[Node]:
 
 
 class Conjunction:
-    """The keywords of several subschemas together. What was said is taken; ``pending`` is what was not.
+    """The keywords of several subschemas of one value. ``pending`` are those not handled yet.
 
-    ``notes`` are for the description; ``root`` is whether they stand for all arguments, ``textual`` and
-    ``listed`` whether a text, or a list, fits as well.
+    ``notes`` are for the description; ``root`` is whether the value is all arguments, ``textual`` and ``listed``
+    whether a text, or a list, fits as well.
     """
 
     def __init__(self, nodes: Iterable[Node], *, root: bool = False) -> None:
@@ -95,7 +96,7 @@ class Conjunction:
         return any(name == keyword for _, name in self._all)
 
     def values(self, keyword: str) -> list[tuple[Node, Any]]:
-        """What the subschemas say with a keyword."""
+        """The values of a keyword, with their subschemas."""
         return [(node, value) for (node, name), value in self._all.items() if name == keyword]
 
     @property
@@ -104,19 +105,19 @@ class Conjunction:
         return bool(self.notes) or any(keyword in ANNOTATIONS for _, keyword in self.pending)
 
     def take(self, *keywords: str) -> None:
-        """These have been said, or reported."""
+        """Marks keywords as handled."""
         for node, name in list(self.pending):
             if name in keywords:
                 del self.pending[node, name]
 
     def edges(self, *keywords: str) -> Iterator[tuple[Node, str | int | None, Node]]:
-        """Subschemas about parts of the value: whose, under which key, and the subschema."""
+        """Subschemas of parts of the value, each with its parent and key."""
         for node in self.nodes:
             if not node.replaced:
                 yield from ((node, key, below) for keyword, key, below in node.edges if keyword in keywords)
 
     def choice(self) -> tuple[Node, str, Sequence[Node]] | None:
-        """The first choice among forms."""
+        """The first ``anyOf`` or ``oneOf``: its subschema, keyword and forms."""
         for node in self.nodes:
             for keyword in CHOICES if not node.replaced else ():
                 if below := tuple(node.follow(keyword)):
@@ -124,7 +125,7 @@ class Conjunction:
         return None
 
     def types(self) -> tuple[str, ...] | None:
-        """The types that all agree on; None when none of them names any."""
+        """The types that all allow; None if none of them names any."""
         found: set[str] | None = None
         for _, value in self.values("type"):
             named = set(types_of({"type": value}))
@@ -138,18 +139,18 @@ class Conjunction:
         return tuple(one for one in _TYPES if one in found)
 
     def inferred(self) -> tuple[str, ...]:
-        """The types that the keywords are about; none when they do not tell."""
+        """The types that the keywords apply to; empty if unknown."""
         about = {one for _, name in self._all for one in ABOUT.get(name, ())}
         if "number" in about:
             about.discard("integer")
         return tuple(one for one in _TYPES if one in about)
 
     def literals(self) -> list[Any] | None:
-        """The values that all of them allow, in the order of the first; None when none of them lists any."""
+        """The values that all of them allow, in the order of the first; None if none of them lists any."""
         found: list[Any] | None = None
         for keyword in ("const", "enum"):
             for _, value in self.values(keyword):
-                listed = list(value) if keyword == "enum" and is_sequence(value) else [value]
+                listed = list(value) if keyword == "enum" and is_list(value) else [value]
                 keys = [literal_key(one) for one in listed]
                 found = listed if found is None else [one for one in found if literal_key(one) in keys]
         types = self.types()
@@ -165,9 +166,9 @@ def fits_type(value: Any, types: Iterable[str]) -> bool:
 
 
 def literal_key(value: Any) -> object:
-    """Equal for what JSON Schema takes for equal: 1 is 1.0, and is not true."""
-    if is_mapping(value):
+    """A key that is equal for values that JSON Schema treats as equal: 1 and 1.0, but not true."""
+    if is_table(value):
         return ("object", frozenset((key, literal_key(one)) for key, one in value.items()))
-    if is_sequence(value):
+    if is_list(value):
         return ("array", tuple(literal_key(one) for one in value))
     return ("boolean" if isinstance(value, bool) else "", value)

@@ -1,4 +1,4 @@
-"""What the readers of schemas understand, as data. The dialects of wires stand with these."""
+"""Dialects: the parts of JSON Schema that a provider understands, as data. Each wire defines its own."""
 
 import dataclasses
 import re
@@ -11,9 +11,9 @@ Cycles = Literal["anywhere", "optional", "nowhere"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much one schema may have. ``characters`` are those of names and literals together.
+    """Limits of one schema. ``characters`` are those of names and literals together.
 
-    An enumeration of more than ``long`` texts has at most ``long_characters`` of them.
+    An enumeration of more than ``long`` texts may have at most ``long_characters`` characters.
     """
 
     properties: int
@@ -26,11 +26,11 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """What one reader of schemas understands beside types, objects, arrays, ``anyOf`` and ``$ref``.
+    """The supported keywords beside types, objects, arrays, ``anyOf`` and ``$ref``.
 
-    ``strict`` is whether objects are closed and every value has a type; ``nullable`` whether every property must be
-    sent, so that those that may be absent are null instead. ``values`` are those that a keyword is limited to;
-    ``literals`` the types that an enumeration may have. ``names`` is what the whole name of an argument must match.
+    ``strict``: objects are closed and every value has a type. ``nullable``: every property must be sent, so optional
+    ones may be null. ``values`` limits the values of a keyword; ``literals`` are the types of enumerations. The whole
+    name of an argument must match ``names``.
     """
 
     name: str
@@ -45,5 +45,5 @@ class Dialect:
     names: re.Pattern[str] | None = None
 
 
-#: A schema as it is, but for its root: providers refuse choices there, strict or not.
+#: Every keyword, without choices at the root: providers refuse those, strict or not.
 PLAIN = Dialect(name="plain")

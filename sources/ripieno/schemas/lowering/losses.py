@@ -1,24 +1,20 @@
-"""What a lowering gives: the schema, and what became of each keyword that is not said as it was.
-
-Whether a lowered schema is within what a provider documents.
-"""
+"""The result of a lowering: the schema, the losses, and the check of a provider's limits."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from ripieno.exceptions import JsonInvalidity
-from ripieno.jsonvalues import encode
-from ripieno.schemas.graph import is_mapping, is_sequence
+from ripieno.jsonvalues import encode, is_list, is_table
 from ripieno.schemas.lowering.dialects import Limits
 
-#: Said in another form, said in the description, not said, or said as it is where the provider documents to refuse it.
+#: Expressed in another form, moved into the description, left out, or sent although the provider documents a refusal.
 Outcome = Literal["kept", "moved", "dropped", "doubtful"]
 
-#: Characters of a keyword's value, beyond which it is no help in a description.
+#: Characters of the longest keyword that is put into a description.
 _READABLE = 160
-#: What says something to a model, in words.
-_TELLING = frozenset(
+#: Keywords that a description can express for a model.
+_DESCRIBABLE = frozenset(
     {
         *("default", "examples", "example", "deprecated", "enum", "const", "format", "pattern", "multipleOf"),
         *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength"),
@@ -28,15 +24,15 @@ _TELLING = frozenset(
         *("if", "then", "else", "contentEncoding", "contentMediaType", "unevaluatedItems", "prefixItems"),
     }
 )
-#: What says nothing to a model, or stands for what is never used.
+#: Keywords without meaning for a model; the empty one stands for subschemas that are never used.
 _SILENT = frozenset({"", "$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$comment", "$vocabulary", "title"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """What became of one keyword. ``pointer`` leads to the subschema that has it, ``""`` is the root.
+    """The outcome of a keyword that was not lowered unchanged. ``pointer`` leads to its subschema; ``""`` is the root.
 
-    A keyword that is empty stands for the subschema as a whole. What is beneath a lost keyword is lost with it.
+    An empty keyword means the whole subschema. A lost keyword includes everything beneath it.
     """
 
     keyword: str
@@ -46,7 +42,7 @@ class Loss:
 
     @property
     def matters(self) -> bool:
-        """Whether a model may not learn of it, and could have made use of it."""
+        """Whether the model lacks useful information because of this loss."""
         return self.outcome == "doubtful" or (self.outcome == "dropped" and self.keyword not in _SILENT)
 
     def __str__(self) -> str:
@@ -57,9 +53,9 @@ class Loss:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Lowered:
-    """A schema for one dialect. ``reason`` is why it cannot be said there: it stands as the plain one then.
+    """A schema for one dialect. If that cannot express it, it is the plain schema, and ``reason`` says why.
 
-    ``strict`` is whether a provider can hold arguments to it.
+    ``strict`` is whether a provider can enforce it.
     """
 
     schema: Mapping[str, Any]
@@ -69,7 +65,7 @@ class Lowered:
 
 
 class Refusal(Exception):
-    """A schema that a dialect cannot say at all."""
+    """The dialect cannot express a schema."""
 
     def __init__(self, keyword: str, pointer: str, reason: str) -> None:
         super().__init__(reason)
@@ -78,8 +74,8 @@ class Refusal(Exception):
 
 
 def words(keyword: str, value: Any) -> str | None:
-    """A keyword as a description says it, ``minimum: 1``; None for what would say nothing, or too much."""
-    if keyword not in _TELLING:
+    """The text of a keyword in a description, ``minimum: 1``; None if it has no meaning there, or is too long."""
+    if keyword not in _DESCRIBABLE:
         return None
     try:
         text = encode(value).decode()
@@ -88,8 +84,8 @@ def words(keyword: str, value: Any) -> str | None:
     return f"{keyword}: {text}" if len(text) <= _READABLE and '"$ref"' not in text else None
 
 
-def told(description: str, notes: Iterable[str]) -> str:
-    """A description with what the schema cannot say."""
+def with_notes(description: str, notes: Iterable[str]) -> str:
+    """A description with notes on what the schema cannot express."""
     added = "; ".join(dict.fromkeys(notes))
     if not added or f"({added})" in description:
         return description
@@ -97,7 +93,7 @@ def told(description: str, notes: Iterable[str]) -> str:
 
 
 def check_limits(schema: Mapping[str, Any], limits: Limits) -> None:
-    """Errors: ``Refusal``, which names the limit."""
+    """Checks the limits of a provider. Errors: ``Refusal``, which names the limit."""
     names = [*_names(schema, "properties")]
     literals = [*_literals(schema)]
     texts = [text for text in (*names, *_names(schema, "$defs"), *literals) if isinstance(text, str)]
@@ -117,10 +113,10 @@ def check_limits(schema: Mapping[str, Any], limits: Limits) -> None:
 
 
 def _parts(schema: Any) -> Iterator[Any]:
-    """The schema and its subschemas; a lowered one has no others than these."""
+    """A lowered schema and its subschemas."""
     waiting = [schema]
     for one in waiting:
-        if not is_mapping(one):
+        if not is_table(one):
             continue
         yield one
         for keyword in ("properties", "$defs"):
@@ -136,7 +132,7 @@ def _names(schema: Mapping[str, Any], keyword: str) -> Iterator[str]:
 
 
 def _enumerations(schema: Mapping[str, Any]) -> Iterator[Any]:
-    return (one["enum"] for one in _parts(schema) if is_sequence(one.get("enum")))
+    return (one["enum"] for one in _parts(schema) if is_list(one.get("enum")))
 
 
 def _literals(schema: Mapping[str, Any]) -> Iterator[Any]:
@@ -146,8 +142,8 @@ def _literals(schema: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def _levels(schema: Any) -> int:
-    """How deep objects stand in objects; what is referred to counts where it is defined."""
-    if not is_mapping(schema):
+    """The nesting depth of objects; definitions count where they are defined."""
+    if not is_table(schema):
         return 0
     inner = [*schema.get("properties", {}).values(), *schema.get("anyOf", ()), schema.get("items")]
     here = max(map(_levels, inner), default=0) + ("properties" in schema)

@@ -1,20 +1,20 @@
-"""Roots that are choices: every provider wants one object of named properties there, strict or not."""
+"""Choices at the root: every provider requires one object of named properties there, strict or not."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ripieno.jsonvalues import encode
-from ripieno.schemas.graph import Edge, Graph, Node, is_mapping, is_sequence
+from ripieno.jsonvalues import encode, is_list, is_table
+from ripieno.schemas.graph import Edge, Graph, Node
 from ripieno.schemas.lowering.conjunctions import CHOICES, applied, is_never, own
-from ripieno.schemas.lowering.losses import Loss, told, words
+from ripieno.schemas.lowering.losses import Loss, with_notes, words
 
-#: What providers refuse at the root of any tool (their own words in errors).
+#: Keywords that providers refuse at the root of any tool (from their error messages).
 _REFUSED = ("allOf", *CHOICES, "not", "enum")
 _ONE = "as one object with the properties of all its forms"
 
 
 def plain_root(graph: Graph) -> tuple[Mapping[str, Any], tuple[Loss, ...]]:
-    """The schema as it is, but without choices at its root; and what that loses."""
+    """The schema without choices at its root, and the losses of that."""
     root, whole = graph.root, graph.root.schema
     refused = [keyword for keyword in _REFUSED if keyword in whole]
     if not refused or root.replaced or _referred_to(whole, refused):
@@ -26,7 +26,7 @@ def plain_root(graph: Graph) -> tuple[Mapping[str, Any], tuple[Loss, ...]]:
     required = dict.fromkeys(whole.get("required", ()))
     for part in parts:
         required.update(dict.fromkeys(own(part).get("required", ())))
-        if whole.get("additionalProperties", True) is True:  # Otherwise it holds for the properties of forms.
+        if whole.get("additionalProperties", True) is True:  # Otherwise it applies to the properties of forms.
             for name, schema in own(part).get("properties", {}).items():
                 known = properties.setdefault(name, schema)
                 properties[name] = schema if known == schema else {"allOf": [known, schema]}
@@ -35,7 +35,7 @@ def plain_root(graph: Graph) -> tuple[Mapping[str, Any], tuple[Loss, ...]]:
     if required:
         out["required"] = list(required)
     notes = {keyword: words(keyword, whole[keyword]) for keyword in refused if keyword != "allOf"}
-    text = told(str(whole.get("description", "")), filter(None, notes.values()))
+    text = with_notes(str(whole.get("description", "")), filter(None, notes.values()))
     if text:
         out["description"] = text
     losses = [
@@ -53,7 +53,7 @@ def _referred_to(whole: Mapping[str, Any], refused: Sequence[str]) -> bool:
 
 
 def united(root: Node, keyword: str, forms: Sequence[Node]) -> Node:
-    """One object with the properties of all forms, and what all of them require."""
+    """One object with the properties of all forms; it requires those that all of them require."""
     found: dict[str, list[Node]] = {}
     required: dict[str, None] | None = None
     for form in forms:
@@ -63,7 +63,7 @@ def united(root: Node, keyword: str, forms: Sequence[Node]) -> Node:
         names: dict[str, None] = {}
         for part in parts:
             listed = own(part).get("required", ())
-            names.update(dict.fromkeys(listed if is_sequence(listed) else ()))
+            names.update(dict.fromkeys(listed if is_list(listed) else ()))
             for one, key, below in part.edges:
                 if one == "properties" and not part.replaced and below not in found.get(str(key), ()):
                     found.setdefault(str(key), []).append(below)
@@ -78,7 +78,7 @@ def _any_of(nodes: Sequence[Node]) -> Node:
     for node in nodes:
         if not any(node.schema == one.schema for one in different):
             different.append(node)
-    if len(different) == 1 or not all(is_mapping(one.schema) for one in different):
+    if len(different) == 1 or not all(is_table(one.schema) for one in different):
         return different[0]
     schema = {"anyOf": [one.schema for one in different]}
     return Node(nodes[0].pointer, schema, edges=[("anyOf", index, one) for index, one in enumerate(different)])
