@@ -168,7 +168,7 @@ def test_every_model_is_of_a_provider_that_there_is(home: Home) -> None:
     file = str(home.places.configuration / "config.toml")
     second, third, fourth = problems_of(load_configuration(places=home.places))
     assert (second.file, second.line, second.key) == (file, 4, "model.fallback[1]")
-    assert second.message == "model.fallback[1] names the provider 'hose', and there is none of that name"
+    assert second.message == "model.fallback[1] names the provider 'hose', which does not exist"
     assert second.hint == "Did you mean 'house'?"
     assert (third.line, third.key, third.hint) == (11, "agents.one.model", "Did you mean 'openai'?")
     assert (fourth.line, fourth.key) == (14, "agents.two.fallback[1]")

@@ -30,28 +30,28 @@ def problems_of(loaded: LoadedConfiguration) -> list[Problem]:
             HOUSE.replace("openai-chat", "openai-caht"),
             2,
             "providers.house.protocol",
-            "protocol names 'openai-caht', and there is no protocol of that name",
+            "protocol names the protocol 'openai-caht', which does not exist",
             "Did you mean 'openai-chat'?",
         ),
         (
             f'{HOUSE}cloud = "azur"\n',
             4,
             "providers.house.cloud",
-            "cloud names 'azur', and there is no cloud of that name",
+            "cloud names 'azur', which does not exist",
             "Did you mean 'azure'?",
         ),
         (
             HOUSE.replace('"openai-chat"', '"prompted"\ncarrier = "prompted"'),
             3,
             "providers.house.carrier",
-            '"prompted" has no wire of its own, so it carries nothing',
+            '"prompted" has no wire format of its own, so it cannot be a carrier',
             "openai-chat, openai-responses.",
         ),
         (
             HOUSE.replace('"openai-chat"', '"prompted"\ncarrier = "wire"'),
             3,
             "providers.house.carrier",
-            "carrier names 'wire', and there is no protocol of that name",
+            "carrier names the protocol 'wire', which does not exist",
             "",
         ),
         (
@@ -59,14 +59,14 @@ def problems_of(loaded: LoadedConfiguration) -> list[Problem]:
             1,
             "providers.house",
             "provider 'house' has no base_url",
-            "Say where it is",
+            "Add its URL",
         ),
         (
             '[providers.house]\nprotocol = "openai-chat"\ncloud = "azure"\n',
             1,
             "providers.house",
             "provider 'house' has no base_url",
-            "Say where it is",
+            "Add its URL",
         ),
         (
             '[providers.house]\nbase_url = "http://127.0.0.1:9/v1"\n',
@@ -79,7 +79,7 @@ def problems_of(loaded: LoadedConfiguration) -> list[Problem]:
             '[providers.openai]\nprotocol = "openai-reponses"\n',
             2,
             "providers.openai.protocol",
-            "protocol names 'openai-reponses'",
+            "protocol names the protocol 'openai-reponses'",
             "Did you mean 'openai-responses'?",
         ),
         (
@@ -87,21 +87,21 @@ def problems_of(loaded: LoadedConfiguration) -> list[Problem]:
             f"{HOUSE}capabilities = {{ tool_choice = false }}\n",
             3,
             "model.tool_choice",
-            "tool_choice = 'required', and house/m cannot be made to call a tool",
+            "tool_choice = 'required', but house/m cannot be forced to call a tool",
             "[[providers.house.models]]",
         ),
         (
             '[model]\ndefault = "openai/m"\nfallback = ["ollama/m"]\ntool_choice = "read_file"\n',
             4,
             "model.tool_choice",
-            "tool_choice = 'read_file', and ollama/m cannot be made",
+            "tool_choice = 'read_file', but ollama/m cannot be forced",
             "[[providers.ollama.models]]",
         ),
         (
             '[agents.one]\nmodel = "ollama/m"\n[agents.one.controls]\ntool_choice = "required"\n',
             4,
             "agents.one.controls.tool_choice",
-            "and ollama/m cannot be made to call a tool",
+            "but ollama/m cannot be forced to call a tool",
             "",
         ),
     ],
@@ -122,7 +122,7 @@ async def test_the_start_fails_at_once(home: Home) -> None:
     with pytest.raises(AssemblyFailure) as caught:
         async with assemble(tables, places=home.places):
             pytest.fail("it started")
-    assert "there is no protocol of that name" in caught.value.text
+    assert "which does not exist" in caught.value.text
 
 
 def test_a_providers_own_file_is_blamed(home: Home) -> None:

@@ -42,7 +42,7 @@ def test_what_is_read() -> None:
         ({"strategy": "drop-oldest", "exchanges": 5}, "history.exchanges", "sliding-window"),
         ({"strategy": "drop-oldest", "model": "house/small"}, "history.model", "summarize"),
         ({"strategy": "none", "tokens": 5}, "history.tokens", "drop-oldest"),
-        ({"strategy": "sliding-window", "tokens": 5, "exchanges": 5}, "history.tokens", "Leave one of them out"),
+        ({"strategy": "sliding-window", "tokens": 5, "exchanges": 5}, "history.tokens", "Delete one of them"),
         ({"tokns": 5}, "history.tokns", "tokens"),
     ],
 )

@@ -72,16 +72,16 @@ def test_document(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "message", "hint"),
     [
-        ("a = 1\nb = yes\n", 2, "this is no value", "Text needs quotes; true and false are lower case."),
+        ("a = 1\nb = yes\n", 2, "this is not a value", "Text needs quotes; true and false are lower case."),
         ("a = 1\nb\n", 2, "a key has no value", 'Write key = "value".'),
-        ("a = 1\na = 2\n", 2, "this key stands twice", "Delete one of the two."),
-        ("[a]\n[b]\n[a]\n", 3, "the table 'a' stands twice", "Delete one, or make both [[lists]]."),
+        ("a = 1\na = 2\n", 2, "this key is defined twice", "Delete one of the two."),
+        ("[a]\n[b]\n[a]\n", 3, "the table 'a' is defined twice", "Delete one, or make both [[lists]]."),
         ("a = [1,\n2\n", 3, "a list has no closing bracket", "Put a comma between elements, and ] at the end."),
         ('a = "x\nb = 1\n', 1, "the text has no closing quotes", "Close it on its line, or use three quotes."),
-        ("a = 1 b = 2\n", 1, "a statement does not end here", "Text needs quotes; one key a line."),
-        ("a = {b = 1\n", 1, "a table has no closing brace", "An inline table stands on one line; use [table] else."),
-        ("a = {b = 1, b = 2}", 1, "the key b stands twice", "Delete one of the two."),
-        ('a = "c:\\d"\n', 1, "a backslash stands for itself in 'single quotes' only", "Use single quotes."),
+        ("a = 1 b = 2\n", 1, "a line must end here", "Text needs quotes; write one key a line."),
+        ("a = {b = 1\n", 1, "a table has no closing brace", "Write an inline table in one line, or use [table]."),
+        ("a = {b = 1, b = 2}", 1, "the key b is defined twice", "Delete one of the two."),
+        ('a = "c:\\d"\n', 1, "a backslash must be escaped in double quotes", "Use 'single quotes' or two."),
         ("= 1\n", 1, "this is neither a key nor a table", 'Write key = "value", or [table].'),
         ("x = 1\ny = " + "9" * 5000, 2, "a number is too long", None),
         ("x = 1\n\x1b[2J = 1", 2, "this is neither a key nor a table", 'Write key = "value", or [table].'),
@@ -104,12 +104,12 @@ def test_files_that_cannot_be_read(tmp_path: pathlib.Path) -> None:
     write(tmp_path, {"ripieno.toml": ""})
     assert refusal(tmp_path / "ripieno.tml").hint == "Did you mean 'ripieno.toml'?"
     assert "There is no folder" in (refusal(tmp_path / "absent" / "x.toml").hint or "")
-    assert refusal(tmp_path).message == "it cannot be read: it is no regular file"
+    assert refusal(tmp_path).message == "it cannot be read: it is not a regular file"
     os.mkfifo(tmp_path / "pipe.toml")
-    assert refusal(tmp_path / "pipe.toml").message == "it cannot be read: it is no regular file"
+    assert refusal(tmp_path / "pipe.toml").message == "it cannot be read: it is not a regular file"
     (tmp_path / "latin.toml").write_bytes(b"a = 1\nb = '\xe9'\n")
     problem = refusal(tmp_path / "latin.toml")
-    assert (problem.message, problem.line) == ("a file must be UTF-8", 2)
+    assert (problem.message, problem.line) == ("the file is not UTF-8", 2)
     os.symlink("loop.toml", tmp_path / "loop.toml")
     assert "it cannot be read: too many" in refusal(tmp_path / "loop.toml").message
 
@@ -119,8 +119,8 @@ def test_bounds(tmp_path: pathlib.Path) -> None:
     path.write_text("#" * (256 * 1024))
     assert read_toml(path).mapping == {}
     path.write_text("#" * (256 * 1024 + 1))
-    assert refusal(path).message == "a file must be at most 256 KiB"
-    with open("/dev/zero", "rb") as endless, pytest.raises(ConfigurationInvalidity, match="no regular file"):
+    assert refusal(path).message == "the file is larger than 256 KiB"
+    with open("/dev/zero", "rb") as endless, pytest.raises(ConfigurationInvalidity, match="not a regular file"):
         read_toml(endless.name)
 
 

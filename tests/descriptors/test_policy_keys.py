@@ -43,7 +43,7 @@ def test_what_is_declared_is_kept_and_an_empty_list_is_no_absence() -> None:
 def test_a_place_that_is_none_of_the_arguments_is_told_with_the_nearest(key: str) -> None:
     _, problems = read(**{key: ["file:{pth}"]})
     assert len(problems) == 1
-    assert "'pth' is none of the arguments" in problems[0]
+    assert "'pth' is not an argument" in problems[0]
     assert "path" in problems[0]
 
 

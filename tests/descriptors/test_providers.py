@@ -67,29 +67,34 @@ def test_every_capability_has_a_default() -> None:
         ('protocol = "example-chat"\n', "", 2, "[provider] lacks protocol"),
         ("http://localhost:8080/v1", "localhost", 5, "base_url must be a URL"),
         ('api_key = "{env:HOUSE_KEY}"', "headers = { 'X Y' = 'z' }", 6, "must be the name of an HTTP header"),
-        ("8192", '8\ncall_identifiers = "("', 11, "call_identifiers is no regular expression"),
+        ("8192", '8\ncall_identifiers = "("', 11, "call_identifiers is not a regular expression"),
         ("8192", '8\ncall_identifiers = ""', 11, "call_identifiers must be a regular expression"),
         ("8192", "0", 10, "output_tokens must be a whole number, at least 1"),
         ('"{env:HOUSE_KEY}"', "[]", 6, "api_key is an empty list"),
-        ('"{env:HOUSE_KEY}"', "7", 6, "api_key must be a string, or a list of strings of which the first counts"),
+        (
+            '"{env:HOUSE_KEY}"',
+            "7",
+            6,
+            "api_key must be a string, or a list of strings (the first whose variables are set is used)",
+        ),
         ('"{env:HOUSE_KEY}"', '["{env:A}", 7]', 6, "api_key[1] must be a string"),
         ('"{env:HOUSE_KEY}"', '["{env:A}", " "]', 6, "api_key[1] must be a string"),
-        ('"{env:HOUSE_KEY}"', '["{env:A}", "{env:A}"]', 6, "stands twice in api_key"),
+        ('"{env:HOUSE_KEY}"', '["{env:A}", "{env:A}"]', 6, "occurs twice in api_key"),
         (
             '"{env:HOUSE_KEY}"',
             '["hush", "{env:A}"]',
             6,
-            "api_key[0] names no variable, so what follows it never counts",
+            "api_key[0] names no variable, so the strings after it are never used",
         ),
-        ('"{env:HOUSE_KEY}"', '["{env:A}", "{env:B-C}"]', 6, "api_key[1] has braces that stand for no variable"),
-        ('"{env:HOUSE_KEY}"', '"{HOUSE_KEY}"', 6, "{HOUSE_KEY} in api_key is the place of an argument"),
+        ('"{env:HOUSE_KEY}"', '["{env:A}", "{env:B-C}"]', 6, "api_key[1] has braces that are not a variable"),
+        ('"{env:HOUSE_KEY}"', '"{HOUSE_KEY}"', 6, "{HOUSE_KEY} in api_key is an argument"),
         ('"{env:HOUSE_KEY}"', '"k"\nregion = ["a", "b"]', 7, "region[0] names no variable"),
         ('"{env:HOUSE_KEY}"', '"k"\nproject = "{"', 7, "project has braces"),
         ('"{env:HOUSE_KEY}"', '"k"\napi_version = "{env:V"', 7, "api_version has braces"),
         ('"{env:HOUSE_KEY}"', '"k"\nheaders = { A = "{env:V" }', 7, "A has braces"),
-        ("http://localhost:8080/v1", "http://{HOST}/v1", 5, "{HOST} in base_url is the place of an argument"),
+        ("http://localhost:8080/v1", "http://{HOST}/v1", 5, "{HOST} in base_url is an argument"),
         ("http://localhost:8080/v1", "{env:HOST", 5, "base_url has braces"),
-        ('"small-*"', '"small-1*"', 17, 'two rows have match = "small-1*", and the first that matches holds'),
+        ('"small-*"', '"small-1*"', 17, 'two rows have match = "small-1*"; only the first would apply'),
     ],
 )
 def test_problems(old: str, new: str, line: int, message: str) -> None:
@@ -210,7 +215,7 @@ def test_profile() -> None:
     text = PROFILE.replace('["io"]', '["io", "git", "io"]')
     _, problems = read_profile(tomllib.loads(text), Source(file="p.toml", text=text))
     assert [(problem.message, problem.line) for problem in problems] == [
-        ('the string "io" stands twice in ensembles', 5)
+        ('the string "io" occurs twice in ensembles', 5)
     ]
 
 
@@ -260,6 +265,6 @@ def test_the_breaker_and_fallbacks_of_a_configuration() -> None:
     assert configuration.breaker == Caution(failures=3, cooldown=30)
     assert [configuration.agents[name].fallback for name in ("one", "two")] == [(), None]
     _, problems = read_configuration({"model": {"fallback": ["b/m", "b/m"]}})
-    assert "stands twice" in problems[0].message
+    assert "occurs twice" in problems[0].message
     _, problems = read_configuration({"model": {"fallback": ["m"]}})
     assert "must be a provider and a model" in problems[0].message

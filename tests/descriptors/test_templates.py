@@ -64,10 +64,10 @@ def test_the_grammar(text: str, parts: tuple[Any, ...]) -> None:
     [
         ("ab{c", "the brace at character 3", "{{"),
         ("ab}c", "the brace at character 3", "}}"),
-        ("{}", "{} at character 1", "an argument's place is {name}"),
+        ("{}", "{} at character 1", "write an argument as {name}"),
         ("{a b}", "{a b} at character 1", "names no argument"),
         ("x{ENV:A}", "{ENV:A} at character 2", "variables {env:NAME}"),
-        ("x{env:A-B}", "{env:A-B} at character 2", "is no place"),
+        ("x{env:A-B}", "{env:A-B} at character 2", "is not a placeholder"),
         ("{a{b}}", "the brace at character 1", "never closed"),
     ],
 )
@@ -79,7 +79,7 @@ def test_text_that_makes_no_sense_is_located(text: str, where: str, advice: str)
 
 
 def test_variables_are_refused_where_they_could_be_read() -> None:
-    with pytest.raises(InputError, match="variables cannot be used here"):
+    with pytest.raises(InputError, match="variables are not allowed here"):
         Template.parse("{env:TOKEN}")
 
 
@@ -133,9 +133,9 @@ def test_variables() -> None:
     template = Template.parse("Bearer {env:TOKEN} {a}", variables=True)
     assert (template.variables, template.placeholders) == (("TOKEN",), ("a",))
     assert template.header({"a": 1}, {"TOKEN": "x"}) == "Bearer x 1"
-    with pytest.raises(InputError, match="There is no variable TOKEN"):
+    with pytest.raises(InputError, match="The variable TOKEN is not set"):
         template.text({"a": 1})
-    with pytest.raises(InputError, match="The variable TOKEN has characters that a header cannot hold"):
+    with pytest.raises(InputError, match="The variable TOKEN has characters that a header cannot contain"):
         template.header({"a": 1}, {"TOKEN": "x\n"})
 
 
@@ -191,7 +191,7 @@ def test_law_no_value_adds_an_element_or_an_option(arguments: dict[str, Any]) ->
 @pytest.mark.parametrize("value", ["-rf", "--", "-", "-1", -1, -1.5])
 def test_a_value_that_looks_like_an_option_is_refused_before_two_dashes(value: object) -> None:
     argv = ArgvTemplate.parse(["prog", "{a}"])
-    with pytest.raises(ValidationFault, match="may not begin with '-'") as raised:
+    with pytest.raises(ValidationFault, match="must not begin with '-'") as raised:
         argv.expand({"a": value})
     assert raised.value.suggestion == "If it is a path, write ./ before it."
     assert ArgvTemplate.parse(["prog", "--", "{a}"]).expand({"a": value})[2] == str(value)
@@ -201,7 +201,7 @@ def test_a_value_that_looks_like_an_option_is_refused_before_two_dashes(value: o
 def test_an_option_may_not_lose_its_value_to_the_next_element() -> None:
     argv = ArgvTemplate.parse(["prog", "-C{a}", "--b={a}", "next"])
     assert argv.expand({"a": "1"}) == ["prog", "-C1", "--b=1", "next"]
-    with pytest.raises(ValidationFault, match="'a' may not be empty"):
+    with pytest.raises(ValidationFault, match="'a' must not be empty"):
         argv.expand({"a": ""})
     assert ArgvTemplate.parse(["prog", "--b={a}"]).expand({"a": ""}) == ["prog", "--b="]
 
@@ -224,22 +224,22 @@ def test_when_asks_whether_there_is_anything(value: object, present: int) -> Non
     [
         ([], "must be a list"),
         ("prog {a}", "must be a list"),
-        (["{a}"], "[0]: the program must be a literal name. No argument may choose the program."),
+        (["{a}"], "[0]: the program must be a literal name. An argument cannot choose the program."),
         ([""], "[0]: the program must be a literal name"),
-        ([{"when": "a", "argv": ["x"]}], "[0]: this is no element of an argv. Write the program's name"),
-        (["p", 1], "[1]: this is no element of an argv"),
-        (["p", {"when": "a"}], "[1]: this is no element of an argv"),
-        (["p", {"when": "a", "argv": []}], "[1]: this is no element of an argv"),
+        ([{"when": "a", "argv": ["x"]}], "[0]: this is not an element of an argv. Write the program's name"),
+        (["p", 1], "[1]: this is not an element of an argv"),
+        (["p", {"when": "a"}], "[1]: this is not an element of an argv"),
+        (["p", {"when": "a", "argv": []}], "[1]: this is not an element of an argv"),
         (["p", {"when": "a", "argv": ["{b"]}], "[1].argv[0]: the brace at character 1"),
         (["p", {"when": "a", "argv": [["x"]]}], "[1].argv[0]: this must be a string"),
-        (["p", {"each": "a", "x": 1}], "[1]: this is no element of an argv"),
-        (["p", {"each": "a"}], "[1]: { each = ... } may only stand after a literal --"),
-        (["p", {"when": "a", "argv": ["--"]}, {"each": "a"}], "[2]: { each = ... } may only stand after a literal --"),
+        (["p", {"each": "a", "x": 1}], "[1]: this is not an element of an argv"),
+        (["p", {"each": "a"}], "[1]: { each = ... } is allowed only after a literal --"),
+        (["p", {"when": "a", "argv": ["--"]}, {"each": "a"}], "[2]: { each = ... } is allowed only after a literal --"),
         (["p", "-{a}"], "[1]: an argument would name the option"),
         (["p", "--{a}"], "[1]: an argument would name the option"),
         (["p", "--no-{a}=1"], "[1]: an argument would name the option"),
         (["p", {"when": "a", "argv": ["-{a}"]}], "[1].argv[0]: an argument would name the option"),
-        (["p", "a\0"], "[1]: an argument of a program cannot hold NUL"),
+        (["p", "a\0"], "[1]: an argument of a program cannot contain NUL"),
         (["p", "{env:TOKEN}"], "[1]: {env:TOKEN} at character 1"),
     ],
 )
@@ -276,26 +276,26 @@ SCHEMA = {
         (["p", "{pattern}", "{depth}", "--", {"each": "paths"}], []),
         (["p", {"when": "context", "argv": ["-C", "{context}", "{pattern}"]}], []),
         (["p", {"when": "table", "argv": ["-t"]}, "--", {"each": "anything"}], []),
-        (["p", "{patern}"], ["[1]: 'patern' is none of the arguments. Did you mean 'pattern'?"]),
+        (["p", "{patern}"], ["[1]: 'patern' is not an argument. Did you mean 'pattern'?"]),
         (
             ["p", {"when": "contxt", "argv": ["-c"]}],
-            ["[1].when: 'contxt' is none of the arguments. Did you mean 'context'?"],
+            ["[1].when: 'contxt' is not an argument. Did you mean 'context'?"],
         ),
         (
             ["p", "--", {"each": "path"}],
-            ["[2].each: 'path' is none of the arguments. Did you mean 'paths' or 'depth'?"],
+            ["[2].each: 'path' is not an argument. Did you mean 'paths' or 'depth'?"],
         ),
         (
             ["p", "{zzz}"],
-            ["[1]: 'zzz' is none of the arguments. Known: anything, context, depth, paths, pattern, table, tables."],
+            ["[1]: 'zzz' is not an argument. Known: anything, context, depth, paths, pattern, table, tables."],
         ),
         (
             ["p", "{paths}"],
-            ['[1]: \'paths\' is a list or an object, and cannot fill one place. Write { each = "paths" } after "--".'],
+            ['[1]: \'paths\' is a list or an object, not one value. Write { each = "paths" } after "--".'],
         ),
-        (["p", "{table}"], ["[1]: 'table' is a list or an object, and cannot fill one place."]),
-        (["p", "--", {"each": "pattern"}], ["[2].each: 'pattern' is no list. Write \"{pattern}\"."]),
-        (["p", "--", {"each": "tables"}], ["[2].each: the items of 'tables' are no strings or numbers."]),
+        (["p", "{table}"], ["[1]: 'table' is a list or an object, not one value."]),
+        (["p", "--", {"each": "pattern"}], ["[2].each: 'pattern' is not a list. Write \"{pattern}\"."]),
+        (["p", "--", {"each": "tables"}], ["[2].each: the items of 'tables' are neither strings nor numbers."]),
     ],
 )
 def test_places_are_checked_against_the_arguments(argv: list[Any], complaints: list[str]) -> None:
@@ -317,7 +317,7 @@ def test_each_needs_a_list() -> None:
     for value in ("text", 3, {"x": 1}):
         with pytest.raises(ValidationFault, match="'a' must be a list"):
             argv.expand({"a": value})
-    with pytest.raises(ValidationFault, match="'a' is needed"):
+    with pytest.raises(ValidationFault, match="'a' is required"):
         argv.expand({"a": [None]})
 
 
@@ -341,7 +341,7 @@ def test_law_no_value_adds_a_segment_or_a_host(a: str, b: str) -> None:
 
 @pytest.mark.parametrize(("text", "a"), [("{a}", ".."), ("{a}", "."), ("{a}", ""), (".{a}", "."), ("{a}{a}", ".")])
 def test_a_segment_neither_climbs_nor_vanishes(text: str, a: str) -> None:
-    with pytest.raises(ValidationFault, match="cannot stand in a path"):
+    with pytest.raises(ValidationFault, match="cannot be used in a path"):
         Template.parse(text).segment({"a": a})
 
 

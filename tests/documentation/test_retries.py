@@ -30,7 +30,7 @@ def test_a_result_that_cannot_be_reused_is_a_problem(user: User) -> None:
     for old, new, message in (
         ("cache = 300", 'cache = 300\neffect = "write"', "a result of effect 'write' cannot be reused"),
         ("max_retries = 5,", "max_backoff = 1, initial_backoff = 2,", "initial_backoff is longer than max_backoff"),
-        ("initial_backoff = 0.5", "max_retries = 2", "max_retries stands here and in retry"),
+        ("initial_backoff = 0.5", "max_retries = 2", "max_retries is given here and in retry"),
         ('["network"]', '["denied"]', "categories[0] must be one of"),
     ):
         tables = {"ensembles": [tomllib.loads(weather.replace(old, new))]}

@@ -142,26 +142,26 @@ async def test_a_variable_that_is_not_set_is_named_at_the_start(surroundings: Su
 
 
 async def test_a_value_that_looks_like_an_option(surroundings: Surroundings) -> None:
-    with pytest.raises(ValidationFault, match="would be taken for an option"):
+    with pytest.raises(ValidationFault, match="would be read as an option"):
         await run(tool(["echo", "{a}"], arguments="a = { type = 'string', default = 'x' }"), surroundings, a="-n")
 
 
 @pytest.mark.parametrize(
     ("text", "key", "message"),
     [
-        (tool(["echo", "{b}"]), "invokers[0].invocable.argv[1]", "'b' is none of the arguments"),
+        (tool(["echo", "{b}"]), "invokers[0].invocable.argv[1]", "'b' is not an argument"),
         (tool(["echo", "{a}"]), "invokers[0].invocable.argv[1]", "'a' may be absent"),
-        (tool(["echo", {"when": "x", "argv": ["-x"]}]), "invokers[0].invocable.argv[1].when", "'x' is none of"),
+        (tool(["echo", {"when": "x", "argv": ["-x"]}]), "invokers[0].invocable.argv[1].when", "'x' is not an argument"),
         (tool(["{a}"]), "invokers[0].invocable.argv[0]", "the program must be a literal name"),
         (tool(["../x"]), "invokers[0].invocable.argv[0]", "leads out of this file's folder"),
         (tool(["./x"]), "invokers[0].invocable.argv[0]", "needs a folder"),
         (tool(["x"], "args = []"), "invokers[0].invocable.args", "[invocable] has no key args"),
         (tool(["x"], 'directory = "/"'), "invokers[0].invocable.directory", "without .."),
         (tool(["x"], 'directory = "a/../.."'), "invokers[0].invocable.directory", "without .."),
-        (tool(["x"], 'stdin = "{env:TOKEN}"'), "invokers[0].invocable.stdin", "variables cannot be used here"),
-        (tool(["x"], 'stdin = "{b}"'), "invokers[0].invocable.stdin", "'b' is none of the arguments"),
+        (tool(["x"], 'stdin = "{env:TOKEN}"'), "invokers[0].invocable.stdin", "variables are not allowed here"),
+        (tool(["x"], 'stdin = "{b}"'), "invokers[0].invocable.stdin", "'b' is not an argument"),
         (tool(["x"], "stdin = 1"), "invokers[0].invocable.stdin", "stdin must be a string"),
-        (tool(["x"], 'environment = { A = "{b}" }'), "invokers[0].invocable.environment.A", "'b' is none of"),
+        (tool(["x"], 'environment = { A = "{b}" }'), "invokers[0].invocable.environment.A", "'b' is not an argument"),
         (tool(["x"], "project = true"), "invokers[0].invocable.project", "would run with all rights of this one"),
         (tool(["x"], "success = [256]"), "invokers[0].invocable.success[0]", "from 0 to 255"),
     ],

@@ -1,8 +1,8 @@
 """Descriptors: the frozen, validated forms of TOML files.
 
-``reader`` reads declared keys and reports problems with their lines, ``loading`` finds files and lays layers over
-each other, ``rules`` and ``templates`` hold the two small languages that values may contain. The readers, the JSON
-Schemas for editors and the reference come from the same tables of keys.
+``reader`` reads declared keys and reports problems with their lines, ``loading`` finds files and merges layers,
+``rules`` and ``templates`` implement the two small languages of values. The readers, the JSON Schemas for editors
+and the reference use the same tables of keys.
 """
 
 from ripieno.descriptors.configuration import AgentDescriptor, ConfigurationDescriptor

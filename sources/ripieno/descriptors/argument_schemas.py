@@ -1,7 +1,7 @@
-"""The JSON Schemas of ``[arguments]`` and ``[results]``, with the mistakes that JSON Schema itself lets pass.
+"""The JSON Schemas of ``[arguments]`` and ``[results]``, with checks beyond JSON Schema.
 
-JSON Schema ignores what it does not know, so a slip such as ``requierd`` would silently demand nothing. In our own
-files an unknown keyword is an error, and so is a required argument that has no property.
+JSON Schema ignores unknown keywords, so a misspelling such as ``requierd`` would have no effect. In our own files an
+unknown keyword is an error, and so is a required argument without a property.
 """
 
 import dataclasses
@@ -39,13 +39,13 @@ _OTHERS = frozenset(
 _ELSEWHERE = frozenset(
     {"patternProperties", "allOf", "anyOf", "oneOf", "$ref", "$dynamicRef", "if", "dependentSchemas"}
 )
-#: The keywords of draft 2020-12, and ``definitions``, which older files have for ``$defs``.
+#: The keywords of draft 2020-12, and ``definitions``, the older name of ``$defs``.
 KEYWORDS = _TABLES | _LISTS | _SINGLES | _OTHERS
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ArgumentSchema:
-    """A JSON Schema of an object, kept frozen. Arguments are closed, and always an object; results need not be."""
+    """A JSON Schema, stored frozen. Arguments are closed and always an object; results need not be."""
 
     arguments: bool
 
@@ -139,16 +139,16 @@ def _inspect_required(schema: Mapping[str, Any], path: Path, problems: Problems)
     for index, name in enumerate(required):
         if isinstance(name, str) and name not in properties:
             at = (*path, "required", index)
-            problems.add(at, f"{name!r} is required, and is none of the properties", spelling(name, properties))
+            problems.add(at, f"{name!r} is required but is not a property", spelling(name, properties))
 
 
 def _is_closed(schema: Mapping[str, Any]) -> bool:
-    """Whether no other place could declare a further property."""
+    """Whether no other keyword can declare a property."""
     return not schema.get("additionalProperties") and schema.keys().isdisjoint(_ELSEWHERE)
 
 
 def _follow(pointer: str, value: Any) -> Path:
-    """A JSON Pointer as a path, as far as it leads anywhere."""
+    """A JSON Pointer as a path, as far as it exists in the value."""
     path: Path = ()
     for token in pointer.split("/")[1:]:
         name = token.replace("~1", "/").replace("~0", "~")

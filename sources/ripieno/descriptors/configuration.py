@@ -1,12 +1,12 @@
-"""The configuration: the tables of ``ripieno.toml`` and ``config.toml``, and the descriptor they make.
+"""The configuration: the tables of ``ripieno.toml`` and ``config.toml``, and their descriptor.
 
-Several files make one configuration: each is read into parts on its own, parts are laid over each other, and the
-descriptor is made of what stands at the end.
+Several files form one configuration: each is read into parts, the parts are merged, and the descriptor is created
+from the result.
 """
 
 import dataclasses
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from frozendict import frozendict
@@ -20,20 +20,19 @@ from ripieno.descriptors.control_keys import (
     RULES,
     make_controls,
     make_limits,
-    make_rules,
 )
 from ripieno.descriptors.ensembles import ENSEMBLE, ENSEMBLE_NAME, FLAT, EnsembleDescriptor, read_into
-from ripieno.descriptors.gateway import GATEWAY, GatewayDescriptor, check_gateway, make_gateway
+from ripieno.descriptors.gateway import GATEWAY, GatewayDescriptor, check_gateway
 from ripieno.descriptors.history import HISTORY, JOURNAL, HistoryDescriptor, check_history, make_history
 from ripieno.descriptors.model_rows import lay_tables
 from ripieno.descriptors.policy_keys import RETRY, check_backoffs
-from ripieno.descriptors.providers import OVERRIDE, PROVIDER_NAME
+from ripieno.descriptors.providers import MODEL_IDENTITIES, MODEL_IDENTITY, OVERRIDE, PROVIDER_NAME
 from ripieno.descriptors.reader.keys import Key, Table
 from ripieno.descriptors.reader.kinds import Free, Named, Number, Several, Text, refuse
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.descriptors.reader.references import Reader
-from ripieno.descriptors.sandbox import SANDBOX, SandboxDescriptor, make_sandbox
+from ripieno.descriptors.sandbox import SANDBOX, SandboxDescriptor
 from ripieno.descriptors.timeouts import BREAKER, Caution
 from ripieno.exceptions import Problem
 from ripieno.jsonvalues import EMPTY, is_list, is_table, merge
@@ -41,9 +40,9 @@ from ripieno.jsonvalues import EMPTY, is_list, is_table, merge
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AgentDescriptor:
-    """One agent: a model with instructions and exactly these tools. ``tools`` None means whatever is enabled.
+    """One agent: a model with instructions and exactly these tools. ``tools`` None means all enabled tools.
 
-    ``fallback`` None means those of the default model, if it is the agent's, and none otherwise.
+    ``fallback`` None means those of the default model if the agent uses it, and none otherwise.
     """
 
     name: str
@@ -58,12 +57,11 @@ class AgentDescriptor:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigurationDescriptor:
-    """The configuration. A list that is None was not given, and has its default; an empty one means none.
+    """The configuration. A list that is None was not given and has its default; an empty one means none.
 
-    ``paths`` and ``workspace`` are absolute where they came from a file. ``inline`` are ensembles that stand in
-    it. ``providers`` has the read keys that are laid over providers of these names, ``settings`` the
-    free keys that are laid over the ``[configuration]`` of ensembles of these names. ``retry`` has the read keys that
-    are laid beneath those of ensembles and their invokers.
+    ``paths`` and ``workspace`` from a file are absolute. ``inline`` are ensembles in the configuration itself.
+    ``providers`` has read keys that override those of providers, ``settings`` free keys that override the
+    ``[configuration]`` of ensembles, both by name. ``retry`` has defaults for ensembles and their invokers.
     """
 
     paths: tuple[str, ...] = ()
@@ -87,18 +85,14 @@ class ConfigurationDescriptor:
     settings: frozendict[str, frozendict[str, Any]] = EMPTY
     sandbox: SandboxDescriptor = SandboxDescriptor()  # noqa: RUF009
     search_over: int | None = None
-    #: Whether a journal is written; None leaves it to the face.
+    #: Whether a journal is written; None means only by the command line.
     journal: bool | None = None
     gateway: GatewayDescriptor = GatewayDescriptor()  # noqa: RUF009
 
 
-_MODEL = Text(pattern=r"[a-z][a-z0-9_.-]*/\S+", shape='a provider and a model such as "house/small-1"')
-_MODELS = Several(item=_MODEL, items='models such as "house/small-1"', once=True)
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TableOrEnsembles:
-    """``[ensembles]``: a table of paths and names, or a list of ensembles that stand here."""
+    """``[ensembles]``: a table of paths and names, or a list of inline ensembles."""
 
     expected: str = "a table with paths, enabled and profile, or a list of ensembles"
 
@@ -116,7 +110,7 @@ class TableOrEnsembles:
 
 ENSEMBLES = Table(
     title="[ensembles]",
-    documentation="Where ensembles are, and which of them play. A list is taken as ensembles themselves.",
+    documentation="Where ensembles are, and which of them are enabled. A list contains inline ensembles.",
     keys=(
         Key(
             name="paths",
@@ -128,7 +122,7 @@ ENSEMBLES = Table(
         Key(
             name="enabled",
             kind=Several(item=ENSEMBLE_NAME, items="names of ensembles", once=True),
-            documentation="The ensembles that play; left out, those of the profile.",
+            documentation="The enabled ensembles. If absent, those of the profile.",
             example=["io", "git"],
         ),
         Key(
@@ -140,7 +134,7 @@ ENSEMBLES = Table(
         Key(
             name="include",
             kind=Several(item=ENSEMBLE_NAME, items="names of ensembles", once=True),
-            documentation="More ensembles that play, beside those of enabled or of the profile.",
+            documentation="Ensembles that are enabled in addition to those of enabled or of the profile.",
             default=(),
             example=["python"],
         ),
@@ -148,7 +142,7 @@ ENSEMBLES = Table(
 )
 PLUGINS = Table(
     title="[plugins]",
-    documentation="Installed is not consent.",
+    documentation="Plugins. An installed plugin is loaded only if it is allowed here.",
     keys=(
         Key(
             name="allow",
@@ -165,11 +159,13 @@ MODEL = Table(
     title="[model]",
     documentation="The default model, and its controls.",
     keys=(
-        Key(name="default", kind=_MODEL, documentation="The model, with its provider.", example="house/small-1"),
+        Key(
+            name="default", kind=MODEL_IDENTITY, documentation="The model, with its provider.", example="house/small-1"
+        ),
         Key(
             name="fallback",
-            kind=_MODELS,
-            documentation="Models to ask instead, one after the other, where it cannot be had.",
+            kind=MODEL_IDENTITIES,
+            documentation="Models to try in order if it is unavailable.",
             default=(),
             example=["garden/small-1"],
         ),
@@ -180,17 +176,22 @@ AGENT = Table(
     title="[agents.<name>]",
     documentation="A model with instructions and exactly these tools.",
     keys=(
-        Key(name="model", kind=_MODEL, documentation="Its model; left out, the default one.", example="house/small-1"),
+        Key(
+            name="model",
+            kind=MODEL_IDENTITY,
+            documentation="Its model; left out, the default one.",
+            example="house/small-1",
+        ),
         Key(
             name="fallback",
-            kind=_MODELS,
-            documentation="Models to ask instead, where its own cannot be had.",
+            kind=MODEL_IDENTITIES,
+            documentation="Models to try in order if its own is unavailable.",
             example=["garden/small-1"],
         ),
         Key(
             name="instructions",
             kind=Text(blank=True),
-            documentation="What it is told before anything else.",
+            documentation="Its system instructions.",
             default="",
             example="Answer in one sentence.",
         ),
@@ -209,7 +210,7 @@ AGENT = Table(
 )
 ENVIRONMENT = Table(
     title="[environment]",
-    documentation="What descriptors may take from the environment.",
+    documentation="Environment variables that descriptors may use.",
     keys=(
         Key(
             name="allow",
@@ -226,7 +227,7 @@ ENVIRONMENT = Table(
 )
 WORKSPACE = Table(
     title="[workspace]",
-    documentation="Where tools work.",
+    documentation="The folder that tools work in.",
     keys=(Key(name="root", kind=Text(), documentation="The folder, from this file's folder.", example="."),),
 )
 TOOLS = Table(
@@ -244,7 +245,7 @@ TOOLS = Table(
 )
 CONFIGURATION = Table(
     title="the configuration",
-    documentation="What one application, user or project wants of ripieno.",
+    documentation="The configuration of an application, a user or a project.",
     keys=(
         Key(name="ensembles", kind=TableOrEnsembles(), documentation=ENSEMBLES.documentation),
         *(
@@ -275,7 +276,7 @@ CONFIGURATION = Table(
         Key(
             name="configuration",
             kind=Named(name=ENSEMBLE_NAME, kind=Free()),
-            documentation="Keys that are laid over the [configuration] of ensembles, by their names.",
+            documentation="Keys that override the [configuration] of ensembles, by name.",
             example={"network": {"hosts": ["api.example.org"]}},
         ),
         *(
@@ -294,9 +295,9 @@ def read_parts(
     folder: str | None = None,
     layer: str = "",
 ) -> tuple[frozendict[str, Any], tuple[Problem, ...]]:
-    """The read keys of one file, table by table, and everything that is wrong with it. Raises nothing.
+    """The read keys of one file, table by table, and its problems. Raises nothing.
 
-    Inline ensembles are descriptors under ``["ensembles"]["inline"]``; paths begin at ``folder``.
+    Inline ensembles are descriptors in ``["ensembles"]["inline"]``; paths begin at ``folder``.
     """
     problems = Problems(source)
     parts = CONFIGURATION.read_parts(mapping, (), problems)
@@ -308,24 +309,17 @@ def read_parts(
         )
         parts["ensembles"] = {"inline": tuple(one for one in inline if one is not None)}
         _check_doubles(parts["ensembles"]["inline"], problems)
-    elif ensembles is not None and "paths" in ensembles:
-        parts["ensembles"] = ensembles | {"paths": tuple(_beside(folder, path) for path in ensembles["paths"])}
     check_backoffs(parts.get("retry", EMPTY), ("retry",), problems)
     check_history(parts.get("history", EMPTY), ("history",), problems)
     check_gateway(parts.get("gateway", EMPTY), ("gateway",), problems)
     for name, agent in parts.get("agents", EMPTY).items():
         check_history(agent.get("history", EMPTY), ("agents", name, "history"), problems)
-    if "root" in parts.get("workspace", {}):
-        parts["workspace"] = {"root": _beside(folder, parts["workspace"]["root"])}
-    for key in ("readable", "writable"):
-        if key in parts.get("sandbox", {}):
-            beside = tuple(_beside(folder, path) for path in parts["sandbox"][key])
-            parts["sandbox"] = {**parts["sandbox"], key: beside}
+    parts = change_paths(parts, lambda path: _beside(folder, path))
     return frozendict({name: _frozen(table) for name, table in parts.items()}), problems.finished()
 
 
 def combine(parts: Sequence[Mapping[str, Any]]) -> ConfigurationDescriptor:
-    """The configuration of the parts of several files: later keys win, lists are replaced, rows of models go before."""
+    """The configuration of several files: later keys win, lists are replaced, later rows of models come first."""
     whole: Mapping[str, Any] = EMPTY
     for one in parts:
         providers = lay_tables(whole.get("providers", EMPTY), one.get("providers", EMPTY))
@@ -353,14 +347,14 @@ def combine(parts: Sequence[Mapping[str, Any]]) -> ConfigurationDescriptor:
         limits=make_limits(limits),
         history=make_history(whole.get("history", EMPTY)),
         retry=whole.get("retry", EMPTY),
-        confirmation=make_rules(whole.get("confirmation", {})),
+        confirmation=Rules(**whole.get("confirmation", {})),
         environment=whole.get("environment", {}).get("allow"),
         workspace=whole.get("workspace", {}).get("root"),
         settings=whole.get("configuration", frozendict()),
-        sandbox=make_sandbox(whole.get("sandbox", {})),
+        sandbox=SandboxDescriptor(**whole.get("sandbox", {})),
         search_over=whole.get("tools", {}).get("search_over"),
         journal=whole.get("journal", {}).get("enabled"),
-        gateway=make_gateway(whole.get("gateway", {})),
+        gateway=GatewayDescriptor(**whole.get("gateway", {})),
     )
 
 
@@ -372,7 +366,7 @@ def read_configuration(
     folder: str | None = None,
     layer: str = "",
 ) -> tuple[ConfigurationDescriptor | None, tuple[Problem, ...]]:
-    """The descriptor of one file or mapping, or None, and everything that is wrong with it. Raises nothing."""
+    """The descriptor of one file or mapping, or None, and its problems. Raises nothing."""
     parts, problems = read_parts(mapping, source, read=read, folder=folder, layer=layer)
     return (None if problems else combine((parts,))), problems
 
@@ -383,13 +377,23 @@ def _check_doubles(inline: Sequence[EnsembleDescriptor], problems: Problems) -> 
         problems.add(("ensembles",), f"there are two inline ensembles named {name!r}", "Rename one, or delete it.")
 
 
+def change_paths(parts: Mapping[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
+    """The parts of a configuration with a function applied to each path in them."""
+    changed = dict(parts)
+    for table, key in (("ensembles", "paths"), ("workspace", "root"), ("sandbox", "readable"), ("sandbox", "writable")):
+        if (value := changed.get(table, EMPTY).get(key)) is not None:
+            value = change(value) if isinstance(value, str) else tuple(map(change, value))
+            changed[table] = frozendict({**changed[table], key: value})
+    return changed
+
+
 def _beside(folder: str | None, path: str) -> str:
-    """A path as seen from a file's folder; one that begins at home or at the root stays."""
+    """A path resolved from a file's folder, unless it is absolute or begins with ~."""
     return path if folder is None or path.startswith("~") else posixpath.join(folder, path)
 
 
 def _frozen(table: Any) -> Any:
-    """Read tables frozen, with their descriptors as they are."""
+    """Read tables, frozen."""
     if is_table(table):
         frozen: frozendict[str, Any] = frozendict({name: _frozen(value) for name, value in table.items()})
         return frozen

@@ -1,4 +1,4 @@
-"""One ensemble: the tables of its file, and the descriptor they make."""
+"""One ensemble: the tables of its file, and its descriptor."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,9 +9,9 @@ from frozendict import frozendict
 from ripieno.descriptors.invokers import (
     ITEM,
     NO_ARGUMENTS,
+    Inherited,
     InvocableDescriptor,
     InvokerDescriptor,
-    Surround,
     read_item,
 )
 from ripieno.descriptors.policy_keys import CALL_KEYS, ENABLED, POLICY_KEYS, REQUIREMENT, check_policies, make_policy
@@ -31,7 +31,7 @@ ENSEMBLE_NAME = Text(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionDescriptor:
-    """What an ensemble connects to: an origin, and the settings that only this origin understands."""
+    """The connection of an ensemble: an origin, and the settings of that origin."""
 
     origin: str
     settings: frozendict[str, Any] = EMPTY
@@ -39,10 +39,10 @@ class ConnectionDescriptor:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EnsembleDescriptor:
-    """One ensemble. ``defaults`` and ``overrides`` have the keys that are given, read.
+    """One ensemble. ``defaults`` and ``overrides`` have the given keys, read.
 
-    ``prefix`` is None where the rule of its layer decides, and empty for bare names. ``folder`` is where relative
-    paths begin. ``layer`` is the name of the layer that it comes from.
+    ``prefix`` None means the rule of its layer, and empty means bare names. Relative paths begin at ``folder``.
+    ``layer`` is the name of its layer.
     """
 
     name: str
@@ -78,7 +78,7 @@ class EnsembleDescriptor:
     ) -> InvokerDescriptor:
         """The descriptor of a tool that the connection offers, with the ensemble's defaults and overrides.
 
-        ``details`` is what else its definition says, such as a title: JSON that pins cover, and nothing else reads.
+        ``details`` is the rest of its definition, such as a title: JSON that only pins use.
         """
         override = self.overrides.get(name, frozendict())
         return InvokerDescriptor(
@@ -105,12 +105,12 @@ class EnsembleDescriptor:
         )
 
     def located(self) -> Iterator[tuple[InvokerDescriptor, Path]]:
-        """Each invoker, and where its tables begin in its file: ``("invokers", 0)``; ``()`` in a file of its own."""
+        """Each invoker with the path of its tables in its file: ``("invokers", 0)``; ``()`` in a file of its own."""
         for index, invoker in enumerate(self.invokers):
             yield invoker, ("invokers", index) if invoker.file == self.file else ()
 
     def configured(self, settings: Mapping[str, Any]) -> "EnsembleDescriptor":
-        """The same with settings laid over its configuration, and over that of each invoker."""
+        """The ensemble with settings that override its configuration and that of each invoker."""
         return dataclasses.replace(
             self,
             configuration=frozendict(merge(self.configuration, settings)),
@@ -121,7 +121,7 @@ class EnsembleDescriptor:
         )
 
     def mapping(self) -> dict[str, Any]:
-        """The form that a file has, every invoker inline; reading it gives an equal descriptor."""
+        """The mapping of an equivalent file, with all invokers inline. Reading it gives an equal descriptor."""
         header = {
             name: thaw(getattr(self, name))
             for name in _HEADER_DEFAULTS
@@ -162,13 +162,13 @@ _HEADER_DEFAULTS: dict[str, Any] = {
 }
 
 HEADER_KEYS = (
-    Key(name="name", kind=ENSEMBLE_NAME, documentation="Its name, of which there is one.", required=True, example="io"),
-    description_key("What it is for, for people.", "Reads and writes files"),
+    Key(name="name", kind=ENSEMBLE_NAME, documentation="Its unique name.", required=True, example="io"),
+    description_key("Its purpose, for people.", "Reads and writes files"),
     ENABLED,
     Key(
         name="required",
         kind=Flag(),
-        documentation="Whether start-up fails when it cannot connect; otherwise it is left out, and listed.",
+        documentation="Whether start-up fails if it cannot connect. Otherwise it is left out and listed.",
         default=True,
         example=False,
     ),
@@ -178,13 +178,13 @@ HEADER_KEYS = (
             pattern=r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*|\./[^:\x00-\x1f]+\.py",
             shape='a module such as "package.module", or a file such as "./tools.py"',
         ),
-        documentation="The Python module that has the functions of its invokers.",
+        documentation="The Python module with the functions of its invokers.",
         example="package.module",
     ),
     Key(
         name="prefix",
         kind=Text(pattern=r"(?:[a-zA-Z_][a-zA-Z0-9_-]{0,31})?", shape="a short name, or an empty string for none"),
-        documentation="What comes before the names that a model sees; empty for bare names.",
+        documentation="The prefix of the names that a model sees; empty for bare names.",
         example="time",
     ),
     Key(
@@ -197,36 +197,36 @@ HEADER_KEYS = (
     Key(
         name="pin",
         kind=Text(choices=("required", "warn", "off")),
-        documentation="What happens when it offers something else than what ripieno lock recorded: it is disabled "
-        "(required), told (warn), or not compared (off).",
+        documentation="If its tools differ from those that ripieno lock recorded, it is disabled (required), a warning "
+        "is reported (warn), or nothing is compared (off).",
         default="warn",
         example="required",
     ),
     Key(
         name="category",
         kind=Text(),
-        documentation="A word to group it by, which profiles select it by.",
+        documentation="A category, by which profiles select it.",
         example="files",
     ),
     Key(
         name="tokens",
         kind=Number(whole=True, minimum=1),
-        documentation="Tokens that results of its tools may take together of what a model is shown; notes stand for "
-        "older ones. Left out, as many as there are.",
+        documentation="Tokens that all results of its tools may use in a request; notes replace older results. If "
+        "absent, there is no limit.",
         example=20_000,
     ),
     Key(
         name="requires",
         kind=Several(item=REQUIREMENT, items="names"),
-        documentation="What must be there for it to play: programs, other ensembles, a sandbox, the network. Where it "
-        "is not, it is left out with the reason.",
+        documentation="Its requirements: programs, other ensembles, a sandbox, the network. If one is missing, the "
+        "ensemble is left out, with the reason.",
         default=(),
         example=["command:docker"],
     ),
     Key(
         name="max_parallel",
         kind=Number(whole=True, minimum=1),
-        documentation="Calls of all its invokers together that may run at the same time.",
+        documentation="Calls of all its invokers that may run at the same time.",
         example=4,
     ),
 )
@@ -234,20 +234,22 @@ _OWN = frozenset(key.name for key in HEADER_KEYS)
 _ELSEWHERE = dict.fromkeys((key.name for key in POLICY_KEYS if key.name not in _OWN), "[defaults]") | dict.fromkeys(
     ("origin", "transport", "command", "url"), "[connection]"
 )
-HEADER = Table(title="[ensemble]", documentation="What it is.", keys=HEADER_KEYS, elsewhere=frozendict(_ELSEWHERE))
+HEADER = Table(
+    title="[ensemble]", documentation="Name and properties.", keys=HEADER_KEYS, elsewhere=frozendict(_ELSEWHERE)
+)
 DEFAULTS = Table(
     title="[defaults]",
-    documentation="The policy of every invoker that does not say otherwise, key by key.",
+    documentation="The policy of every invoker, unless its own keys differ.",
     keys=(*POLICY_KEYS, ENABLED),
 )
 CONNECTION = Table(
     title="[connection]",
-    documentation="What it connects to. The other keys are the origin's.",
+    documentation="Its connection. The other keys are the origin's.",
     keys=(
         Key(
             name="origin",
             kind=Text(),
-            documentation="The kind of place its invokers come from: mcp, http, python, or a plugin's.",
+            documentation="The origin of its invokers: mcp, http, python, or a plugin's.",
             required=True,
             example="mcp",
         ),
@@ -256,9 +258,9 @@ CONNECTION = Table(
 )
 OVERRIDE = Table(
     title="[overrides.<tool>]",
-    documentation="What the operator knows better than the server about one tool.",
+    documentation="Keys of the operator that replace those of the server for one tool.",
     keys=(
-        Key(name="description", kind=Text(), documentation="What it does, for the model.", example="Tells the time"),
+        Key(name="description", kind=Text(), documentation="Its purpose, for the model.", example="Returns the time"),
         ENABLED,
         *POLICY_KEYS,
         *CALL_KEYS,
@@ -269,7 +271,7 @@ BODY_KEYS = (
     Key(
         name="configuration",
         kind=Free(),
-        documentation="Free keys, which reach context.configuration.",
+        documentation="Free keys, available as context.configuration.",
         default=frozendict(),
         example={"root": "documents"},
     ),
@@ -277,7 +279,7 @@ BODY_KEYS = (
     Key(
         name="overrides",
         kind=Named(name=Text(), kind=OVERRIDE),
-        documentation="What the operator knows better than the server, by tool.",
+        documentation="Keys of the operator that replace those of the server, by tool.",
         default=frozendict(),
     ),
     Key(
@@ -305,10 +307,10 @@ def read_ensemble(
     layer: str = "",
     outline: bool = False,
 ) -> tuple[EnsembleDescriptor | None, tuple[Problem, ...]]:
-    """The descriptor of an ensemble's file, or None, and everything that is wrong with it. Raises nothing.
+    """The descriptor of an ensemble's file, or None, and its problems. Raises nothing.
 
-    ``read`` gives the mappings of files that it refers to, by their relative paths. An ``outline`` has no invokers,
-    and nothing that is referred to is read for it.
+    ``read`` returns the mappings of referenced files by relative path. An ``outline`` has no invokers, and no
+    referenced file is read for it.
     """
     problems = Problems(source)
     descriptor = read_into(mapping, (), problems, read=read, folder=folder, layer=layer, outline=outline)
@@ -325,7 +327,7 @@ def read_into(
     layer: str,
     outline: bool = False,
 ) -> EnsembleDescriptor | None:
-    """The same for an ensemble that stands at ``path`` of something larger; it may be flat there."""
+    """``read_ensemble`` for an ensemble at ``path`` of a larger mapping, where it may be flat."""
     before = len(problems)
     flat = bool(path) and is_table(mapping) and "ensemble" not in mapping
     parts = (FLAT if flat else ENSEMBLE).read_parts(mapping, path, problems)
@@ -333,21 +335,21 @@ def read_into(
     header = parts if flat else parts.get("ensemble", {})
     settings = CONNECTION.rest(mapping["connection"]) if "connection" in parts else {}
     settings = plain(settings, (*path, "connection"), problems)
-    surround = Surround(
-        # After a slip in the header, nobody can say that there is no module.
+    inherited = Inherited(
+        # After an error in the header, the module is unknown, not missing.
         module=header.get("module", None if clean or (header and not flat) else "unknown"),
         defaults=parts.get("defaults", frozendict()),
         configuration=parts.get("configuration", frozendict()),
         read=read,
     )
     items = [
-        read_item(item, (*path, "invokers", index), problems, surround)
+        read_item(item, (*path, "invokers", index), problems, inherited)
         for index, item in enumerate(() if outline else parts.get("invokers", ()))
     ]
     _check_names(items, parts, path, problems)
     check_policies(parts, path, problems)
     if clean and "connection" not in parts and "invokers" not in parts:
-        hint = "Add [connection], or [[invokers]]; invokers = [] says that it has none."
+        hint = "Add [connection] or [[invokers]]. If it has no invokers, write invokers = []."
         problems.add(path if flat else (*path, "ensemble"), "it has neither [connection] nor [[invokers]]", hint)
     if len(problems) > before:
         return None
@@ -355,9 +357,9 @@ def read_into(
     return EnsembleDescriptor(
         **{name: header[name] for name in ("name", *_HEADER_DEFAULTS) if name in header},
         connection=None if connection is None else ConnectionDescriptor(origin=connection["origin"], settings=settings),
-        defaults=frozendict(surround.defaults),
+        defaults=frozendict(inherited.defaults),
         overrides=frozendict({name: frozendict(keys) for name, keys in parts.get("overrides", {}).items()}),
-        configuration=frozendict(surround.configuration),
+        configuration=frozendict(inherited.configuration),
         invokers=tuple(item for item in items if item is not None),
         file=problems.source.file,
         folder=folder,
@@ -368,7 +370,7 @@ def read_into(
 def _check_names(
     items: Sequence[InvokerDescriptor | None], parts: Mapping[str, Any], path: Path, problems: Problems
 ) -> None:
-    """One name, one invoker; overrides are for discovered ones."""
+    """Checks that names are unique, and that overrides are for discovered tools."""
     first: dict[str, InvokerDescriptor] = {}
     for index, item in enumerate(items):
         if item is None:

@@ -1,4 +1,4 @@
-"""One invoker: its tables, inline or in a file of their own, and the descriptor they make."""
+"""One invoker: its tables, inline or in a file of their own, and its descriptor."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ TOOL_NAME = Text(pattern=r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}", shape="a name of lette
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class InvocableDescriptor:
-    """How an invoker runs: an origin, and the settings that only this origin understands."""
+    """How an invoker runs: an origin, and the settings of that origin."""
 
     origin: str = "python"
     settings: frozendict[str, Any] = EMPTY
@@ -41,10 +41,10 @@ class InvocableDescriptor:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class InvokerDescriptor:
-    """One invoker. ``arguments`` and ``results`` are JSON Schemas as written; ``file`` is where it stands.
+    """One invoker. ``arguments`` and ``results`` are JSON Schemas as written; ``file`` is its file.
 
     ``offered`` is the definition of a discovered one before the operator's overrides; None for a declared one.
-    ``retry`` are the keys of retrying that it gives itself.
+    ``retry`` has its own retry keys.
     """
 
     name: str
@@ -84,7 +84,7 @@ class InvokerDescriptor:
 _DESCRIPTION = Key(
     name="description",
     kind=Text(),
-    documentation="What it does, for the model.",
+    documentation="Its purpose, for the model.",
     required=True,
     example="Reads contents of a file",
 )
@@ -96,12 +96,12 @@ HEADER_KEYS = (
 )
 INVOCABLE = Table(
     title="[invocable]",
-    documentation="How it runs. Left out, it is the function of the invoker's name in the ensemble's module.",
+    documentation="How it runs. If absent, the function with the invoker's name in the ensemble's module.",
     keys=(
         Key(
             name="origin",
             kind=Text(),
-            documentation="The kind of place it comes from: python, command, http, client, or a plugin's.",
+            documentation="Its origin: python, command, http, client, or a plugin's.",
             default="python",
             example="command",
         ),
@@ -109,24 +109,24 @@ INVOCABLE = Table(
     ),
     others="settings of the origin",
 )
-#: What an invocable that names no origin may say.
+#: The keys of an invocable without an origin.
 _OF_FUNCTIONS = frozenset({"function", "preview"})
 _SCHEMA_SOURCE = reference_table("[arguments]", ".json", "read_file.schema.json")
 ARGUMENTS = OrReference(kind=ArgumentSchema(arguments=True), reference=_SCHEMA_SOURCE, known=KEYWORDS)
 RESULTS = OrReference(kind=ArgumentSchema(arguments=False), reference=_SCHEMA_SOURCE, known=KEYWORDS)
 BODY_KEYS = (
-    Key(name="arguments", kind=ARGUMENTS, documentation="JSON Schema of the arguments; left out, it takes none."),
+    Key(name="arguments", kind=ARGUMENTS, documentation="JSON Schema of the arguments. If absent, it has none."),
     Key(name="results", kind=RESULTS, documentation="JSON Schema of structured results."),
     Key(
         name="configuration",
         kind=Free(),
-        documentation="Free keys, laid over the ensemble's; they reach context.configuration.",
+        documentation="Free keys that override the ensemble's, available as context.configuration.",
         default=frozendict(),
         example={"root": "documents"},
     ),
     Key(name="invocable", kind=INVOCABLE, documentation=INVOCABLE.documentation),
 )
-HEADER = Table(title="[invoker]", documentation="What it is, and its policy.", keys=HEADER_KEYS)
+HEADER = Table(title="[invoker]", documentation="Name, description and policy.", keys=HEADER_KEYS)
 INVOKER = Table(
     title="an invoker's file",
     documentation="One invoker.",
@@ -134,7 +134,7 @@ INVOKER = Table(
 )
 INLINE = Table(
     title="[[invokers]]",
-    documentation="An invoker in its ensemble's file, or the source of one.",
+    documentation="An invoker in its ensemble's file, or a reference to its own file.",
     keys=(*HEADER_KEYS, *BODY_KEYS),
 )
 ITEM = OrReference(
@@ -145,8 +145,8 @@ ITEM = OrReference(
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Surround:
-    """What an invoker takes from its ensemble."""
+class Inherited:
+    """The values that an invoker takes from its ensemble."""
 
     module: str | None = None
     defaults: Mapping[str, Any] = EMPTY
@@ -156,22 +156,22 @@ class Surround:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """Where an invoker stands: its header, its other tables, and who is told what is wrong with them."""
+    """The location of an invoker: the paths of its header and its other tables, and the problems of its file."""
 
     header: Path
     body: Path
     problems: Problems
-    surround: Surround
+    inherited: Inherited
 
 
-def read_item(value: Any, path: Path, problems: Problems, surround: Surround) -> InvokerDescriptor | None:
-    """An element of ``[[invokers]]`` as a descriptor, or None after its problems were added."""
+def read_item(value: Any, path: Path, problems: Problems, inherited: Inherited) -> InvokerDescriptor | None:
+    """The descriptor of an element of ``[[invokers]]``; None after its problems were added."""
     item = ITEM.read(value, path, problems)
     if item is INVALID:
         return None
     if not isinstance(item, Reference):
-        return _assemble(item, item, value, _Place(header=path, body=path, problems=problems, surround=surround))
-    followed = follow(item, path, problems, surround.read)
+        return _assemble(item, item, value, _Place(header=path, body=path, problems=problems, inherited=inherited))
+    followed = follow(item, path, problems, inherited.read)
     if followed is None:
         return None
     mapping, source = followed
@@ -179,7 +179,7 @@ def read_item(value: Any, path: Path, problems: Problems, surround: Surround) ->
     parts = INVOKER.read(mapping, (), inner)
     descriptor = None
     if parts is not INVALID:
-        place = _Place(header=("invoker",), body=(), problems=inner, surround=surround)
+        place = _Place(header=("invoker",), body=(), problems=inner, inherited=inherited)
         descriptor = _assemble(parts["invoker"], parts, mapping, place)
     problems.extend(inner.finished())
     return descriptor
@@ -188,8 +188,8 @@ def read_item(value: Any, path: Path, problems: Problems, surround: Surround) ->
 def _assemble(
     header: Mapping[str, Any], body: Mapping[str, Any], raw: Mapping[str, Any], place: _Place
 ) -> InvokerDescriptor | None:
-    """The descriptor of tables that are right one by one, if they are right together."""
-    problems, surround = place.problems, place.surround
+    """The descriptor of valid tables, if they fit together."""
+    problems, inherited = place.problems, place.inherited
     before = len(problems)
     arguments = _schema(body.get("arguments", NO_ARGUMENTS), ARGUMENTS, (*place.body, "arguments"), place)
     results = _schema(body.get("results"), RESULTS, (*place.body, "results"), place)
@@ -200,18 +200,18 @@ def _assemble(
     invocable = _invocable(header["name"], calling, settings, place)
     _check_calling(calling, arguments, (*place.body, "invocable"), problems)
     check_resources(header, place.header, problems, arguments)
-    policy = make_policy(surround.defaults, header, calling)
+    policy = make_policy(inherited.defaults, header, calling)
     check_policy(header, policy, place.header, problems)
     if len(problems) > before:
         return None
     return InvokerDescriptor(
         name=header["name"],
         description=header["description"],
-        enabled=header.get("enabled", surround.defaults.get("enabled", True)),
+        enabled=header.get("enabled", inherited.defaults.get("enabled", True)),
         policy=policy,
         arguments=arguments,
         results=results,
-        configuration=merge(surround.configuration, body.get("configuration", {})),
+        configuration=merge(inherited.configuration, body.get("configuration", {})),
         invocable=invocable,
         retry=retry_values(header),
         file=problems.source.file,
@@ -219,10 +219,10 @@ def _assemble(
 
 
 def _schema(value: Any, kind: OrReference, path: Path, place: _Place) -> Any:
-    """A schema, read from its file when it is only referred to."""
+    """A schema, read from its file if it is a reference."""
     if not isinstance(value, Reference):
         return value
-    followed = follow(value, path, place.problems, place.surround.read)
+    followed = follow(value, path, place.problems, place.inherited.read)
     if followed is None:
         return INVALID
     mapping, source = followed
@@ -235,38 +235,38 @@ def _schema(value: Any, kind: OrReference, path: Path, place: _Place) -> Any:
 def _invocable(
     name: str, calling: Mapping[str, Any], settings: frozendict[str, Any], place: _Place
 ) -> InvocableDescriptor:
-    """How it runs: left out, the function of its name in the ensemble's module."""
+    """The invocable; without ``[invocable]``, the function with its name in the ensemble's module."""
     origin = calling.get("origin", "python")
     unnamed = "origin" not in calling and bool(settings.keys() - _OF_FUNCTIONS)
-    lost = origin == "python" and "function" not in settings and place.surround.module is None
-    slips = [one for one in settings if one not in _OF_FUNCTIONS and nearest(one, _OF_FUNCTIONS)]
-    if slips and (unnamed or lost):
-        for slip in slips:
-            at = (*place.body, "invocable", slip)
-            place.problems.add(at, f"[invocable] has no key {slip}", spelling(slip, _OF_FUNCTIONS))
+    undefined = origin == "python" and "function" not in settings and place.inherited.module is None
+    misspelled = [one for one in settings if one not in _OF_FUNCTIONS and nearest(one, _OF_FUNCTIONS)]
+    if misspelled and (unnamed or undefined):
+        for key in misspelled:
+            at = (*place.body, "invocable", key)
+            place.problems.add(at, f"[invocable] has no key {key}", spelling(key, _OF_FUNCTIONS))
     elif unnamed:
-        hint = 'For instance: origin = "command".'
+        hint = 'Example: origin = "command".'
         place.problems.add((*place.body, "invocable"), "[invocable] lacks origin", hint)
-    elif lost:
+    elif undefined:
         place.problems.add(
             place.header,
-            f"nothing says how {name!r} runs",
+            f"{name!r} has no function and no [invocable]",
             'Add module = "package.module" to [ensemble], or an [invocable] table to the invoker.',
         )
     if origin == "python" and "function" not in settings:
-        settings = settings | {"function": f"{place.surround.module}:{name}"}
+        settings = settings | {"function": f"{place.inherited.module}:{name}"}
     return InvocableDescriptor(origin=origin, settings=frozendict(settings))
 
 
 def _check_calling(calling: Mapping[str, Any], arguments: Mapping[str, Any], path: Path, problems: Problems) -> None:
-    """Presets, and the arguments that have a meaning for us, must be arguments."""
+    """Checks that presets, ``timeout_argument`` and ``again_argument`` are arguments."""
     properties = arguments.get("properties", {})
     if arguments.keys() & {"$ref", "allOf", "anyOf", "oneOf"} or not is_table(properties):
         return
     if not arguments.get("additionalProperties"):
         for name in calling.get("presets", {}):
             if name not in properties:
-                problems.add((*path, "presets", name), f"{name!r} is none of the arguments", spelling(name, properties))
+                problems.add((*path, "presets", name), f"{name!r} is not an argument", spelling(name, properties))
     for key, types, shape in (
         ("timeout_argument", ("number", "integer"), "a number of seconds"),
         ("again_argument", ("string",), "a string"),
@@ -276,6 +276,6 @@ def _check_calling(calling: Mapping[str, Any], arguments: Mapping[str, Any], pat
             continue
         at = (*path, key)
         if name not in properties:
-            problems.add(at, f"{name!r} is none of the arguments", spelling(name, properties))
+            problems.add(at, f"{name!r} is not an argument", spelling(name, properties))
         elif not is_table(properties[name]) or properties[name].get("type") not in types:
             problems.add(at, f"the argument {name!r} must be {shape}", f'Give it type = "{types[0]}".')

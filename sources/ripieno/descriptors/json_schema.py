@@ -1,4 +1,4 @@
-"""JSON Schemas and the reference, made from the tables that the readers read by."""
+"""JSON Schemas for editors and the reference, generated from the tables of keys."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ def _table(kind: str) -> Table:
 
 
 def settings_table(name: str, own: Table) -> Table:
-    """The whole table ``name`` of an origin: the keys that all origins have, and its own."""
+    """The whole table ``name`` of an origin: the keys of all origins, and its own."""
     table = _OPEN[name]
     return dataclasses.replace(own, keys=(*table.keys, *(key for key in own.keys if key.name not in table.known)))
 
@@ -41,7 +41,7 @@ def settings_table(name: str, own: Table) -> Table:
 def schema(kind: str, origins: Mapping[str, Mapping[str, Table]] = EMPTY) -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of a kind of file, for editors. Errors: ``NameAbsence``.
 
-    ``origins`` have the tables of each origin, of which one that has none takes any keys.
+    ``origins`` has the tables of each origin; an origin without tables accepts any keys.
     """
     table = _table(kind)
     rules = {name: [_rule(name, origin, tables) for origin, tables in origins.items() if tables] for name in _OPEN}
@@ -53,7 +53,7 @@ def schema(kind: str, origins: Mapping[str, Mapping[str, Table]] = EMPTY) -> dic
 
 
 def _rule(name: str, origin: str, tables: Mapping[str, Table]) -> dict[str, Any]:
-    """What holds of a table that names this origin. One that names none has the default, where there is one."""
+    """The rule of a table with this origin. A table without an origin has the default, if there is one."""
     key = _OPEN[name].known["origin"]
     named: dict[str, Any] = {"properties": {"origin": {"const": origin}}}
     if key.default != origin:
@@ -62,7 +62,7 @@ def _rule(name: str, origin: str, tables: Mapping[str, Table]) -> dict[str, Any]
 
 
 def _with_rules(value: Any, rules: Mapping[str, Sequence[Any]]) -> Any:
-    """The same schema, with the rules of the origins wherever there is a table that they add keys to."""
+    """The schema with the rules of the origins at each table that they add keys to."""
     if is_list(value):
         return [_with_rules(item, rules) for item in value]
     if not is_table(value):
@@ -95,7 +95,7 @@ def origin_reference(origins: Mapping[str, Mapping[str, Table]]) -> str:
 
 
 def _tables(path: str, table: Table) -> Iterator[tuple[str, Table]]:
-    """A table and all tables in it, with their names as TOML has them."""
+    """A table and all tables in it, with their TOML names."""
     yield f"[{path}]" if path else "", table
     for key in table.keys:
         name = f"{path}.{key.name}" if path else key.name
@@ -115,7 +115,7 @@ def _tables(path: str, table: Table) -> Iterator[tuple[str, Table]]:
 
 
 def _keys(table: Table) -> str:
-    """A definition list of the keys that have values of their own."""
+    """A definition list of the keys of a table."""
     entries: list[str] = []
     for key in table.keys:
         lines = [f"``{key.name}``", f"    {key.documentation}", "", f"    {_expectation(key)}"]
@@ -127,7 +127,7 @@ def _keys(table: Table) -> str:
 
 
 def _expectation(key: Key) -> str:
-    """What it must be, whether it must be there, and what holds without it."""
+    """The expected value of a key, whether it is required, and its default."""
     text = key.kind.expected.replace("*", "\\*")
     text = text[:1].upper() + text[1:]
     if key.required:
@@ -138,7 +138,7 @@ def _expectation(key: Key) -> str:
 
 
 def _in_one_line(value: Any) -> str:
-    """A value as TOML; a list in one line, since a literal cannot go on in the next."""
+    """A value as TOML, lists in one line, as a literal in reStructuredText requires."""
     if is_list(value):
         return f"[{', '.join(map(_in_one_line, value))}]"
     return toml_line("", value).partition("= ")[2]

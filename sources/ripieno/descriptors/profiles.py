@@ -13,9 +13,9 @@ from ripieno.exceptions import Problem
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileDescriptor:
-    """One profile: what it selects. First all ensembles of its categories, then those that it names, in their order.
+    """One profile. It selects all ensembles of its categories, then those that it names, in their order.
 
-    ``configurable`` are more that it is made for, and that play only where the configuration includes them.
+    ``configurable`` ensembles also fit it, but are enabled only if the configuration includes them.
     """
 
     name: str
@@ -27,7 +27,7 @@ class ProfileDescriptor:
     layer: str = dataclasses.field(default="", compare=False)
 
     def mapping(self) -> dict[str, Any]:
-        """The form that a file has; reading it gives an equal descriptor."""
+        """The mapping of an equivalent file. Reading it gives an equal descriptor."""
         selections = {"categories": self.categories, "ensembles": self.ensembles, "configurable": self.configurable}
         lists = {key: list(names) for key, names in selections.items() if names or key == "ensembles"}
         return {"profile": {"name": self.name, "description": self.description, **lists}}
@@ -38,25 +38,25 @@ HEADER = Table(
     documentation="A named selection of ensembles.",
     keys=(
         Key(name="name", kind=ENSEMBLE_NAME, documentation="Its name.", required=True, example="minimal"),
-        description_key("What it is for, for people.", "Files, and nothing else"),
+        description_key("Its purpose, for people.", "Only files"),
         Key(
             name="categories",
             kind=Several(item=Text(), items="words", once=True),
-            documentation="All ensembles whose category is one of these words play.",
+            documentation="Categories. All ensembles of these categories are enabled.",
             default=(),
             example=["file_read", "git"],
         ),
         Key(
             name="ensembles",
             kind=Several(item=ENSEMBLE_NAME, items="names of ensembles", once=True),
-            documentation="The ensembles, in the order in which models see them, after those of its categories.",
+            documentation="The ensembles in the order in which models see them, after those of its categories.",
             default=(),
             example=["io"],
         ),
         Key(
             name="configurable",
             kind=Several(item=ENSEMBLE_NAME, items="names of ensembles", once=True),
-            documentation="Ensembles that fit it, and play where include under [ensembles] names them.",
+            documentation="Ensembles that fit it. They are enabled if include under [ensembles] names them.",
             default=(),
             example=["network"],
         ),
@@ -75,7 +75,7 @@ def read_profile(
     *,
     layer: str = "",
 ) -> tuple[ProfileDescriptor | None, tuple[Problem, ...]]:
-    """The descriptor of a profile's file, or None, and everything that is wrong with it. Raises nothing."""
+    """The descriptor of a profile's file, or None, and its problems. Raises nothing."""
     problems = Problems(source)
     parts = PROFILE.read(mapping, (), problems)
     descriptor = ProfileDescriptor(**parts["profile"], file=source.file, layer=layer) if not problems else None

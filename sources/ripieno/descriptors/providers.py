@@ -1,4 +1,4 @@
-"""One provider: an endpoint, and what it can do, model by model."""
+"""One provider: an endpoint, and the capabilities of its models."""
 
 import dataclasses
 import fnmatch
@@ -10,7 +10,7 @@ from frozendict import frozendict
 from ripieno.descriptors.model_rows import ModelRow, Rows, lay_keys
 from ripieno.descriptors.reader.alternatives import Alternatives, Choice, Variables, alternatives, variables_in
 from ripieno.descriptors.reader.keys import UNSET, Key, Table, description_key
-from ripieno.descriptors.reader.kinds import Flag, Kind, Named, Number, Pattern, Text
+from ripieno.descriptors.reader.kinds import Flag, Kind, Named, Number, Pattern, Several, Text
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.descriptors.timeouts import BREAKER, TIMEOUTS
@@ -20,7 +20,9 @@ from ripieno.jsonvalues import EMPTY, thaw
 PROVIDER_NAME = Text(
     pattern=r"[a-z][a-z0-9_.-]{0,63}", shape="a name of lower-case letters, digits, _, . and -, beginning with a letter"
 )
-#: How often a provider is asked again, unless it says otherwise.
+MODEL_IDENTITY = Text(pattern=r"[a-z][a-z0-9_.-]*/\S+", shape='a provider and a model such as "house/small-1"')
+MODEL_IDENTITIES = Several(item=MODEL_IDENTITY, items='models such as "house/small-1"', once=True)
+#: Retries of a provider by default.
 RETRIES = 2
 _PROTOCOL = Text(pattern=r"[a-z][a-z0-9_-]*", shape="the name of a protocol")
 _HEADER_NAME = Text(pattern=r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", shape="the name of an HTTP header")
@@ -34,10 +36,12 @@ CAPABILITY_KEYS: tuple[Key, ...] = (
     _capability("function_calling", Flag(), "Whether it has native calls; otherwise they are prompted.", True, False),
     _capability("parallel_calls", Flag(), "Whether one message may have several calls.", True, False),
     _capability("streaming", Flag(), "Whether it streams at all.", True, False),
-    _capability("stream_calls", Flag(), "Whether calls survive streaming; false asks for whole answers.", True, False),
-    _capability("json_mode", Flag(), "Whether it can be held to JSON.", False, True),
+    _capability(
+        "stream_calls", Flag(), "Whether calls are complete in streams; false requests whole answers.", True, False
+    ),
+    _capability("json_mode", Flag(), "Whether it can enforce JSON.", False, True),
     _capability("tool_choice", Flag(), "Whether it obeys a required or forced tool.", True, False),
-    _capability("strict", Flag(), "Whether it can hold arguments to their schema.", False, True),
+    _capability("strict", Flag(), "Whether it can enforce argument schemas.", False, True),
     _capability("images_in_results", Flag(), "Whether results may have images.", False, True),
     _capability(
         "reasoning_replay",
@@ -47,30 +51,30 @@ CAPABILITY_KEYS: tuple[Key, ...] = (
         "turn",
     ),
     _capability(
-        "sampling", Flag(), "Whether it takes temperature and top_p; left out, as its wire does.", UNSET, False
+        "sampling", Flag(), "Whether it accepts temperature and top_p. If absent, its wire decides.", UNSET, False
     ),
     _capability(
         "thinking_budgets",
         Flag(),
-        "Whether it is told how much to think as a number of tokens; left out, as a word.",
+        "Whether the amount of reasoning is sent as a number of tokens. If absent, as a word.",
         UNSET,
         True,
     ),
     _capability(
         "signature_placeholder",
         Text(),
-        "What stands for the signature of a call that another model made, where one is demanded.",
+        "The signature to send for a call that another model made, if one is required.",
         UNSET,
         "none-was-made",
     ),
     _capability(
-        "custom_tools", Flag(), "Whether free-form tools are sent as such; else as functions of one text.", UNSET, False
+        "custom_tools", Flag(), "Whether free-form tools are sent as such, not as functions of a text.", UNSET, False
     ),
-    _capability("allowed_tools", Flag(), "Whether the wire has a word for the tools that may be called.", False, True),
+    _capability("allowed_tools", Flag(), "Whether requests can list the tools that may be called.", False, True),
     _capability(
         "tool_search",
         Flag(),
-        "Whether the provider finds searchable tools itself, on wires that have a word for it.",
+        "Whether the provider searches tools itself, on wires that support it.",
         False,
         True,
     ),
@@ -78,14 +82,14 @@ CAPABILITY_KEYS: tuple[Key, ...] = (
     _capability(
         "output_tokens_parameter",
         Text(choices=("max_completion_tokens", "max_tokens")),
-        "The key that limits the tokens of an answer, where the wire has two.",
+        "The key that limits the tokens of an answer, if the wire has two.",
         "max_completion_tokens",
         "max_tokens",
     ),
     _capability(
         "call_identifiers",
         Pattern(),
-        "The form that identifiers of calls must have, a regular expression; left out, as its wire wants it.",
+        "A regular expression that call identifiers must match. If absent, its wire decides.",
         UNSET,
         "[A-Za-z0-9]{9}",
     ),
@@ -93,33 +97,33 @@ CAPABILITY_KEYS: tuple[Key, ...] = (
     _capability(
         "text_form",
         Text(choices=("hermes", "qwen-coder", "invoke", "mistral", "llama", "glm")),
-        "How a model that is prompted to call is shown to write a call.",
+        "The format of calls for models without native calls.",
         "hermes",
         "qwen-coder",
     ),
     _capability(
         "output_tokens",
         Number(whole=True, minimum=1),
-        "Tokens of an answer, where the wire wants a number.",
+        "Tokens of an answer, if the wire requires a number.",
         4096,
         8192,
     ),
     _capability(
         "context",
         Number(whole=True, minimum=1),
-        "Tokens of its context: all that it is shown, the tools, and its answer; left out, nobody knows.",
+        "Tokens of its context: messages, tools and answer. If absent, it is unknown.",
         UNSET,
         128_000,
     ),
     _capability(
         "cache_breakpoints",
         Flag(),
-        "Whether requests mark what it should keep in its cache; left out, as its wire does.",
+        "Whether requests mark what to cache. If absent, its wire decides.",
         UNSET,
         False,
     ),
 )
-#: What holds where nobody says anything else; the others are left to the protocol.
+#: The default capabilities; the protocol decides about the others.
 CAPABILITIES: frozendict[str, Any] = frozendict(
     {key.name: key.default for key in CAPABILITY_KEYS if key.default is not UNSET}
 )
@@ -127,10 +131,10 @@ CAPABILITIES: frozendict[str, Any] = frozendict(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderDescriptor:
-    """One provider. ``capabilities``, ``timeouts`` and ``breaker`` are those given.
+    """One provider. ``capabilities``, ``timeouts`` and ``breaker`` have the given keys only.
 
-    ``base_url``, ``api_key``, ``region``, ``project``, ``api_version`` and the values of ``headers`` are templates;
-    ``api_key``, ``region`` and ``project`` may be several, of which the first counts whose variables are set.
+    ``base_url``, ``api_key``, ``region``, ``project``, ``api_version`` and the values of ``headers`` are templates.
+    ``api_key``, ``region`` and ``project`` may have alternatives: the first whose variables are set is used.
     """
 
     name: str
@@ -158,22 +162,22 @@ class ProviderDescriptor:
         return frozendict({**CAPABILITIES, **self.capabilities, **self.row_for(model)})
 
     def row_for(self, model: str) -> frozendict[str, Any]:
-        """What the first row that matches a model gives; nothing where none does."""
+        """The capabilities of the first row that matches a model; empty if none does."""
         matching = (row.capabilities for row in self.models if fnmatch.fnmatchcase(model, row.match))
         return next(matching, EMPTY)
 
     @property
     def needs(self) -> tuple[tuple[tuple[str, ...], ...], ...]:
-        """What it takes from the environment: needs, each of which has alternatives, which are made of variables.
+        """Its needs of environment variables. A need has alternatives, and an alternative has variables.
 
-        An alternative without variables is a text that needs none, so that its need is always met.
+        An alternative without variables is a plain text, so its need is always met.
         """
         choices = (self.api_key, self.base_url, self.region, self.project, self.api_version, *self.headers.values())
         needs = (tuple(map(variables_in, alternatives(choice))) for choice in choices)
         return tuple(dict.fromkeys(need for need in needs if any(need)))
 
     def mapping(self) -> dict[str, Any]:
-        """The form that a file has; reading it gives an equal descriptor."""
+        """The mapping of an equivalent file. Reading it gives an equal descriptor."""
         header = {name: getattr(self, name) for name in _HEADER_NAMES}
         return {
             "provider": {name: thaw(value) for name, value in header.items() if value not in (None, "", EMPTY)},
@@ -186,28 +190,28 @@ _NAME = Key(
     name="name", kind=PROVIDER_NAME, documentation="Its name, before the slash.", required=True, example="house"
 )
 _PROTOCOL_KEY = Key(
-    name="protocol", kind=_PROTOCOL, documentation="The wire format that it speaks.", required=True, example="prompted"
+    name="protocol", kind=_PROTOCOL, documentation="Its wire format.", required=True, example="prompted"
 )
 ENDPOINT_KEYS = (
-    description_key("What it is, for people.", "The server in the cellar"),
+    description_key("A description for people.", "The server in the cellar"),
     Key(
         name="base_url",
         kind=Variables(
             text=Text(pattern=r"(?:https?://|\{env:)[^\s]+", shape='a URL such as "https://example.org/v1"')
         ),
-        documentation="Where it is. Only a cloud that knows by itself can do without.",
+        documentation="Its URL. Only some clouds need none.",
         example="http://localhost:8080/v1",
     ),
     Key(
         name="api_key",
         kind=Alternatives(),
-        documentation="Its key, which is better named than written.",
+        documentation="Its key, best given as a variable.",
         example=["{env:HOUSE_KEY}", "{env:HOUSE_TOKEN}"],
     ),
     Key(
         name="carrier",
         kind=_PROTOCOL,
-        documentation='The protocol that carries the "prompted" one, and only that one.',
+        documentation='The protocol that carries the protocol "prompted".',
         example="example-chat",
     ),
     Key(
@@ -220,46 +224,46 @@ ENDPOINT_KEYS = (
     Key(
         name="cloud",
         kind=_PROTOCOL,
-        documentation="The cloud that stands between us and the models, where one does: it decides about addresses.",
+        documentation="The cloud that hosts the models, if any. It determines the addresses.",
         example="example",
     ),
-    Key(name="region", kind=Alternatives(), documentation="Where in the cloud it is.", example="{env:HOUSE_REGION}"),
+    Key(name="region", kind=Alternatives(), documentation="Its region in the cloud.", example="{env:HOUSE_REGION}"),
     Key(
         name="project",
         kind=Alternatives(),
-        documentation="The account in the cloud, where it has such.",
+        documentation="The account in the cloud, if it has accounts.",
         example="house-1",
     ),
     Key(
         name="api_version",
         kind=Variables(),
-        documentation="The version of the cloud's interface, where it wants one.",
+        documentation="The version of the cloud's API, if it requires one.",
         example="2024-10-21",
     ),
     Key(
         name="retries",
         kind=Number(whole=True, minimum=0, maximum=10),
-        documentation="How often it is asked again after a fault that may pass.",
+        documentation="Retries of a request after a transient failure.",
         default=RETRIES,
         example=5,
     ),
     Key(name="timeouts", kind=TIMEOUTS, documentation=TIMEOUTS.documentation, default=EMPTY),
-    Key(name="breaker", kind=BREAKER, documentation="What it has otherwise than [breaker].", default=EMPTY),
+    Key(name="breaker", kind=BREAKER, documentation="Keys that override those of [breaker].", default=EMPTY),
     Key(
         name="homepage",
         kind=Text(pattern=r"https?://[^\s]+", shape="a URL"),
-        documentation="Where to read about it, and get a key.",
+        documentation="A web page about it, with keys.",
         example="https://example.org",
     ),
 )
 HEADER = Table(title="[provider]", documentation="The endpoint.", keys=(_NAME, _PROTOCOL_KEY, *ENDPOINT_KEYS))
 _HEADER_NAMES = tuple(key.name for key in HEADER.keys)
 CAPABILITY_TABLE = Table(
-    title="[capabilities]", documentation="What its models can do, unless a row says otherwise.", keys=CAPABILITY_KEYS
+    title="[capabilities]", documentation="The capabilities of its models, unless a row differs.", keys=CAPABILITY_KEYS
 )
 MODEL_ROW = Table(
     title="[[models]]",
-    documentation="What some models do differently. The first row that matches a name holds.",
+    documentation="The capabilities of some models. The first row that matches a name applies.",
     keys=(
         Key(
             name="match",
@@ -281,7 +285,7 @@ BODY_KEYS = (
     Key(
         name="models",
         kind=Rows(item=MODEL_ROW, items="tables, each with a match"),
-        documentation=f"{MODEL_ROW.documentation} Those of a configuration stand before those that are known.",
+        documentation=f"{MODEL_ROW.documentation} Rows of a configuration come before those of the provider.",
         default=(),
     ),
 )
@@ -290,7 +294,7 @@ PROVIDER = Table(
     documentation="One provider.",
     keys=(Key(name="provider", kind=HEADER, documentation=HEADER.documentation, required=True), *BODY_KEYS),
 )
-#: What a configuration may lay over a provider of that name, or say of a new one.
+#: The keys by which a configuration overrides a provider, or defines a new one.
 OVERRIDE = Table(
     title="[providers.<name>]",
     documentation="A provider: keys that replace those of a known one, or all of a new one.",
@@ -304,7 +308,7 @@ def read_provider(
     *,
     layer: str = "",
 ) -> tuple[ProviderDescriptor | None, tuple[Problem, ...]]:
-    """The descriptor of a provider's file, or None, and everything that is wrong with it. Raises nothing."""
+    """The descriptor of a provider's file, or None, and its problems. Raises nothing."""
     problems = Problems(source)
     parts = PROVIDER.read(mapping, (), problems)
     descriptor = None
@@ -317,7 +321,7 @@ def read_provider(
 def lay_over(
     base: ProviderDescriptor | None, name: str, keys: Mapping[str, Any], *, file: str | None = None, layer: str = ""
 ) -> tuple[ProviderDescriptor | None, tuple[Problem, ...]]:
-    """A known provider with the read keys of ``[providers.<name>]`` laid over it, or a new one made of them."""
+    """A provider overridden by the read keys of ``[providers.<name>]``, or a new one, and the problems."""
     problems = Problems(Source(file=file))
     below: dict[str, Any] = {"name": name}
     if base is not None:
@@ -325,7 +329,7 @@ def lay_over(
         below["models"] = [{"match": row.match, **row.capabilities} for row in base.models]
         file, layer = base.file, base.layer
     elif "protocol" not in keys:
-        hint = 'No provider of that name is known, so it needs protocol = "…".'
+        hint = 'It is a new provider, which needs protocol = "…".'
         problems.add(("providers", name), f"[providers.{name}] lacks protocol", hint)
         return None, problems.finished()
     descriptor = _make(lay_keys(below, keys), ("providers", name), problems, file, layer)
@@ -339,7 +343,7 @@ def _make(
         problems.add(
             (*path, "protocol"),
             'protocol = "prompted" needs a carrier',
-            "Name the protocol that carries it: carrier = ….",
+            "Add the protocol that carries it: carrier = ….",
         )
         return None
     fields = {name: keys[name] for name in (*_HEADER_NAMES, "capabilities") if keys.get(name) is not None}

@@ -1,4 +1,4 @@
-"""The ``[sandbox]`` of a configuration: how strictly programs are confined, and what they may reach."""
+"""``[sandbox]``: how strictly programs are confined, and what they may access."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from ripieno.descriptors.reader.keys import Key, Table
 from ripieno.descriptors.reader.kinds import Flag, Number, Several, Text
 
 Level = Literal["required", "auto", "off"]
-#: From the loosest to the strictest.
+#: In order of strictness.
 LEVELS: tuple[str, ...] = ("off", "auto", "required")
 
 _PATHS = Several(item=Text(), items="paths")
@@ -16,10 +16,10 @@ _PATHS = Several(item=Text(), items="paths")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxDescriptor:
-    """What the operator wants. ``level`` None is "required" on Linux, and "auto" elsewhere.
+    """The operator's settings. ``level`` None is "required" on Linux and "auto" elsewhere.
 
-    ``tier`` is the one that must hold; None is the highest that does. ``provider`` names a plugin's, which is tier 3.
-    Paths are absolute where they came from a file. ``network`` None leaves sockets to tools that say they need them.
+    ``tier`` is the required tier; None is the highest available. ``provider`` names a plugin's sandbox (tier 3).
+    Paths from a file are absolute. ``network`` None gives sockets to tools that require them.
     """
 
     level: Level | None = None
@@ -30,63 +30,53 @@ class SandboxDescriptor:
     network: bool | None = None
 
 
+_DEFAULTS = SandboxDescriptor()
 SANDBOX = Table(
     title="[sandbox]",
-    documentation="How the programs are confined that tools run.",
-    keys=(
-        Key(
-            name="level",
-            kind=Text(choices=get_args(Level)),
-            documentation="Tools that run programs need a sandbox, take one if there is one, or do without. "
-            "Left out, it is required on Linux, and auto elsewhere.",
-            example="required",
+    documentation="The confinement of programs that tools run.",
+    keys=Key.rows(
+        _DEFAULTS,
+        (
+            "level",
+            Text(choices=get_args(Level)),
+            "Tools that run programs need a sandbox, use one if there is one, or use none. "
+            "If absent, it is required on Linux and auto elsewhere.",
+            "required",
         ),
-        Key(
-            name="tier",
-            kind=Number(whole=True, minimum=1, maximum=2),
-            documentation="1 is the kernel's own, 2 is bubblewrap; left out, the highest that holds.",
-            example=1,
+        (
+            "tier",
+            Number(whole=True, minimum=1, maximum=2),
+            "1 uses only the kernel, 2 uses bubblewrap. If absent, the highest that is available.",
+            1,
         ),
-        Key(
-            name="provider",
-            kind=Text(pattern=r"[a-z][a-z0-9_-]*", shape="the name of a plugin's sandbox"),
-            documentation="A plugin's sandbox, which runs confined programs instead.",
-            example="containers",
+        (
+            "provider",
+            Text(pattern=r"[a-z][a-z0-9_-]*", shape="the name of a plugin's sandbox"),
+            "The sandbox of a plugin, which runs confined programs instead.",
+            "containers",
         ),
-        Key(
-            name="readable",
-            kind=_PATHS,
-            documentation="Folders and files that programs may read beside the system's, from this file's folder.",
-            default=(),
-            example=["~/.cargo/registry"],
+        (
+            "readable",
+            _PATHS,
+            "Folders and files that programs may read in addition to the system's, from this file's folder.",
+            ["~/.cargo/registry"],
         ),
-        Key(
-            name="writable",
-            kind=_PATHS,
-            documentation="Folders that programs may write beside the workspace, from this file's folder.",
-            default=(),
-            example=["~/.cache/builds"],
+        (
+            "writable",
+            _PATHS,
+            "Folders that programs may write in addition to the workspace, from this file's folder.",
+            ["~/.cache/builds"],
         ),
-        Key(
-            name="network",
-            kind=Flag(),
-            documentation="Whether programs may have sockets; left out, those whose tool says that it needs them.",
-            example=False,
-        ),
+        ("network", Flag(), "Whether programs may open sockets. If absent, those whose tool requires it.", False),
     ),
 )
 
 
-def make_sandbox(table: Mapping[str, Any]) -> SandboxDescriptor:
-    """The descriptor of a table that was read."""
-    return SandboxDescriptor(**table)
-
-
 def tighten(table: Mapping[str, Any], outer: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a table that are at least as strict as those of an outer one, which says what it leaves out."""
+    """The keys of a table that are at least as strict as those of an outer table."""
     known = SandboxDescriptor(**outer)
     kept: dict[str, Any] = {}
-    # What is left out is as strict as it gets: nobody may tell what it is on this machine.
+    # An absent level counts as the strictest: its default depends on the machine.
     level = LEVELS.index(known.level or "required")
     if "level" in table and LEVELS.index(table["level"]) >= level:
         kept["level"] = table["level"]

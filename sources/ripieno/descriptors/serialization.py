@@ -33,12 +33,12 @@ def serialize(descriptor: Serializable) -> dict[str, Any]:
 
 
 def deserialize(value: Mapping[str, Any]) -> Serializable:
-    """The equal descriptor. Errors: ``SerializationInvalidity`` for another version or kind, or broken tables."""
+    """The descriptor of a mapping. Errors: ``SerializationInvalidity`` for an unknown version or kind."""
     version, kind, tables = value.get("version"), value.get("kind"), value.get("tables")
     if version != VERSION:
-        raise SerializationInvalidity(f"Descriptors of version {version!r} are unknown; this is version {VERSION}.")
+        raise SerializationInvalidity(f"The descriptor has version {version!r}; only version {VERSION} is supported.")
     if not isinstance(kind, str) or kind not in _READERS or not is_table(tables):
-        raise SerializationInvalidity(f"There is no descriptor of kind {kind!r} with tables.")
+        raise SerializationInvalidity(f"The kind {kind!r} is unknown, or the tables are missing.")
     places = {"layer": value.get("layer", "")}
     if kind == "ensemble":
         places["folder"] = value.get("folder")

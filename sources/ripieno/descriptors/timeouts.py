@@ -1,4 +1,4 @@
-"""How patient one is with an endpoint: how long its answers may take, and when it is left alone for a while."""
+"""Timeouts and circuit breaker of an endpoint."""
 
 import dataclasses
 
@@ -8,10 +8,10 @@ from ripieno.descriptors.reader.kinds import Number
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """Seconds. A model may think for minutes before it says anything, and in the middle of an answer as well.
+    """Seconds. A model may need minutes before its first output, and also within an answer.
 
-    ``connect`` is for the connection alone; ``first_byte`` runs from the request to the first piece of the answer's
-    body, ``between`` from one piece to the next, ``whole`` from the request to the end of the answer.
+    ``connect`` is for the connection; ``first_byte`` is from the request to the first part of the answer's body,
+    ``between`` from one part to the next, ``whole`` from the request to the end of the answer.
     """
 
     connect: float = 10.0
@@ -22,7 +22,7 @@ class Timeouts:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Caution:
-    """After how many failures in a row an endpoint is left alone (0: never), and for how many seconds."""
+    """A circuit breaker: the failures in a row that open it (0: never), and the seconds until one retry."""
 
     failures: int = 5
     cooldown: float = 30.0
@@ -33,34 +33,21 @@ _TIMEOUTS, _CAUTION = Timeouts(), Caution()
 
 TIMEOUTS = Table(
     title="timeouts",
-    documentation="How long an answer may take.",
-    keys=tuple(
-        Key(name=name, kind=_SECONDS, documentation=documentation, default=getattr(_TIMEOUTS, name), example=example)
-        for name, documentation, example in (
-            ("connect", "Seconds until there is a connection.", 5),
-            ("first_byte", "Seconds from the request to the first piece of the answer.", 120),
-            ("between", "Seconds from one piece of the answer to the next.", 60),
-            ("whole", "Seconds from the request to the end of the answer.", 900),
-        )
+    documentation="Limits on the time of an answer.",
+    keys=Key.rows(
+        _TIMEOUTS,
+        ("connect", _SECONDS, "Seconds until the connection is established.", 5),
+        ("first_byte", _SECONDS, "Seconds from the request to the first part of the answer.", 120),
+        ("between", _SECONDS, "Seconds from one part of the answer to the next.", 60),
+        ("whole", _SECONDS, "Seconds from the request to the end of the answer.", 900),
     ),
 )
 BREAKER = Table(
     title="[breaker]",
-    documentation="When an endpoint that keeps failing is left alone for a while.",
-    keys=(
-        Key(
-            name="failures",
-            kind=Number(whole=True, minimum=0),
-            documentation="Failures in a row after which it is not asked any more; 0 asks always.",
-            default=_CAUTION.failures,
-            example=3,
-        ),
-        Key(
-            name="cooldown",
-            kind=_SECONDS,
-            documentation="Seconds after which one request tries it again.",
-            default=_CAUTION.cooldown,
-            example=60,
-        ),
+    documentation="When no requests are sent for a while to an endpoint that keeps failing.",
+    keys=Key.rows(
+        _CAUTION,
+        ("failures", Number(whole=True, minimum=0), "Failures in a row after which requests stop; 0 is never.", 3),
+        ("cooldown", _SECONDS, "Seconds until one request tries it again.", 60),
     ),
 )

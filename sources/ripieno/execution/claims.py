@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ripieno.descriptors.templates import Placeholder, Template
-from ripieno.descriptors.templates.checks import is_list
 from ripieno.ensembles import Invoker
 from ripieno.exceptions import InputError
+from ripieno.jsonvalues import is_list
 
 _FILE = "file"
 

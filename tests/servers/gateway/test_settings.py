@@ -84,7 +84,7 @@ grace = 0
     ("line", "words"),
     [
         ('models = ["small-1"]', 'must be a provider and a model such as "house/small-1"'),
-        ('models = ["a/b", "a/b"]', "stands twice"),
+        ('models = ["a/b", "a/b"]', "occurs twice"),
         ('map = { "two words" = "a/b" }', "a name without spaces"),
         ('map = { small = "b" }', "a provider and a model"),
         ('hosted = { code_interpreter = "python_exec" }', "an ensemble and a tool"),
@@ -100,7 +100,7 @@ grace = 0
         ('hosts = ["a b"]', "without scheme and port"),
         ('hosts = [""]', "without scheme and port"),
         ('secret = "{SECRET}"', "no"),
-        ('secret = "fifteen-letters"', "secret has 15 bytes: it needs 16 or more, by chance"),
+        ('secret = "fifteen-letters"', "secret has 15 bytes: it needs 16 random bytes or more"),
         ('secret = "{{}}{{}}{{}}{{}}"', "secret has 8 bytes"),
         ("header_bytes = 0", "a size such as"),
         ('header_bytes = "2 MiB"', "at most 1 MiB"),

@@ -1,4 +1,4 @@
-"""Finds and reads TOML files, layer over layer. Every problem in any file is collected, with its line."""
+"""Finds and reads the TOML files of all layers, and collects every problem with its line."""
 
 from ripieno.descriptors.loading.documents import Document, locate, parse_toml, read_toml
 from ripieno.descriptors.loading.layers import (

@@ -1,4 +1,4 @@
-"""Reads one file of TOML or JSON, within bounds, and beneath its folder where it was only referred to."""
+"""Reads one TOML or JSON file within bounds. A referenced file must be beneath the folder of the referring file."""
 
 import dataclasses
 import errno
@@ -16,34 +16,38 @@ from ripieno.descriptors.reader.problems import Source, excerpt, printable, undo
 from ripieno.exceptions import ConfigurationInvalidity, InputError, JsonInvalidity, Problem, nearest
 from ripieno.jsonvalues import is_list, is_table, parse
 
-#: Bounds of one file. Measured: a dotted key of 100 KB takes the standard library's reader 42 s, and brackets that
-#: nest without end exhaust the stack.
+#: Bounds of one file. Measured: the standard library's parser takes 42 s for a dotted key of 100 KB, and endless
+#: brackets exhaust the stack.
 FILE_BYTES = 256 * 1024
 KEY_PARTS = 64
 DEPTH = 32
 
 _AT_LINE = re.compile(r"(?P<message>.*) \(at (?:line (?P<line>\d+), column \d+|end of document)\)", re.DOTALL)
 _LONG_NUMBER = re.compile(r"[0-9_]{4000}")
-#: What the standard library says, as far as it can be said better, and what to do about it.
+#: Messages of the standard library's parser, better messages, and hints.
 _SYNTAX: Sequence[tuple[str, str, str]] = (
-    (r"Invalid value", "this is no value", "Text needs quotes; true and false are lower case."),
+    (r"Invalid value", "this is not a value", "Text needs quotes; true and false are lower case."),
     (r"Invalid statement", "this is neither a key nor a table", 'Write key = "value", or [table].'),
     (r"Expected '=' after a key.*", "a key has no value", 'Write key = "value".'),
-    (r"Expected newline or end of document.*", "a statement does not end here", "Text needs quotes; one key a line."),
-    (r"Cannot overwrite a value", "this key stands twice", "Delete one of the two."),
-    (r"Duplicate inline table key '(.*)'", r"the key \1 stands twice", "Delete one of the two."),
-    (r"Cannot declare \((.*?),?\) twice", r"the table \1 stands twice", "Delete one, or make both [[lists]]."),
+    (r"Expected newline or end of document.*", "a line must end here", "Text needs quotes; write one key a line."),
+    (r"Cannot overwrite a value", "this key is defined twice", "Delete one of the two."),
+    (r"Duplicate inline table key '(.*)'", r"the key \1 is defined twice", "Delete one of the two."),
+    (r"Cannot declare \((.*?),?\) twice", r"the table \1 is defined twice", "Delete one, or make both [[lists]]."),
     (r"Illegal character '\\n'", "the text has no closing quotes", "Close it on its line, or use three quotes."),
     (r"Unterminated string", "the text has no closing quotes", "Close it on its line, or use three quotes."),
-    (r"Unescaped '\\' in a string", "a backslash stands for itself in 'single quotes' only", "Use single quotes."),
+    (
+        r"Unescaped '\\' in a string",
+        "a backslash must be escaped in double quotes",
+        "Use 'single quotes' or two.",
+    ),
     (r"Unclosed array", "a list has no closing bracket", "Put a comma between elements, and ] at the end."),
-    (r"Unclosed inline table", "a table has no closing brace", "An inline table stands on one line; use [table] else."),
+    (r"Unclosed inline table", "a table has no closing brace", "Write an inline table in one line, or use [table]."),
 )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One file that was read: what it says, where it is, its text, and the SHA-256 of its bytes in hexadecimal."""
+    """A file that was read: its mapping, path, text, and the SHA-256 of its bytes in hexadecimal."""
 
     mapping: Mapping[str, Any]
     path: Path
@@ -52,13 +56,13 @@ class Document:
 
     @property
     def source(self) -> Source:
-        """The file as messages name it, with its text for positions."""
+        """The file's name for messages, and its text for positions."""
         file = file_name(self.path)
         return Source(file=file, text=self.text, json=file.endswith(".json"))
 
 
 def read_toml(path: Path | str) -> Document:
-    """Reads a file that its user named. Errors: ``ConfigurationInvalidity``, also when there is no such file."""
+    """Reads a file that the user named. Errors: ``ConfigurationInvalidity``, also for a missing file."""
     path = Path(path)
     try:
         return _document(path, _read(os.open(path, _FLAGS)))
@@ -67,9 +71,9 @@ def read_toml(path: Path | str) -> Document:
 
 
 def read_beneath(folder: Path | str, relative: str) -> Document:
-    """Reads a TOML or JSON file that another file refers to. It must be beneath ``folder``, also behind links.
+    """Reads a TOML or JSON file that another file refers to. It must be beneath ``folder``, also through links.
 
-    Errors: ``ConfigurationInvalidity`` for what is wrong inside it, another ``InputError`` when it cannot be read.
+    Errors: ``ConfigurationInvalidity`` for its contents, another ``InputError`` if it cannot be read.
     """
     path = Path(folder, relative)
     try:
@@ -81,10 +85,7 @@ def read_beneath(folder: Path | str, relative: str) -> Document:
 
 
 def locate(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """The same problems, with lines for those that name a file and a key only: what is found after reading.
-
-    A file that cannot be read any more gives no line.
-    """
+    """The problems, with lines for those that only have a file and a key. A file that cannot be read gives no line."""
     files: dict[str, Positions | None] = {}
 
     def place(problem: Problem) -> Problem:
@@ -108,7 +109,7 @@ def _positions(path: Path) -> Positions | None:
 
 
 def file_name(path: Path) -> str:
-    """A path as messages name it, whatever its bytes are."""
+    """A path as messages name it."""
     return printable(str(path), 1_000)
 
 
@@ -116,10 +117,10 @@ _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
 def _read(descriptor: int) -> bytes:
-    """The bytes of a regular file, and one more than allowed at most. Closes the descriptor."""
+    """The bytes of a regular file, at most one more than allowed. Closes the descriptor."""
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file")
+            raise OSError(errno.EINVAL, "it is not a regular file")
         data = b""
         while more := os.read(descriptor, FILE_BYTES + 1 - len(data)):
             data += more
@@ -129,9 +130,9 @@ def _read(descriptor: int) -> bytes:
 
 
 def _open_beneath(folder: str, relative: str) -> int:
-    """Opens by walking, so that no link that is exchanged on the way can lead out of the folder.
+    """Opens a file folder by folder, so that a link that is exchanged meanwhile cannot lead out of the folder.
 
-    Links that stay inside are followed by resolving them first, and walking the result.
+    Links inside the folder are resolved first.
     """
     parts = [part for part in relative.split("/") if part not in ("", ".")]
     if relative.startswith("/") or ".." in parts or not parts or "\0" in relative:
@@ -164,13 +165,13 @@ def _document(path: Path, data: bytes) -> Document:
     """Parses bytes. Errors: ``ConfigurationInvalidity``."""
     file = file_name(path)
     if len(data) > FILE_BYTES:
-        raise ConfigurationInvalidity([Problem(message=f"a file must be at most {FILE_BYTES // 1024} KiB", file=file)])
+        raise ConfigurationInvalidity([Problem(message=f"the file is larger than {FILE_BYTES // 1024} KiB", file=file)])
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ConfigurationInvalidity(
-            [Problem(message="a file must be UTF-8", file=file, line=line, hint="Save it with that encoding.")]
+            [Problem(message="the file is not UTF-8", file=file, line=line, hint="Save it with that encoding.")]
         ) from error
     mapping = parse_json(text, file) if file.endswith(".json") else parse_toml(text, file)
     return Document(mapping=mapping, path=path, text=text, digest=hashlib.sha256(data).hexdigest())
@@ -178,7 +179,7 @@ def _document(path: Path, data: bytes) -> Document:
 
 def parse_toml(text: str, file: str | None = None) -> dict[str, Any]:
     """The mapping of a text, within the bounds of keys and depth. Errors: ``ConfigurationInvalidity``."""
-    # The reader's time grows with the third power of a path's length, which is its table's key and its own.
+    # The parser's time grows with the third power of a path's length: that of its table's key and its own.
     if text.count(".") >= DEPTH // 2 and any(line.count(".") >= DEPTH // 2 for line in text.split("\n")):
         _scan(text, file)
     try:
@@ -187,7 +188,7 @@ def parse_toml(text: str, file: str | None = None) -> dict[str, Any]:
         mapping = None
     except ValueError as error:
         raise ConfigurationInvalidity([_syntax(str(error), text, file)]) from error
-    # Whatever nests a level takes one of these characters.
+    # Each level of nesting needs one of these characters.
     nesting = text.count("[") + text.count("{") + text.count(".")
     if mapping is None or (nesting >= DEPTH and _is_deeper(mapping, DEPTH)):
         _scan(text, file)
@@ -203,12 +204,12 @@ def parse_json(text: str, file: str | None = None) -> Mapping[str, Any]:
         line = None if error.position is None else text.count("\n", 0, error.position) + 1
         raise ConfigurationInvalidity([_at(line, text, file, str(error), None)]) from error
     if not is_table(mapping):
-        raise ConfigurationInvalidity([_at(1, text, file, "a file must have one JSON object", None)])
+        raise ConfigurationInvalidity([_at(1, text, file, "the file must contain one JSON object", None)])
     return mapping
 
 
 def _scan(text: str, file: str | None) -> None:
-    """Refuses keys and values that pass the bounds, with their line."""
+    """Refuses keys and values that exceed the bounds, with their line."""
     try:
         Positions(text, parts=KEY_PARTS, depth=DEPTH, strict=True)
     except ScanFailure as failure:
@@ -216,7 +217,7 @@ def _scan(text: str, file: str | None) -> None:
 
 
 def _is_deeper(value: object, depth: int) -> bool:
-    """Whether tables and lists are nested more than ``depth`` deep; looks no deeper than that."""
+    """Whether tables and lists have more than ``depth`` levels."""
     items = value.values() if is_table(value) else value if is_list(value) else None
     if items is None or depth == 0:
         return items is not None
@@ -224,7 +225,7 @@ def _is_deeper(value: object, depth: int) -> bool:
 
 
 def _syntax(message: str, text: str, file: str | None) -> Problem:
-    """What the standard library's reader says, with its line, and a hint where one is known."""
+    """The problem of a parser's message, with its line, and a hint if one is known."""
     line: int | None = None
     if match := _AT_LINE.fullmatch(message):
         message = match["message"]
@@ -256,7 +257,7 @@ def _reason(error: OSError) -> str:
 
 
 def _similar(path: Path, error: OSError) -> str:
-    """The names beside a missing file that are most like it."""
+    """A hint with the names in the folder that are most similar to a missing file."""
     if error.errno != errno.ENOENT:
         return ""
     try:

@@ -1,7 +1,4 @@
-"""Descriptors of all files of all layers, each name once: a later layer's replaces an earlier one's.
-
-Ensembles by name, of which some are read whole only when they are looked up.
-"""
+"""Layers: the descriptors of all files, where a later layer replaces names of an earlier one."""
 
 import dataclasses
 import os
@@ -22,10 +19,9 @@ from ripieno.jsonvalues import EMPTY
 
 
 class Catalogue(Mapping[str, EnsembleDescriptor]):
-    """Immutable. What only needs names, or the header of each ensemble, asks for ``outlines`` and reads no more.
+    """Ensembles by name; immutable. ``outlines`` has their headers, without reading invokers.
 
-    ``complete`` makes a whole descriptor of an outline. Errors of looking one up: whatever it raises, which is
-    ``ConfigurationInvalidity`` for broken files.
+    A look-up calls ``complete`` to read the whole descriptor of an outline. Errors: ``ConfigurationInvalidity``.
     """
 
     def __init__(
@@ -55,23 +51,23 @@ class Catalogue(Mapping[str, EnsembleDescriptor]):
         return len(self.outlines)
 
     def replaced(self, descriptors: Iterable[EnsembleDescriptor]) -> "Catalogue":
-        """The same with these descriptors, each in the place of the one that has its name, if any."""
+        """The catalogue with these descriptors, which replace those of the same names."""
         others = {one.name: one for one in descriptors}
         return Catalogue({**self.outlines, **others}, self._complete, {**self._whole, **others})
 
 
-#: Files of one kind in one layer.
+#: The most files of one kind in one layer.
 LAYER_FILES = 2_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """Where one party's files are.
+    """The files of one source.
 
-    ``folders`` are data folders, with ``ensembles/``, ``providers/`` and ``profiles/`` where they have any.
-    ``paths`` are further folders of ensembles, or files, that somebody named. A layer that is not ``trusted`` may
-    only disable. The invokers of a layer that is ``lazy`` are read when somebody looks its ensemble up: whoever
-    ships these files has checked them, and most starts need few of them.
+    ``folders`` are data folders, with optional ``ensembles/``, ``providers/`` and ``profiles/``. ``paths`` are
+    further folders or files of ensembles that the user named. A layer that is not ``trusted`` may only disable.
+    ``lazy``: invokers are read only when their ensemble is looked up. The package's own files are lazy: they are
+    checked before release, and most starts need few of them.
     """
 
     name: str
@@ -83,7 +79,7 @@ class Layer:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Shadowed:
-    """A descriptor that a later layer replaced (or, without trust, only disabled)."""
+    """A descriptor that a later layer replaced, or disabled if that layer is not trusted."""
 
     name: str
     layer: str
@@ -94,7 +90,7 @@ class Shadowed:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """A descriptor that was read and does not count, and why."""
+    """A descriptor that was read but is not used, with the reason."""
 
     name: str
     layer: str
@@ -104,7 +100,7 @@ class LeftOut:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FoundFile:
-    """What every kind of loading reports. ``files`` has the SHA-256 of each file that was reached, by its path."""
+    """The report of a loading. ``files`` has the SHA-256 of each file that was read, by path."""
 
     problems: tuple[Problem, ...] = ()
     shadowed: tuple[Shadowed, ...] = ()
@@ -134,14 +130,14 @@ class LoadedProfiles(FoundFile):
 
 
 D = TypeVar("D", bound=EnsembleDescriptor | ProviderDescriptor | ProfileDescriptor)
-#: Reads one document of a layer; what it refers to is noted among the files.
+#: Reads one document of a layer; files that it refers to are added to the files.
 _Read: TypeAlias = Callable[[Document, Layer, dict[str, str]], tuple[D | None, tuple[Problem, ...]]]
-#: What a layer without trust makes of an earlier descriptor, or None where it may make nothing of it.
+#: The change that an untrusted layer may make to an earlier descriptor; None if it may make none.
 _Restrict: TypeAlias = Callable[[D, D], D | None]
 
 
 def load_ensembles(layers: Sequence[Layer]) -> Loaded:
-    """Reads the ensembles of all layers, the outermost last. Raises nothing for what is in the files."""
+    """Reads the ensembles of all layers, the outermost last. Problems of the files are collected, not raised."""
     documents: dict[str, Document] = {}
 
     def read(
@@ -179,8 +175,7 @@ def load_ensembles(layers: Sequence[Layer]) -> Loaded:
 
 
 def load_providers(layers: Sequence[Layer]) -> LoadedProviders:
-    """Reads the providers of all layers, the outermost last. Raises nothing for what is in the files."""
-
+    """Reads the providers of all layers, the outermost last. Problems of the files are collected, not raised."""
     collector = _Collector[ProviderDescriptor](
         "provider",
         lambda document, layer, _: read_provider(document.mapping, document.source, layer=layer.name),
@@ -191,8 +186,7 @@ def load_providers(layers: Sequence[Layer]) -> LoadedProviders:
 
 
 def load_profiles(layers: Sequence[Layer]) -> LoadedProfiles:
-    """Reads the profiles of all layers, the outermost last. Raises nothing for what is in the files."""
-
+    """Reads the profiles of all layers, the outermost last. Problems of the files are collected, not raised."""
     collector = _Collector[ProfileDescriptor](
         "profile",
         lambda document, layer, _: read_profile(document.mapping, document.source, layer=layer.name),
@@ -203,11 +197,11 @@ def load_profiles(layers: Sequence[Layer]) -> LoadedProfiles:
 
 
 def _never(earlier: object, later: object) -> None:
-    """Without trust, nothing is made of providers and profiles."""
+    """Untrusted layers cannot change providers and profiles."""
 
 
 def reader(folder: Path, files: dict[str, str]) -> Reader:
-    """What reads the files beneath ``folder`` that a descriptor refers to, and notes them."""
+    """A reader of referenced files beneath ``folder``, which adds their digests to ``files``."""
 
     def read(relative: str) -> tuple[Mapping[str, Any], Source]:
         document = read_beneath(folder, relative)
@@ -218,7 +212,7 @@ def reader(folder: Path, files: dict[str, str]) -> Reader:
 
 
 class _Collector(Generic[D]):
-    """Descriptors of one kind while layers are read, and everything there is to report about them."""
+    """Reads the descriptors of one kind from all layers, and collects the report."""
 
     def __init__(self, kind: str, read: _Read[D], restrict: _Restrict[D], layers: Sequence[Layer]) -> None:
         self.kind = kind
@@ -254,7 +248,7 @@ class _Collector(Generic[D]):
             twin = own.setdefault(descriptor.name, descriptor)
             if twin is not descriptor:
                 message = f"there are two {self.kind}s named {descriptor.name!r}; the other is in {twin.file}"
-                hint = "Rename one, or delete it. A later layer may replace it; one layer may not have both."
+                hint = "Rename or delete one. Only a later layer can replace a name."
                 self._complain(layer, [Problem(message=message, file=descriptor.file, hint=hint)])
         for descriptor in own.values():
             self._admit(descriptor, layer)
@@ -268,7 +262,7 @@ class _Collector(Generic[D]):
                 names = sorted(name for name in os.listdir(named) if name.endswith(".toml") and name[0] != ".")
                 found = [named / name for name in names]
             except FileNotFoundError:
-                # A data folder need not have every kind; what somebody named must be there.
+                # A data folder need not have every kind; a path that the user named must exist.
                 found = [named] if named in layer.paths else []
             except NotADirectoryError:
                 found = [named]
@@ -296,7 +290,7 @@ class _Collector(Generic[D]):
         return descriptor
 
     def _complain(self, layer: Layer, problems: Iterable[Problem]) -> None:
-        """Notes problems; those of a layer that does not count only warn."""
+        """Adds problems; those of an untrusted layer are warnings."""
         if layer.trusted:
             self._problems.extend(problems)
         else:
@@ -309,7 +303,7 @@ class _Collector(Generic[D]):
         elif earlier is not None and (restricted := self._restrict(earlier, descriptor)) is not None:
             self.named[descriptor.name] = restricted
         else:
-            reason = "its files are not trusted, so they may only disable"
+            reason = "its folder is not trusted. Review its files, then run `ripieno trust`"
             self._left_out.append(LeftOut(name=descriptor.name, layer=layer.name, file=descriptor.file, reason=reason))
             return
         if earlier is not None:

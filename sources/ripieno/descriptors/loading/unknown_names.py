@@ -1,4 +1,4 @@
-"""What a configuration names that nobody knows, or wants of whom cannot do it: each where it stands."""
+"""Checks of a configuration: unknown providers, protocols and clouds, and impossible tool choices."""
 
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ _PROMPTED = "prompted"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """The names that there are. ``homes`` are the clouds that know where they are, without a base_url."""
+    """The known names. ``homes`` are the clouds that need no base_url."""
 
     protocols: Collection[str]
     clouds: Collection[str]
@@ -28,16 +28,13 @@ class Known:
 def find_strange_models(
     parts: Sequence[ConfigurationPart], configuration: ConfigurationDescriptor, providers: Collection[str]
 ) -> tuple[Problem, ...]:
-    """The models of the configuration whose provider nobody knows. The part that wins is last.
-
-    What a later part has replaced is not looked at: nobody will ask for it.
-    """
+    """The models of the configuration with an unknown provider. Values that a later part replaced are not checked."""
     return locate(
         Problem(
-            message=f"{dotted(path)} names the provider {name!r}, and there is none of that name",
+            message=f"{dotted(path)} names the provider {name!r}, which does not exist",
             file=file_of(parts, path),
             key=dotted(path),
-            hint=spelling(name, providers) or "Add one as a table [providers.NAME]; `ripieno providers` lists them.",
+            hint=spelling(name, providers) or "Add a table [providers.NAME]. To list the providers: ripieno providers",
         )
         for path, model in models_of(configuration)
         if (name := model.partition("/")[0]) not in providers
@@ -47,7 +44,7 @@ def find_strange_models(
 def find_strange_providers(
     parts: Sequence[ConfigurationPart], providers: Mapping[str, ProviderDescriptor], known: Known
 ) -> tuple[Problem, ...]:
-    """The providers that nobody could be asked at: no such protocol, carrier or cloud, and no address."""
+    """The providers with an unknown protocol, carrier or cloud, or without an address."""
     return locate(
         _place(parts, descriptor, key, message, hint)
         for descriptor in providers.values()
@@ -60,7 +57,7 @@ def find_strange_choices(
     configuration: ConfigurationDescriptor,
     providers: Mapping[str, ProviderDescriptor],
 ) -> tuple[Problem, ...]:
-    """Where a model must call a tool that cannot be made to, as far as its data says."""
+    """The forced tool choices of models that cannot be forced, according to their data."""
     found: dict[Problem, None] = {}
     for path, controls, models in _demands(configuration):
         for model in models:
@@ -69,18 +66,18 @@ def find_strange_choices(
                 own = (*path, "tool_choice")
                 at = own if file_of(parts, own) is not None else ("model", "tool_choice")
                 problem = Problem(
-                    message=f"tool_choice = {controls.tool_choice!r}, and {model} cannot be made to call a tool: "
+                    message=f"tool_choice = {controls.tool_choice!r}, but {model} cannot be forced to call a tool: "
                     "its data says tool_choice = false",
                     file=file_of(parts, at),
                     key=dotted(at),
-                    hint=f"Leave it out, or set tool_choice = true in a row of [[providers.{provider}.models]].",
+                    hint=f"Delete it, or set tool_choice = true in a row of [[providers.{provider}.models]].",
                 )
                 found[problem] = None
     return locate(found)
 
 
 def models_of(configuration: ConfigurationDescriptor) -> Iterator[tuple[Path, str]]:
-    """Each model that is named, and where."""
+    """Each named model, with its path."""
     if configuration.model is not None:
         yield ("model", "default"), configuration.model
     yield from ((("model", "fallback", index), model) for index, model in enumerate(configuration.fallback))
@@ -98,7 +95,7 @@ def models_of(configuration: ConfigurationDescriptor) -> Iterator[tuple[Path, st
 
 
 def file_of(parts: Sequence[ConfigurationPart], path: Path) -> str | None:
-    """The file of the last part that has something there."""
+    """The file of the last part that has the path."""
     return next((part.file for part in reversed(parts) if _has(part.parts, path)), None)
 
 
@@ -112,38 +109,37 @@ def _has(value: Any, path: Path) -> bool:
 
 
 def _strange_keys(descriptor: ProviderDescriptor, known: Known) -> Iterator[tuple[str, str, str]]:
-    """Key, message and hint of whatever is wrong."""
+    """Key, message and hint of each problem of a provider."""
     names = {"protocol": descriptor.protocol}
     if descriptor.protocol == _PROMPTED and descriptor.carrier is not None:
         names["carrier"] = descriptor.carrier
     for key, name in names.items():
         if name not in known.protocols:
-            # What a plugin brings is known when it may be loaded.
-            hint = spelling(name, known.protocols) or "A plugin's protocols need its name under [plugins] allow."
-            yield key, f"{key} names {name!r}, and there is no protocol of that name", hint
+            hint = spelling(name, known.protocols) or "For a plugin's protocol, add the plugin to [plugins] allow."
+            yield key, f"{key} names the protocol {name!r}, which does not exist", hint
     if names.get("carrier") == _PROMPTED:
-        hint = f"Name the wire that the server speaks: {', '.join(sorted({*known.protocols} - {_PROMPTED}))}."
-        yield "carrier", f'"{_PROMPTED}" has no wire of its own, so it carries nothing', hint
+        hint = f"Name the wire format of the server: {', '.join(sorted({*known.protocols} - {_PROMPTED}))}."
+        yield "carrier", f'"{_PROMPTED}" has no wire format of its own, so it cannot be a carrier', hint
     if descriptor.cloud is not None and descriptor.cloud not in known.clouds:
         hint = spelling(descriptor.cloud, known.clouds)
-        yield "cloud", f"cloud names {descriptor.cloud!r}, and there is no cloud of that name", hint
+        yield "cloud", f"cloud names {descriptor.cloud!r}, which does not exist", hint
     elif descriptor.base_url is None and descriptor.cloud not in known.homes:
-        yield "base_url", f"provider {descriptor.name!r} has no base_url", 'Say where it is: base_url = "https://…".'
+        yield "base_url", f"provider {descriptor.name!r} has no base_url", 'Add its URL: base_url = "https://…".'
 
 
 def _place(
-    parts: Sequence[ConfigurationPart], descriptor: ProviderDescriptor, key: str, said: str, hint: str
+    parts: Sequence[ConfigurationPart], descriptor: ProviderDescriptor, key: str, message: str, hint: str
 ) -> Problem:
-    """The problem where its key stands, or where it is missed."""
+    """The problem at its key, or at the table that lacks the key."""
     table: Path = ("providers", descriptor.name)
     for path in ((*table, key), table) if descriptor.file is None else ((*table, key),):
         if (file := file_of(parts, path)) is not None:
-            return Problem(message=said, file=file, key=dotted(path), hint=hint)
-    return Problem(message=said, file=descriptor.file, key=dotted(("provider", key)), hint=hint)
+            return Problem(message=message, file=file, key=dotted(path), hint=hint)
+    return Problem(message=message, file=descriptor.file, key=dotted(("provider", key)), hint=hint)
 
 
 def _demands(configuration: ConfigurationDescriptor) -> Iterator[tuple[Path, Controls, tuple[str, ...]]]:
-    """Where controls stand, what they are, and whom they are for."""
+    """The path of each table of controls, the controls, and their models."""
     default = () if configuration.model is None else (configuration.model,)
     yield ("model",), configuration.controls, (*default, *configuration.fallback)
     for name, agent in configuration.agents.items():
@@ -154,7 +150,7 @@ def _demands(configuration: ConfigurationDescriptor) -> Iterator[tuple[Path, Con
 
 
 def _obeys(descriptor: ProviderDescriptor, model: str) -> bool:
-    """Whether a model can be made to call. A prompted one is only told to, which is always possible."""
+    """Whether a model can be forced to call. A prompted one gets an instruction, which is always possible."""
     capabilities = descriptor.capabilities_for(model)
     prompted = descriptor.protocol == _PROMPTED or not capabilities["function_calling"]
     return prompted or bool(capabilities["tool_choice"])

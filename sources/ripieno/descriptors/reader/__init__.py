@@ -1,1 +1,1 @@
-"""Reads tables of declared keys: kinds of values, positions in the text, and problems with their lines."""
+"""Reader of tables with declared keys: kinds of values, positions in the text, problems with their lines."""

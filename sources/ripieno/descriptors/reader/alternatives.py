@@ -1,4 +1,4 @@
-"""Texts with places for arguments and variables; and lists of them, of which the first counts that is complete."""
+"""Texts with placeholders for arguments and variables, and lists of alternatives."""
 
 import dataclasses
 from typing import Any, TypeAlias
@@ -10,14 +10,14 @@ from ripieno.descriptors.templates import Template
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import is_list
 
-#: One text, or several to choose from; None where the key was left out.
+#: One text, or several alternatives; None if the key is absent.
 Choice: TypeAlias = str | tuple[str, ...] | None
-_ADVICE = 'Variables are "{env:NAME}"; write "{{" for a brace that is text.'
+_ADVICE = 'Write a variable as "{env:NAME}", and a literal brace as "{{".'
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateText:
-    """A string that is a template; kept parsed. ``variables``: whether it may have ``{env:NAME}``."""
+    """A string that is a template; stored parsed. ``variables``: whether it may have ``{env:NAME}``."""
 
     variables: bool = False
 
@@ -40,7 +40,7 @@ class TemplateText:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Variables:
-    """A text in which variables may stand, and nothing else may. It is kept as it is written."""
+    """A text that may have variables but no arguments. It is stored as written."""
 
     expected: str = "a string, with {env:NAME} where a variable goes"
     text: Text = Text()  # noqa: RUF009  frozen
@@ -52,14 +52,12 @@ class Variables:
         try:
             template = Template.parse(text, variables=True)
         except InputError:
-            # Its own words would repeat the text, which may be a key.
-            problems.add(path, f"{subject(path)} has braces that stand for no variable", _ADVICE)
+            # The error's message would repeat the text, which may be a key.
+            problems.add(path, f"{subject(path)} has braces that are not a variable", _ADVICE)
             return INVALID
         if template.placeholders:
-            message = (
-                f"{{{template.placeholders[0]}}} in {subject(path)} is the place of an argument, and there are none"
-            )
-            problems.add(path, message, _ADVICE)
+            name = template.placeholders[0]
+            problems.add(path, f"{{{name}}} in {subject(path)} is an argument, but there are no arguments", _ADVICE)
             return INVALID
         return text
 
@@ -69,9 +67,9 @@ class Variables:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Alternatives:
-    """One such text, or a list of them, kept as a tuple. Only the last may do without variables: it always counts."""
+    """One text with variables, or a list of them, stored as a tuple. Only the last may have no variables."""
 
-    expected: str = "a string, or a list of strings of which the first counts whose variables are set"
+    expected: str = "a string, or a list of strings (the first whose variables are set is used)"
     several: Several = Several(item=Variables(), items="strings", once=True)  # noqa: RUF009  frozen
 
     def read(self, value: Any, path: Path, problems: Problems) -> Any:
@@ -80,14 +78,14 @@ class Alternatives:
         if not is_list(value):
             return refuse(self, value, path, problems)
         if not value:
-            problems.add(path, f"{subject(path)} is an empty list", "Name a variable, or leave the key out.")
+            problems.add(path, f"{subject(path)} is an empty list", "Name a variable, or delete the key.")
             return INVALID
         texts = self.several.read(value, path, problems)
         if texts is INVALID:
             return INVALID
         for index, text in enumerate(texts[:-1]):
             if not variables_in(text):
-                message = f"{subject((*path, index))} names no variable, so what follows it never counts"
+                message = f"{subject((*path, index))} names no variable, so the strings after it are never used"
                 problems.add((*path, index), message, "Put it last, or delete the others.")
                 return INVALID
         return texts
@@ -98,10 +96,10 @@ class Alternatives:
 
 
 def alternatives(choice: Choice) -> tuple[str, ...]:
-    """The texts to choose from, in their order."""
+    """The alternatives, in their order."""
     return (choice,) if isinstance(choice, str) else choice or ()
 
 
 def variables_in(text: str) -> tuple[str, ...]:
-    """The variables that a text names. Errors: ``InputError`` for one that was not read by ``Variables``."""
+    """The variables of a text. Errors: ``InputError`` for a text that is not a template."""
     return Template.parse(text, variables=True).variables

@@ -1,4 +1,4 @@
-"""Declared keys: a table is a list of them, and reader, JSON Schema and reference come from that one list."""
+"""Declared keys of tables: the source of the reader, the JSON Schema and the reference."""
 
 import dataclasses
 from collections.abc import Collection, Mapping
@@ -14,7 +14,7 @@ from ripieno.jsonvalues import EMPTY, is_table, thaw
 
 
 class Unset:
-    """The default of a key without one."""
+    """The default of a key that has no default."""
 
     def __repr__(self) -> str:
         return "unset"
@@ -25,7 +25,7 @@ UNSET: Final = Unset()
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """One key of a table. ``documentation`` is a line; ``example`` is a value as TOML would give it."""
+    """One key of a table. ``documentation`` is one line; ``example`` is a value as TOML gives it."""
 
     name: str
     kind: Kind
@@ -34,13 +34,27 @@ class Key:
     required: bool = False
     example: Any = UNSET
 
+    @classmethod
+    def rows(cls, defaults: object, *rows: tuple[str, Kind, str, Any]) -> tuple["Key", ...]:
+        """Keys from (name, kind, documentation, example). Defaults are fields of a descriptor; None is no default."""
+        return tuple(
+            cls(
+                name=name,
+                kind=kind,
+                documentation=documentation,
+                default=UNSET if (default := getattr(defaults, name)) is None else default,
+                example=example,
+            )
+            for name, kind, documentation, example in rows
+        )
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """A table with declared keys. ``title`` names it in messages: ``[defaults]``.
 
-    ``others`` says what undeclared keys mean; without it they are errors, and with it only those that look like a
-    slip. ``elsewhere`` says where keys belong that people look for here.
+    ``others`` describes undeclared keys. Without it they are errors; with it, only those similar to a declared key
+    are. ``elsewhere`` has the right table of keys that are often misplaced.
     """
 
     title: str
@@ -60,13 +74,13 @@ class Table:
         return "a table"
 
     def read(self, value: Any, path: Path, problems: Problems) -> Any:
-        """The declared keys that are given, read; ``INVALID`` when anything at all is wrong with them."""
+        """The given declared keys, read; ``INVALID`` if any of them has a problem."""
         before = len(problems)
         read = self.read_parts(value, path, problems)
         return INVALID if len(problems) > before else read
 
     def read_parts(self, value: Any, path: Path, problems: Problems) -> dict[str, Any]:
-        """The declared keys that are given and right; for tables whose parts are judged one by one."""
+        """The given declared keys without a problem, read."""
         if not is_table(value):
             refuse(self, value, path, problems)
             return {}
@@ -85,10 +99,10 @@ class Table:
                 problems.add((*path, name), f"{self.title} has no key {dotted((name,))}", self._spelling(name))
         missing = [name for name in self.required if name not in value]
         if missing:
-            # One slip is one problem: what an unknown key seems to mean is not missing as well.
-            meant = {near for name in unknown for near in nearest(name, self.known)}
+            # One misspelled key is one problem: the key that it resembles is not reported as missing.
+            similar = {near for name in unknown for near in nearest(name, self.known)}
             for name in missing:
-                if name not in meant:
+                if name not in similar:
                     problems.add(path, f"{self.title} lacks {name}", self._example(name))
         return read
 
@@ -97,7 +111,7 @@ class Table:
         return {name: item for name, item in value.items() if name not in self.known}
 
     def resembles(self, name: str, value: Mapping[Any, Any], others: Collection[str]) -> bool:
-        """Whether a key looks like a slip for ``name``, and is none of the ``others`` nor like one of them."""
+        """Whether a key looks like a misspelling of ``name``, and neither is nor resembles one of the ``others``."""
         return any(
             one not in others and isinstance(one, str) and nearest(one, (*others, name), 1) == (name,) for one in value
         )
@@ -111,7 +125,7 @@ class Table:
 
     def _example(self, name: str) -> str:
         example = self.known[name].example
-        return f"For instance: {toml_line(name, example)}" if example is not UNSET else ""
+        return f"Example: {toml_line(name, example)}" if example is not UNSET else ""
 
     def schema(self) -> dict[str, Any]:
         """The table as JSON Schema; editors show the descriptions."""
@@ -127,7 +141,7 @@ class Table:
 
 
 def description_key(documentation: str, example: str) -> Key:
-    """The key under which a file says for people what it is about; it may be left out."""
+    """The optional key with a description for people."""
     return Key(name="description", kind=Text(blank=True), documentation=documentation, default="", example=example)
 
 
@@ -141,7 +155,7 @@ def _property(key: Key) -> dict[str, Any]:
 
 
 def toml_line(name: str, value: Any) -> str:
-    """``name = value`` as TOML has it."""
+    """``name = value`` in TOML."""
     import tomli_w
 
     return tomli_w.dumps({name: thaw(value)}).rstrip()

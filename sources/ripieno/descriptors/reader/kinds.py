@@ -1,6 +1,6 @@
-"""Kinds of values that a key may have: each reads a value, and says what it expects in words and as JSON Schema.
+"""Kinds of values: each reads a value, and describes its expectation in words and as JSON Schema.
 
-A kind that refuses a value adds what is wrong to ``Problems`` and returns ``INVALID``; no kind raises.
+A kind that refuses a value adds a problem to ``Problems`` and returns ``INVALID``; no kind raises.
 """
 
 import dataclasses
@@ -16,44 +16,44 @@ from ripieno.jsonvalues import EMPTY, freeze, is_list, is_table
 
 
 class Refusal(enum.Enum):
-    """What a kind returns for a value that it refused."""
+    """The result of reading a refused value."""
 
     INVALID = "invalid"
 
 
 INVALID: Final = Refusal.INVALID
-#: How deep tables and lists may be nested.
+#: Levels of nested tables and lists.
 DEPTH: Final = 64
-#: TOML's whole numbers have 64 bits.
+#: The largest integer: TOML's have 64 bits.
 LARGEST: Final = 2**63 - 1
 
 
 class Kind(Protocol):
-    """One kind of value. The only parts of a table that know how to read."""
+    """One kind of value."""
 
     @property
     def expected(self) -> str:
-        """What is expected, to follow "must be"."""
+        """The expectation, to follow "must be"."""
         ...
 
     def read(self, value: Any, path: Path, problems: Problems) -> Any:
-        """The value as a descriptor keeps it, or ``INVALID`` after its problems were added."""
+        """The value as a descriptor stores it, or ``INVALID`` after its problems were added."""
         ...
 
     def schema(self) -> dict[str, Any]:
-        """The same as JSON Schema, draft 2020-12."""
+        """The expectation as JSON Schema, draft 2020-12."""
         ...
 
 
 def refuse(kind: Kind, value: Any, path: Path, problems: Problems, hint: str | None = None) -> Refusal:
-    """Says what was expected and what was found."""
+    """Adds a problem with the expected and the actual value."""
     problems.add(path, f"{subject(path)} must be {kind.expected}, not {describe(value)}", hint)
     return INVALID
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """A string. ``shape`` says in words what ``pattern`` (matched whole) demands."""
+    """A string. ``shape`` describes ``pattern``, which must match the whole string."""
 
     pattern: str = ""
     shape: str = "a string"
@@ -79,7 +79,7 @@ class Text:
             if re.fullmatch(self.pattern, value) is None:
                 return refuse(self, value, path, problems)
         elif not (self.blank or value.strip()):
-            return refuse(self, value, path, problems, "Say something, or leave the key out.")
+            return refuse(self, value, path, problems, "Write a text, or delete the key.")
         return value
 
     def schema(self) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class Text:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """A regular expression, of a whole text."""
+    """A regular expression that must match a whole text."""
 
     expected: str = "a regular expression"
 
@@ -102,7 +102,7 @@ class Pattern:
         try:
             re.compile(value)
         except re.error as error:
-            problems.add(path, f"{subject(path)} is no regular expression: {error}")
+            problems.add(path, f"{subject(path)} is not a regular expression: {error}")
             return INVALID
         return value
 
@@ -120,8 +120,8 @@ class Flag:
         if isinstance(value, bool):
             return value
         words = {"true": "true", "yes": "true", "on": "true", "false": "false", "no": "false", "off": "false"}
-        meant = words.get(value.casefold()) if isinstance(value, str) else None
-        return refuse(self, value, path, problems, f"Write {meant}, without quotes." if meant else None)
+        word = words.get(value.casefold()) if isinstance(value, str) else None
+        return refuse(self, value, path, problems, f"Write {word}, without quotes." if word else None)
 
     def schema(self) -> dict[str, Any]:
         return {"type": "boolean"}
@@ -129,7 +129,7 @@ class Flag:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """A finite number in its bounds, which are included; ``above`` is not. ``unit`` is for people."""
+    """A finite number from ``minimum`` to ``maximum``, both included, and greater than ``above``."""
 
     whole: bool = False
     minimum: float | None = None
@@ -186,7 +186,7 @@ _LOOSE_SIZE = re.compile(r"\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([kmgKMG]?)i?[bB]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """A number of bytes: whole, or a string such as ``"64 KiB"``; kept as a whole number."""
+    """A number of bytes: an integer, or a string such as ``"64 KiB"``; stored as an integer."""
 
     maximum: int = 2**30
     expected: str = 'a size such as "64 KiB" or "2 MiB", or a whole number of bytes above 0'
@@ -222,7 +222,7 @@ class Size:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Several:
-    """A list of one kind, kept as a tuple. ``once`` refuses one that comes twice; ``bare`` takes a text as one."""
+    """A list of one kind, stored as a tuple. ``once`` refuses duplicates; ``bare`` accepts a text as one item."""
 
     item: Kind
     items: str
@@ -246,7 +246,7 @@ class Several:
             return INVALID
         if self.once and len(set(read)) < len(read):
             index = next(index for index, item in enumerate(read) if item in read[:index])
-            problems.add((*path, index), f"{describe(read[index])} stands twice in {subject(path)}")
+            problems.add((*path, index), f"{describe(read[index])} occurs twice in {subject(path)}")
             return INVALID
         return read
 
@@ -257,7 +257,7 @@ class Several:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Elements:
-    """A list whose elements are read later, by what knows the rest of the table; kept as it is."""
+    """A list whose elements are read later, with the rest of the table; stored unchanged."""
 
     item: Kind
     items: str
@@ -278,7 +278,7 @@ class Elements:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Either:
-    """The first of several kinds that takes the value; each is tried without complaint before any complains."""
+    """The first of several kinds that accepts the value."""
 
     kinds: tuple[Kind, ...]
     expected: str
@@ -333,7 +333,7 @@ class Named:
 
 
 def plain(value: Any, path: Path, problems: Problems) -> Any:
-    """A frozen value, or ``INVALID`` when something in it is no JSON: a date, an infinite number, an odd key."""
+    """A frozen value; ``INVALID`` if a part of it is not JSON: a date, an infinite number, a key of another type."""
     if not value and is_table(value):
         return EMPTY
     before = len(problems)

@@ -1,8 +1,8 @@
-"""Where a key stands in TOML or JSON text: a second scan, made only when there is something to complain about.
+"""Positions of keys in TOML or JSON text: a second scan, made only if there is a problem to report.
 
-The standard library's reader keeps no positions. This scanner accepts more than TOML allows, and agrees with the
-reader on everything that the reader accepts; values are skipped, never understood. JSON text is read by the same
-rules: ``:`` stands for ``=``, and an object is an inline table that may span lines.
+The standard library's parser records no positions. This scanner accepts more than TOML allows, and agrees with the
+parser on everything that the parser accepts; values are skipped. JSON text is scanned by the same rules: ``:``
+replaces ``=``, and an object is an inline table that may span lines.
 """
 
 import bisect
@@ -28,7 +28,7 @@ _SCALAR = re.compile(r"[^,\]}#\r\n\"'\[{]++")
 
 
 class ScanFailure(ValueError):
-    """The text stopped making sense, or passed a bound; ``line`` counts from 1."""
+    """The text is malformed or exceeds a bound; ``line`` counts from 1."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -38,8 +38,8 @@ class ScanFailure(ValueError):
 class Positions:
     """The line of every key path of one text. A path has the names of keys and the indexes of elements.
 
-    Text that is no TOML is scanned as far as it makes sense. ``parts`` bounds the parts of one key, and ``depth``
-    the nesting, by brackets or by keys; passing one is a ``ScanFailure``. So is senseless text when ``strict``.
+    Malformed text is scanned up to the error. ``parts`` bounds the parts of one key, and ``depth`` the nesting, by
+    brackets or by keys; exceeding one is a ``ScanFailure``, and so is malformed text if ``strict``.
     """
 
     def __init__(
@@ -51,10 +51,10 @@ class Positions:
         self._depth = depth
         self._json = json
         self._at = 0
-        #: Where a path was written; where it was only implied, as ``a`` is by ``[a.b]``.
+        #: Positions of paths that are written, and of those that are only implied, as ``a`` is by ``[a.b]``.
         self._written: dict[Path, int] = {}
         self._implied: dict[Path, int] = {}
-        #: How many elements an array of tables has so far.
+        #: The number of elements of each array of tables so far.
         self._counts: dict[Path, int] = {}
         self.failure: ScanFailure | None = None
         try:
@@ -73,7 +73,7 @@ class Positions:
         return path in self._written or path in self._implied
 
     def find(self, path: Path) -> tuple[int, str] | None:
-        """Line number and line of a path, or of the nearest of its ancestors that is written anywhere."""
+        """Line number and line of a path, or of its nearest ancestor in the text."""
         for length in range(len(path), 0, -1):
             at = self._written.get(path[:length], self._implied.get(path[:length]))
             if at is not None:
@@ -146,7 +146,7 @@ class Positions:
         self._value(path, depth)
 
     def _key(self) -> tuple[str, ...]:
-        """The parts of a dotted key, and the blanks around them."""
+        """The parts of a dotted key."""
         parts: list[str] = []
         while True:
             self._skip(_SPACE)
@@ -185,7 +185,7 @@ class Positions:
 
 
 def _unquote(quoted: str, json: bool) -> str | None:
-    """The text of a quoted key, or None when it is not well formed."""
+    """The text of a quoted key; None if it is malformed."""
     try:
         return str(jsonlib.loads(quoted) if json else tomllib.loads(f"k={quoted}")["k"])
     except ValueError:

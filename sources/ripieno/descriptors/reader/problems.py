@@ -1,4 +1,4 @@
-"""Collects what is wrong with one file or table: every problem, each with its line."""
+"""Problems of one file or table, each with its line."""
 
 import dataclasses
 import re
@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from ripieno.descriptors.reader.positions import Path, Positions
 from ripieno.exceptions import Problem, nearest
 
-#: Characters of an offending line that are shown.
+#: The most characters of a line that are shown.
 LINE_LENGTH = 160
 _PART = re.compile(r'\[([0-9]+)\]|"([^"]*)"|([A-Za-z0-9_-]+)')
-#: Keys that have secrets in them, or whose tables have: what is shown of a line of theirs ends where its value begins.
+#: Keys with secrets in them or in their tables. Their values are never shown.
 _SECRETS = frozenset({"api_key", "client_secret", "headers", "keys", "secret"})
 _VALUE = re.compile(r"([=:]\s*)\S.*", re.DOTALL)
-#: Where one stands in a line whose path is not its own, or that nobody can read: bare, quoted, dotted or in a table.
+#: The key of a secret in a line whose path is another or unknown: bare, quoted, dotted or in a table.
 _ASSIGNED = re.compile(
     r'(?i)((?:api[_-]?key|secret|headers|environment|authorization|token|password)["\']?\s*[=:]\s*)\S.*'
 )
@@ -22,22 +22,19 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where a mapping was read from: the file as messages name it, and its text, for positions.
-
-    A mapping that came from a program has neither.
-    """
+    """The origin of a mapping: the file as messages name it, and its text. A mapping from a program has neither."""
 
     file: str | None = None
     text: str | None = None
     json: bool = False
 
     def positions(self) -> Positions | None:
-        """The lines of its keys, or None without a text."""
+        """The lines of the keys; None without a text."""
         return None if self.text is None else Positions(self.text, json=self.json)
 
 
 class Problems:
-    """The problems of one source, in the order of its lines, and those of the files it refers to."""
+    """The problems of one source, in the order of its lines, and those of files that it refers to."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -48,15 +45,15 @@ class Problems:
         return len(self._found) + len(self._foreign)
 
     def add(self, path: Path, message: str, hint: str | None = None) -> None:
-        """Something is wrong at ``path``."""
+        """Adds a problem at ``path``."""
         self._found.append((path, message, hint))
 
     def extend(self, problems: Iterable[Problem]) -> None:
-        """Takes over what another file has."""
+        """Adds the problems of another file."""
         self._foreign.extend(problems)
 
     def finished(self) -> tuple[Problem, ...]:
-        """All of them, with lines where the source has a text."""
+        """All problems, with lines if the source has a text."""
         if not self._found:
             return tuple(self._foreign)
         positions = self.source.positions()
@@ -78,17 +75,17 @@ class Problems:
 
 
 def excerpt(line: str, path: Path = ()) -> str:
-    """What is shown of the line of a path: nothing that acts on a terminal, and of a secret only the key."""
-    # Arguments of a tool have schemas, whatever they are called.
+    """A line as it is shown: without control characters, and without the value of a secret."""
+    # Arguments of a tool have schemas, whatever their names are.
     if "arguments" not in path:
-        # The table [environment] at the top has names of variables; all others have their values.
+        # The top-level table [environment] has names of variables; others of that name have values.
         secret = not _SECRETS.isdisjoint(path) or "environment" in path[1:]
         line = _VALUE.sub(r"\1…", line, count=1) if secret else _ASSIGNED.sub(r"\1…", line, count=1)
     return printable(line)
 
 
 def dotted(path: Path) -> str:
-    """A path as TOML would write it, with indexes in brackets: ``invokers[1].arguments."odd key"``."""
+    """A path as a dotted TOML key, with indexes in brackets: ``invokers[1].arguments."odd key"``."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -100,19 +97,19 @@ def dotted(path: Path) -> str:
 
 
 def subject(path: Path) -> str:
-    """What a sentence about a path begins with: its last key, with the indexes that follow."""
+    """The subject of a sentence about a path: its last key, with the indexes that follow."""
     names = [position for position, part in enumerate(path) if isinstance(part, str)]
     return dotted(path[names[-1] if names else 0 :]) or "this"
 
 
 def undotted(key: str) -> Path:
-    """The path that ``dotted`` wrote; odd characters that it escaped stay escaped."""
+    """The inverse of ``dotted``; escaped characters stay escaped."""
     parts = _PART.findall(key)
     return tuple(int(index) if index else quoted or bare for index, quoted, bare in parts)
 
 
 def printable(text: str, length: int = LINE_LENGTH) -> str:
-    """Text that cannot move the cursor, hide anything or fill the screen."""
+    """Text without control characters, cut at ``length``."""
     cut = text if len(text) <= length else text[: length - 1] + "…"
     if cut.isprintable():
         return cut
@@ -122,7 +119,7 @@ def printable(text: str, length: int = LINE_LENGTH) -> str:
 
 
 def describe(value: object) -> str:  # noqa: PLR0911  one line a type
-    """What a value is, in the words of TOML; short, whatever the value."""
+    """A short description of a value, in TOML's terms."""
     match value:
         case bool():
             return str(value).lower()
@@ -143,7 +140,7 @@ def describe(value: object) -> str:  # noqa: PLR0911  one line a type
 
 
 def is_slip(name: str, key: str) -> bool:
-    """Whether one character less, more, other or exchanged makes a name of a key."""
+    """Whether a name differs from a key by one inserted, deleted, replaced or exchanged character."""
     if name == key or abs(len(name) - len(key)) > 1:
         return False
     at = next((at for at, (one, other) in enumerate(zip(name, key, strict=False)) if one != other), len(key))
@@ -157,7 +154,7 @@ def is_slip(name: str, key: str) -> bool:
 
 
 def spelling(name: str, known: Iterable[str]) -> str:
-    """A hint: the name that is one slip away, or the nearest ones, or all when they are few."""
+    """A hint: the names that differ by one character, or the nearest ones, or all if there are few."""
     names = sorted(known)
     near = nearest(name, names)
     near = tuple(one for one in near if is_slip(name, one)) or near

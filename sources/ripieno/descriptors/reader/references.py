@@ -1,4 +1,4 @@
-"""Tables that may stand in a file of their own: ``source = "…"`` in their place."""
+"""References: tables that may be in a file of their own, with ``source = "…"`` in their place."""
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping
@@ -11,39 +11,43 @@ from ripieno.descriptors.reader.problems import Problems, Source, dotted
 from ripieno.exceptions import ConfigurationInvalidity, InputError
 from ripieno.jsonvalues import is_table
 
-#: Reads the file of a reference. Errors: ``ConfigurationInvalidity`` for what is wrong inside it, another
-#: ``InputError`` when it cannot be read at all.
+#: Reads the file of a reference. Errors: ``ConfigurationInvalidity`` for its contents, another ``InputError`` if it
+#: cannot be read.
 Reader: TypeAlias = Callable[[str], tuple[Mapping[str, Any], Source]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reference:
-    """A path, relative to the folder of the file that refers."""
+    """A path relative to the folder of the referring file."""
 
     relative: str
 
 
 def reference_table(title: str, ending: str, example: str) -> Table:
-    """A table that only has a source. Paths that climb are refused here, and again where they are opened."""
+    """A table with the key ``source`` only. Paths with ``..`` are refused here, and again where they are opened."""
+    escaped = ending.replace(".", r"\.")
     kind = Text(
-        pattern=rf"(?!/)(?!(?:[^\x00]*/)?\.\.(?:/|$))[^\x00-\x1f\\]*[^\x00-\x1f\\/]{re_escape(ending)}",
+        pattern=rf"(?!/)(?!(?:[^\x00]*/)?\.\.(?:/|$))[^\x00-\x1f\\]*[^\x00-\x1f\\/]{escaped}",
         shape=f"a path of a {ending} file beneath this file's folder, without ..",
     )
     return Table(
         title=title,
-        documentation="A file that has this table's keys.",
-        keys=(Key(name="source", kind=kind, documentation="The file, relative.", required=True, example=example),),
+        documentation="A file with the keys of this table.",
+        keys=(
+            Key(
+                name="source",
+                kind=kind,
+                documentation="The path of the file, relative to this file's folder.",
+                required=True,
+                example=example,
+            ),
+        ),
     )
-
-
-def re_escape(text: str) -> str:
-    """Dots as JSON Schema's dialect of regular expressions wants them."""
-    return text.replace(".", r"\.")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class OrReference:
-    """A kind, or a reference to a file that has it. ``known`` are the keys of the kind itself."""
+    """A kind, or a reference to a file with it. ``known`` are the keys of the kind itself."""
 
     kind: Kind
     reference: Table
@@ -73,10 +77,10 @@ class OrReference:
 def follow(
     reference: Reference, path: Path, problems: Problems, read: Reader | None
 ) -> tuple[Mapping[str, Any], Source] | None:
-    """The file of a reference that stands at ``path``, or None after its problems were added."""
+    """The file of the reference at ``path``; None after its problems were added."""
     at = (*path, "source")
     if read is None:
-        problems.add(at, f"{dotted(at)} cannot be read: this ensemble has no file", "Write the keys themselves here.")
+        problems.add(at, f"{dotted(at)} cannot be read: this ensemble has no file", "Write the keys here instead.")
         return None
     try:
         return read(reference.relative)

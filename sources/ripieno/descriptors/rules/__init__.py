@@ -1,4 +1,4 @@
-"""Patterns of rules: over tools and the arguments of calls, read once, and never looser than they are written."""
+"""Patterns of rules over tools and the arguments of calls. In doubt, the stricter reading applies."""
 
 from ripieno.descriptors.rules.call_patterns import FORM, CallRules, Decision, Pattern
 

@@ -3,21 +3,21 @@
 ::
 
     pattern   = tool [ "(" condition { "," condition } ")" ]
-    tool      = a pattern over ``ensemble.tool``, as it stands without conditions; ``\\(`` is a parenthesis
+    tool      = a pattern over ``ensemble.tool``, as without conditions; ``\\(`` is a parenthesis
     condition = name "=" value
     value     = true | false | null | a number | text
 
-In a text ``*`` stands for any characters but ``/``, ``**`` for any at all, ``?`` for one that is no ``/``, and a
-backslash takes the meaning from the next character. A value with a backslash in it is always a text. Spaces around
-names and values do not count. All conditions have to hold.
+In a text, ``*`` matches any characters except ``/``, ``**`` matches any characters, ``?`` matches one character except
+``/``, and a backslash makes the next character literal. A value with a backslash is always a text. Spaces around
+names and values are ignored. All conditions must be met.
 
-A pattern is read for one of two purposes, each of which errs on the strict side. ``fits`` is for approving: what is
-missing, of another type or in doubt does not fit. ``covers`` is for asking and denying: there it does.
+There are two ways to match; both are strict. ``fits`` is for approval: an argument that is missing, of another type
+or in doubt does not match. ``covers`` is for asking and denying: such an argument matches.
 """
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from ripieno.canisters.controls import Rules
@@ -30,7 +30,7 @@ Action = Literal["approve", "ask", "deny"]
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\Z")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?\Z")
 _WORDS: Mapping[str, bool | None] = {"true": True, "false": False, "null": None}
-#: The same grammar, as far as a regular expression can say it. Names of arguments come once each.
+#: The grammar as a regular expression; it cannot express that each argument occurs once.
 FORM = (
     r"^(?:[^\\()\s]|\\[^\s])+"
     r"(?:\s*\((?:\s*[A-Za-z_][A-Za-z0-9_.-]*\s*=\s*(?:[^\\,)\s]|\\.)(?:[^\\,)]|\\.)*)"
@@ -41,16 +41,16 @@ _FORM = "Write it like io.write_file(path=docs/**, overwrite=false)."
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Literally:
-    """A value of JSON that is no text."""
+    """A JSON value other than a text."""
 
     value: bool | int | float | None
 
     def fits(self, value: object) -> bool:
-        """Whether it is just this value, of just this type."""
+        """Whether it is this value, of this type."""
         return type(value) is type(self.value) and value == self.value
 
     def covers(self, value: object) -> bool:
-        """Whether it may be this value: numbers are compared as numbers, and another type may be anything."""
+        """Whether it may be this value. All numbers have one type; a value of another type may be any value."""
         return _kind(value) != _kind(self.value) or value == self.value
 
 
@@ -59,7 +59,7 @@ Wanted: TypeAlias = Glob | Literally
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """One pattern, read. ``text`` is as it was written, ``tool`` without conditions."""
+    """One parsed pattern. ``text`` is the whole pattern, ``tool`` the part without conditions."""
 
     text: str
     tool: str
@@ -67,21 +67,21 @@ class Pattern:
 
     @classmethod
     def parse(cls, text: str) -> "Pattern":
-        """Reads a pattern. Errors: ``PatternInvalidity``."""
+        """Parses a pattern. Errors: ``PatternInvalidity``."""
         return _Reader(text).pattern()
 
     def fits(self, identity: str, effect: Effect, arguments: Mapping[str, Any]) -> bool:
-        """Whether it approves a call, which for a tool that can destroy takes the tool's full name."""
+        """Whether it approves a call. Approval of a destructive tool requires the tool's full name."""
         if not matches(self.tool, identity) or (effect == "destructive" and is_wildcard(self.tool)):
             return False
         return all(name in arguments and wanted.fits(arguments[name]) for name, wanted in self.conditions)
 
     def meets(self, identity: str) -> bool:
-        """Whether it is about a tool, whatever the arguments."""
+        """Whether it is about a tool, with any arguments."""
         return self.text == identity or matches(self.tool, identity)
 
     def covers(self, identity: str, arguments: Mapping[str, Any]) -> bool:
-        """Whether a call is, or may be, one that it names."""
+        """Whether it matches a call, or may match it."""
         if not self.meets(identity):
             return False
         if self.text == identity:
@@ -91,7 +91,7 @@ class Pattern:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What rules say of a call, and the pattern that says it, as it was written."""
+    """The decision of rules about a call, and the pattern that made it."""
 
     action: Action
     pattern: str
@@ -99,7 +99,7 @@ class Decision:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CallRules:
-    """The patterns of rules, read once."""
+    """The parsed patterns of rules."""
 
     approve: tuple[Pattern, ...] = ()
     ask: tuple[Pattern, ...] = ()
@@ -107,11 +107,12 @@ class CallRules:
 
     @classmethod
     def of(cls, rules: Rules) -> "CallRules":
-        """Reads the patterns of rules. Errors: ``PatternInvalidity``."""
-        return cls(approve=_read(rules.approve), ask=_read(rules.ask), deny=_read(rules.deny))
+        """Parses the patterns of rules. Errors: ``PatternInvalidity``."""
+        approve, ask, deny = (tuple(map(Pattern.parse, texts)) for texts in (rules.approve, rules.ask, rules.deny))
+        return cls(approve=approve, ask=ask, deny=deny)
 
     def decide(self, identity: str, effect: Effect, arguments: Mapping[str, Any]) -> Decision | None:
-        """What the strictest pattern says that a call matches, or None where none does."""
+        """The decision of the strictest pattern that matches a call; None if none does."""
         for pattern in self.deny:
             if pattern.covers(identity, arguments):
                 return Decision(action="deny", pattern=pattern.text)
@@ -124,17 +125,13 @@ class CallRules:
         return None
 
 
-def _read(texts: Sequence[str]) -> tuple[Pattern, ...]:
-    return tuple(map(Pattern.parse, texts))
-
-
 def _kind(value: object) -> object:
     return "number" if type(value) in (int, float) else type(value)
 
 
 @dataclasses.dataclass(slots=True)
 class _Reader:
-    """Reads one pattern from left to right."""
+    """Parses one pattern from left to right."""
 
     text: str
     position: int = 0
@@ -146,7 +143,7 @@ class _Reader:
         if self.position == len(self.text):
             return Pattern(text=self.text, tool=_unescaped(tool))
         if self.text[self.position] == ")":
-            raise self._wrong("A parenthesis is closed that was not opened", "In the name of a tool, write \\).")
+            raise self._wrong("The closing parenthesis has no opening one", "In the name of a tool, write \\).")
         conditions: dict[str, Wanted] = {}
         while self.text[self.position] != ")":
             name, wanted = self._condition()
@@ -155,17 +152,18 @@ class _Reader:
             conditions[name] = wanted
         if self.position != len(self.text) - 1:
             self.position += 1
-            raise self._wrong("Text goes on after the last parenthesis")
+            raise self._wrong("Text follows the last parenthesis")
         return Pattern(text=self.text, tool=_unescaped(tool).rstrip(), conditions=tuple(conditions.items()))
 
     def _condition(self) -> tuple[str, Wanted]:
-        """Reads from behind a parenthesis or comma up to the next one."""
+        """Parses one condition, up to the next comma or parenthesis."""
         self.position += 1
         start = self.position
         name = self._until("=", ",)").strip()
         if not _NAME.match(name):
             self.position = start
-            raise self._wrong("There is no name of an argument" if not name else f"{name!r} is no name of an argument")
+            problem = f"{name!r} is not a name of an argument" if name else "The name of an argument is missing"
+            raise self._wrong(problem)
         if self.position == len(self.text) or self.text[self.position] != "=":
             raise self._wrong(f"{name} has no value", "Write = and a value after the name; * is any text without a /.")
         self.position += 1
@@ -188,7 +186,7 @@ class _Reader:
         while self.position < len(self.text) and self.text[self.position] not in ends + bad:
             if self.text[self.position] == "\\":
                 if self.position + 1 == len(self.text):
-                    raise self._wrong("A backslash stands at the end", "Write two for one.")
+                    raise self._wrong("The pattern ends with a backslash", "Write two for a literal one.")
                 self.position += 1
             self.position += 1
         return self.text[start : self.position]
@@ -202,7 +200,7 @@ def _unescaped(tool: str) -> str:
 
 
 def _trimmed(value: str) -> str:
-    """Without spaces around it, but for one at the end that a backslash keeps."""
+    """A value without spaces around it, except an escaped one at its end."""
     stripped = value.strip(" \t")
     slashes = len(stripped) - len(stripped.rstrip("\\"))
     return f"{stripped} " if slashes % 2 else stripped

@@ -1,4 +1,4 @@
-"""Globs of rules and of file searches, translated for an engine whose time is linear: no pattern can hang it."""
+"""Globs of rules and of file searches, translated for an engine with linear time."""
 
 import dataclasses
 import re
@@ -6,7 +6,7 @@ import unicodedata
 import urllib.parse
 from collections.abc import Iterable
 
-#: Bytes that all expressions of a matcher may have together, compiled.
+#: Bytes of all compiled expressions of a matcher.
 _SIZE = 4 * 1024 * 1024
 _SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}/]")
 #: The parts of a path's glob.
@@ -15,10 +15,10 @@ _PARTS = re.compile(
     r"|(?P<brace>[{},])|\\?(?P<literal>.)",
     re.DOTALL,
 )
-#: ``**`` by whether a slash stands before and behind it.
+#: ``**`` by whether a slash is before and after it.
 _DEEP = {(False, False): ".*", (True, False): "/.*", (False, True): "(?:.*/)?", (True, True): "(?:/|/.*/)"}
-#: The parts of a rule's glob, and what its wildcards stand for. Those of an approving rule never stand for a character
-#: to which a shell or a path gives a meaning.
+#: The parts of a rule's glob, and the expressions of its wildcards. In an approving rule they never match a character
+#: that has a meaning in a shell or a path.
 _TEXTS = re.compile(r"(?P<wildcard>\*+|\?)|(?P<literal>(?:[^\\*?]|\\.)+)", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _COVERING = {"?": "[^/]", "*": "[^/]*", "**": ".*"}
@@ -32,12 +32,12 @@ _UNREADABLE = re.compile("[\ud800-\udfff]")
 
 
 class Matcher:
-    """Expressions, asked about whole texts. Errors: ``ValueError`` when they are no expressions, or too large."""
+    """Matches whole texts with expressions. Errors: ``ValueError`` for expressions that are invalid or too large."""
 
     __slots__ = ("_validator",)
 
     def __init__(self, expressions: Iterable[str], size: int = _SIZE) -> None:
-        # Most programs never need it, and importing it takes long.
+        # Most programs never need it, and the import is slow.
         import jsonschema_rs
 
         joined = "|".join(f"(?:{one})" for one in expressions)
@@ -51,7 +51,7 @@ class Matcher:
 
 
 def _readable(text: str) -> str:
-    """Text without surrogates: bytes of a path that are no UTF-8 become U+FFFD, and so does any other one."""
+    """Text with U+FFFD in place of surrogates, which stand for bytes of a path that are not UTF-8."""
     try:
         return text.encode("utf-8", "surrogateescape").decode(errors="replace")
     except UnicodeEncodeError:
@@ -59,11 +59,10 @@ def _readable(text: str) -> str:
 
 
 def translate(glob: str) -> str:
-    """The regular expression of a path's glob, as ripgrep and git read it.
+    """The regular expression of a path's glob, as in ripgrep and git.
 
-    ``*`` and ``?`` stop at a slash, ``**`` between slashes is any number of folders, ``[a-z]``, ``[!a-z]`` and
-    ``{a,b}`` are choices, a backslash takes the next character as it is. Errors: ``ValueError`` that says what is
-    wrong, and where.
+    ``*`` and ``?`` do not match a slash, ``**`` between slashes is any number of folders, ``[a-z]``, ``[!a-z]`` and
+    ``{a,b}`` are choices, a backslash makes the next character literal. Errors: ``ValueError`` with the position.
     """
     pieces: list[str] = []
     opened: list[int] = []
@@ -95,7 +94,7 @@ def _escape(text: str) -> str:
 
 
 def _brace(character: str, place: int, opened: list[int]) -> str:
-    """A part of a choice; ``opened`` are the places of those that are not closed."""
+    """The expression of a character of a choice; ``opened`` has the positions of open braces."""
     if character == "{":
         opened.append(place)
         return "(?:"
@@ -110,10 +109,10 @@ def _brace(character: str, place: int, opened: list[int]) -> str:
 
 
 def _class(text: str) -> str:
-    """The class of these members, with what negates it."""
+    """The character class of a text in brackets, which may begin with a negation."""
     negated = text[0] in "!^"
     members = [f"\\{one}" if one in "\\]^[" else one for one in text[negated:]]
-    # A hyphen at either end is itself.
+    # A hyphen at either end is literal.
     for edge in {0, len(members) - 1}:
         if members[edge] == "-":
             members[edge] = "\\-"
@@ -122,10 +121,10 @@ def _class(text: str) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Glob:
-    """The glob of a rule, which matches whole texts, in two degrees of strictness.
+    """The glob of a rule, which matches whole texts in two ways.
 
-    ``beginning`` is what stands before the first wildcard. ``covering`` are matchers for the glob as written; without
-    case, forms of letters, or doubled slashes; and the same behind any slash.
+    ``beginning`` is the text before the first wildcard. ``covering`` are three matchers: of the glob as written; of
+    normalized texts (without case, letter forms, double slashes); and of the end of such a text, after any slash.
     """
 
     text: str
@@ -135,9 +134,9 @@ class Glob:
 
     @classmethod
     def of(cls, text: str) -> "Glob":
-        """The glob of a text, in which a backslash takes the meaning from the next character.
+        """The glob of a text, in which a backslash makes the next character literal.
 
-        ``*`` and ``?`` stop at a slash, ``**`` does not. Errors: ``ValueError`` when it is too large.
+        ``*`` and ``?`` do not match a slash, ``**`` does. Errors: ``ValueError`` if it is too large.
         """
         beginning = fitting = exact = loose = before = ""
         for part in _TEXTS.finditer(text):
@@ -153,17 +152,17 @@ class Glob:
             fitting += _escape(literal)
             exact += _escape(literal)
             folded = _fold(literal, start=not part.start(), end=part.end() == len(text))
-            # All that is below a folder is also what is right in it: ``a/**/b`` may be ``a/b``.
+            # ``**`` may match no folder at all: ``a/**/b`` covers ``a/b``.
             loose += _escape(folded.removeprefix("/") if before in ("/", "\\") else folded)
             before = literal
         covering = (Matcher([exact]), Matcher([loose]), Matcher([f"(?:.*/)?{loose}"]))
         return cls(text, beginning, Matcher([fitting]), covering)
 
     def fits(self, value: object) -> bool:
-        """Whether a value is certainly one that is meant.
+        """Whether a value certainly matches.
 
-        No text with ``..`` is, nor one with a character that is not printed or has another form; wildcards stand for
-        nothing that a shell gives a meaning; and what begins at a root is meant only where that is written out.
+        A text with ``..``, or with a character that is not printable or not normalized, does not match. Wildcards
+        match no character with a meaning in a shell. A path from a root matches only a glob with that root.
         """
         if not isinstance(value, str) or ".." in value or "%2e" in value.casefold():
             return False
@@ -173,9 +172,9 @@ class Glob:
         return (root is None or self.beginning.startswith(root[0])) and self.fitting(value)
 
     def covers(self, value: object) -> bool:
-        """Whether a value is, or may be, one that is meant: another way to write it is, and so is what goes up.
+        """Whether a value matches or may match: also in another spelling, and with ``..``.
 
-        A path from a root is, too, where its end is meant; and the folder itself, where all that is in it is meant.
+        A path from a root matches if its end does; a folder matches if everything in it does.
         """
         if not isinstance(value, str):
             return True
@@ -192,7 +191,7 @@ class Glob:
 
 
 def _fold(text: str, *, start: bool = True, end: bool = True) -> str:
-    """Without case, compatible forms, doubled slashes and folders that are the same; backslashes are slashes."""
+    """A normalized text: without case, compatible forms, double slashes and ``./``; backslashes become slashes."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     folded = _SLASHES.sub("/", folded)
     folded = _HERE.sub("/", folded) if end else folded

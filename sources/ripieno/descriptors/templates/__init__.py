@@ -1,10 +1,9 @@
-"""The one template grammar of descriptors: text with places for arguments and variables. Pure.
+"""The template grammar of descriptors: text with placeholders for arguments and variables. Without I/O.
 
 ``{name}`` is an argument, ``{env:NAME}`` a variable (only where the caller allows variables), ``{{`` and ``}}`` are
-braces. A template fills exactly one place (an element of argv, a segment of a path, a value of a query or header),
-whatever the values are: no value can add an element, a segment, a host or an option.
-
-Values are written as JSON would write them, strings without quotes. An argument that is null counts as absent.
+braces. A template fills exactly one place (an element of argv, a segment of a path, a value of a query or header):
+no value can add an element, a segment, a host or an option. Values are written as JSON, strings without quotes. An
+argument that is null counts as absent.
 """
 
 from ripieno.descriptors.templates.argv import ArgvTemplate

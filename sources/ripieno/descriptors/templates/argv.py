@@ -1,31 +1,32 @@
-"""The argv of a program: strings, and tables that stand for none, one or several of its elements."""
+"""The argv template of a program: strings, and tables that expand to any number of elements."""
 
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ripieno.descriptors.templates.checks import Complaint, Declared, is_list, is_table
+from ripieno.descriptors.templates.checks import Complaint, Declared
 from ripieno.descriptors.templates.placeholders import Placeholder, refusal, scalar
 from ripieno.descriptors.templates.text import Template
 from ripieno.exceptions import InputError
+from ripieno.jsonvalues import is_list, is_table
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class When:
-    """``{ when = "name", argv = [...] }``: left out when the argument is absent, null or false."""
+    """``{ when = "name", argv = [...] }``: left out if the argument is absent, null or false."""
 
     name: str
     argv: tuple[Template, ...]
 
     def chosen(self, arguments: Mapping[str, Any]) -> tuple[Template, ...]:
-        """Its elements, or none; an empty string, an empty list and 0 are values like others."""
+        """Its elements, or none. An empty string, an empty list and 0 count as present."""
         value = arguments.get(self.name)
         return () if value is None or value is False else self.argv
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Each:
-    """``{ each = "name" }``: one element for each item of an argument; none when it is absent."""
+    """``{ each = "name" }``: one element for each item of an argument; none if it is absent."""
 
     name: str
 
@@ -35,13 +36,13 @@ Element: TypeAlias = Template | When | Each
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ArgvTemplate:
-    """The argv of a program: strings, and tables that stand for none, one or several of its elements."""
+    """The argv template of a program."""
 
     elements: tuple[Element, ...]
 
     @classmethod
     def parse(cls, argv: Sequence[Any]) -> "ArgvTemplate":
-        """Errors: ``InputError`` with everything that is wrong, and where."""
+        """Parses an argv. Errors: ``InputError`` with all problems and their places."""
         template, complaints = cls.read(argv)
         if template is None:
             raise InputError("\n".join(map(str, complaints)))
@@ -49,7 +50,7 @@ class ArgvTemplate:
 
     @classmethod
     def read(cls, argv: Any) -> tuple["ArgvTemplate | None", tuple[Complaint, ...]]:
-        """The template, or None and everything that is wrong."""
+        """The template, or None and all problems."""
         if not is_list(argv) or not argv:
             return None, (Complaint(message="argv must be a list that names a program and its arguments"),)
         complaints: list[Complaint] = []
@@ -80,7 +81,7 @@ class ArgvTemplate:
         return argv
 
     def check(self, schema: Mapping[str, Any], given: Collection[str] = ()) -> tuple[Complaint, ...]:
-        """What is wrong with its places for arguments of this JSON Schema; ``given`` always have a value."""
+        """The problems of its placeholders with a JSON Schema of arguments; those in ``given`` always have a value."""
         declared = Declared.of(schema, given)
         complaints: list[Complaint] = []
         for index, element in enumerate(self.elements):
@@ -109,7 +110,7 @@ def _read_element(item: Any, path: tuple[str | int, ...], complaints: list[Compl
     hint = 'Write a string, { when = "argument", argv = ["--flag", "{argument}"] } or { each = "argument" }.'
     if path == (0,):
         hint = "Write the program's name, as a string."
-    complaints.append(Complaint(message="this is no element of an argv", hint=hint, path=path))
+    complaints.append(Complaint(message="this is not an element of an argv", hint=hint, path=path))
     return None
 
 
@@ -123,15 +124,15 @@ def _read_string(item: Any, path: tuple[str | int, ...], complaints: list[Compla
         complaints.append(Complaint(message=str(error), path=path))
         return None
     if path == (0,) and not (template.literal or "").strip():
-        hint = "No argument may choose the program."
+        hint = "An argument cannot choose the program."
         complaints.append(Complaint(message="the program must be a literal name", hint=hint, path=path))
     if "\0" in item:
-        complaints.append(Complaint(message="an argument of a program cannot hold NUL", path=path))
+        complaints.append(Complaint(message="an argument of a program cannot contain NUL", path=path))
     return template
 
 
 def _check_options(elements: Sequence[Element]) -> Iterator[Complaint]:
-    """Before ``--``, no value may name an option, and the number of elements may not depend on a list."""
+    """Checks that before ``--`` no value names an option, and no list changes the number of elements."""
     for index, element in enumerate(elements):
         if isinstance(element, Template):
             if element.literal == "--":
@@ -143,8 +144,8 @@ def _check_options(elements: Sequence[Element]) -> Iterator[Complaint]:
                     break
                 yield from _check_option(template, (index, "argv", position))
         else:
-            hint = 'Write "--" before it, so that no item can be taken for an option.'
-            yield Complaint(message="{ each = ... } may only stand after a literal --", hint=hint, path=(index,))
+            hint = 'Write "--" before it, so that no item is read as an option.'
+            yield Complaint(message="{ each = ... } is allowed only after a literal --", hint=hint, path=(index,))
 
 
 def _check_option(template: Template, path: tuple[str | int, ...]) -> Iterator[Complaint]:

@@ -1,29 +1,20 @@
-"""Whether the places of a template fit the arguments that a JSON Schema declares, as far as it can be seen."""
+"""Checks of a template's placeholders against a JSON Schema of arguments."""
 
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeGuard
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
 
 from ripieno.exceptions import nearest
+from ripieno.jsonvalues import is_list, is_table
 
-#: Keywords by which a schema may declare arguments that cannot be seen in its ``properties``.
-_ELSEWHERE = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas"})
+#: Keywords by which a schema may declare arguments outside its ``properties``.
+INDIRECT = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas"})
 _SCALARS = frozenset({"string", "integer", "number", "boolean"})
-
-
-def is_table(value: object) -> TypeGuard[Mapping[str, Any]]:
-    """Whether it is a table, whose keys are strings then."""
-    return isinstance(value, Mapping)
-
-
-def is_list(value: object) -> TypeGuard[Sequence[Any]]:
-    """Whether it is a list, frozen or not; strings are none."""
-    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Complaint:
-    """What is wrong with a template; ``path`` leads from the template to the place."""
+    """A problem of a template; ``path`` leads from the template to the place."""
 
     message: str
     hint: str | None = None
@@ -36,11 +27,11 @@ class Complaint:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """The arguments that a schema declares, as far as they can be seen. ``given`` always have a value."""
+    """The arguments that a schema declares in ``properties``. Those in ``given`` always have a value."""
 
     properties: Mapping[str, Any]
     given: frozenset[str]
-    #: Others may be declared where they cannot be seen.
+    #: Whether other keywords may declare more.
     open: bool
 
     @classmethod
@@ -50,37 +41,37 @@ class Declared:
         return cls(
             properties=properties,
             given=frozenset((*schema.get("required", ()), *defaults, *given)),
-            open=not _ELSEWHERE.isdisjoint(schema),
+            open=not INDIRECT.isdisjoint(schema),
         )
 
     def complain_all(self, names: Iterable[str], path: tuple[str | int, ...]) -> Iterator[Complaint]:
-        """What is wrong with places for one value each."""
+        """The problems of placeholders for one value each."""
         for name in names:
             yield from self.complain(name, path)
 
     def complain(
         self, name: str, path: tuple[str | int, ...], *, listed: bool = False, anything: bool = False
     ) -> Iterator[Complaint]:
-        """What is wrong with a place for this argument: for one value, for a list of values, or for anything."""
+        """The problems of a placeholder for one value, for a list of values, or for any value."""
         if name not in self.properties:
             if not self.open and name not in self.given:
                 near = nearest(name, self.properties)
                 hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else _known(self.properties)
-                yield Complaint(message=f"{name!r} is none of the arguments", hint=hint, path=path)
+                yield Complaint(message=f"{name!r} is not an argument", hint=hint, path=path)
             return
         if anything:
             return
         if listed:
             if not _may_be(self.properties[name], {"array"}):
-                yield Complaint(message=f"{name!r} is no list", hint=f'Write "{{{name}}}".', path=path)
+                yield Complaint(message=f"{name!r} is not a list", hint=f'Write "{{{name}}}".', path=path)
             elif not _may_be(_items_schema(self.properties[name]), _SCALARS):
-                yield Complaint(message=f"the items of {name!r} are no strings or numbers", path=path)
+                yield Complaint(message=f"the items of {name!r} are neither strings nor numbers", path=path)
             return
         if not _may_be(self.properties[name], _SCALARS):
             listed_hint = (
                 f'Write {{ each = "{name}" }} after "--".' if _may_be(self.properties[name], {"array"}) else None
             )
-            message = f"{name!r} is a list or an object, and cannot fill one place"
+            message = f"{name!r} is a list or an object, not one value"
             yield Complaint(message=message, hint=listed_hint, path=path)
         elif name not in self.given and not self.open:
             hint = f'Make it required, give it a default, or write {{ when = "{name}", argv = [...] }} in an argv.'
@@ -88,7 +79,7 @@ class Declared:
 
 
 def _may_be(schema: Any, types: Collection[str]) -> bool:
-    """Whether a value may be of one of these types, as far as the schema can be seen."""
+    """Whether a schema allows a value of one of these types; a schema without a type does."""
     declared = schema.get("type") if is_table(schema) else None
     if is_list(declared):
         return any(one in types for one in declared)

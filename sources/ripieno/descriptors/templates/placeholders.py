@@ -1,4 +1,4 @@
-"""Places in a template, and the values that fill them."""
+"""Placeholders of a template, and the values that fill them."""
 
 import dataclasses
 import json
@@ -15,7 +15,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Placeholder:
-    """A place for the value of an argument, or of a variable."""
+    """A placeholder for the value of an argument or a variable."""
 
     name: str
     variable: bool = False
@@ -25,55 +25,55 @@ class Placeholder:
 
 
 def read_place(token: str, where: str, variables: bool) -> Placeholder:
-    """The place that a token in braces stands for. Errors: ``InputError`` that says where and what to write."""
+    """The placeholder of a token in braces. Errors: ``InputError`` with the place and what to write."""
     if token == "{":
-        raise InputError(f'the brace {where} is never closed; write "{{{{" for a brace that is text')
+        raise InputError(f'the brace {where} is never closed; write "{{{{" for a literal brace')
     if token == "}":
-        raise InputError(f'the brace {where} closes nothing; write "}}}}" for a brace that is text')
+        raise InputError(f'the brace {where} closes nothing; write "}}}}" for a literal brace')
     prefix, colon, name = token[1:-1].rpartition(":")
     if not colon:
         if not _NAME.match(name):
-            raise InputError(f"{token} {where} names no argument; an argument's place is {{name}}")
+            raise InputError(f"{token} {where} names no argument; write an argument as {{name}}")
         return Placeholder(name=name)
     if prefix != "env" or not _VARIABLE.match(name):
-        raise InputError(f"{token} {where} is no place; arguments are {{name}}, variables {{env:NAME}}")
+        raise InputError(f"{token} {where} is not a placeholder; arguments are {{name}}, variables {{env:NAME}}")
     if not variables:
-        raise InputError(f"{token} {where}: variables cannot be used here, where others could read them")
+        raise InputError(f"{token} {where}: variables are not allowed here, because others could read them")
     return Placeholder(name=name, variable=True)
 
 
 def value_of(place: Placeholder, arguments: Mapping[str, Any], variables: Mapping[str, str]) -> str:
-    """What fills a place. Errors: as ``Template`` says."""
+    """The value of a placeholder. Errors: see ``Template``."""
     if not place.variable:
         return scalar(place, arguments.get(place.name))
     if place.name not in variables:
-        raise InputError(f"There is no variable {place.name}.")
+        raise InputError(f"The variable {place.name} is not set.")
     return scalar(place, variables[place.name])
 
 
 def scalar(place: Placeholder, value: Any) -> str:
-    """One value as text, which some encoding can write and C can hold. Errors: as ``Template`` says."""
+    """One value as text without lone surrogates and NUL. Errors: see ``Template``."""
     if value is None:
-        raise refusal(place.name, "is needed", code="missing_required")
+        raise refusal(place.name, "is required", code="missing_required")
     if not isinstance(value, str | bool | int | float):
         raise refusal(place.name, "must be one value, not a list or an object", code="invalid_type")
     text = value if isinstance(value, str) else json.dumps(value)
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise unfit(place, "has half of a surrogate pair, which no encoding can write") from None
+        raise unfit(place, "has half of a surrogate pair, which cannot be encoded") from None
     if "\0" in text:
-        raise unfit(place, "may not contain NUL")
+        raise unfit(place, "must not contain NUL")
     return text
 
 
 def unfit(place: Placeholder, problem: str) -> InputError | ValidationFault:
-    """The error of whoever gave the value: the model, or the operator."""
+    """The error for the author of the value: the operator of a variable, or the model of an argument."""
     return InputError(f"The variable {place.name} {problem}.") if place.variable else refusal(place.name, problem)
 
 
 def refusal(name: str, problem: str, suggestion: str | None = None, code: str = "invalid_value") -> ValidationFault:
-    """What a model reads of an argument that does not fit its place."""
+    """The fault of an argument that does not fit its placeholder."""
     return ValidationFault(
         f"The argument {name!r} {problem}.", code=code, details={"parameter": name}, suggestion=suggestion
     )

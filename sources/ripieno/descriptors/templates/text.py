@@ -1,4 +1,4 @@
-"""A template that fills one place with text."""
+"""A template of one text."""
 
 import dataclasses
 import re
@@ -10,7 +10,7 @@ from ripieno.descriptors.templates.checks import Complaint, Declared
 from ripieno.descriptors.templates.placeholders import NO_VARIABLES, Placeholder, read_place, refusal, unfit, value_of
 
 _TOKEN = re.compile(r"[^{}]+|\{\{|\}\}|\{[^{}]*\}|.", re.DOTALL)
-#: What a header may hold: visible ASCII, spaces and tabs (RFC 9110, section 5.5, without the obsolete bytes).
+#: The value of a header: visible ASCII, spaces and tabs (RFC 9110, section 5.5, without the obsolete bytes).
 _HEADER = re.compile(r"[\t\x20-\x7e]*\Z")
 
 
@@ -18,7 +18,7 @@ _HEADER = re.compile(r"[\t\x20-\x7e]*\Z")
 class Template:
     """A parsed template. The methods that expand it are named after the place that they fill.
 
-    All of them raise ``ValidationFault``, naming the argument, for a value that does not fit the place, and
+    Errors of these methods: ``ValidationFault``, with the argument's name, for a value that does not fit the place;
     ``InputError`` for a variable that is missing or does not fit.
     """
 
@@ -26,7 +26,7 @@ class Template:
 
     @classmethod
     def parse(cls, text: str, *, variables: bool = False) -> "Template":
-        """Errors: ``InputError`` with the character, from 1, at which the text stops making sense."""
+        """Parses a text. Errors: ``InputError`` with the character, from 1, of the first error."""
         parts: list[str | Placeholder] = []
         for match in _TOKEN.finditer(text):
             token = match.group()
@@ -42,22 +42,22 @@ class Template:
 
     @property
     def placeholders(self) -> tuple[str, ...]:
-        """The arguments it has places for, each once, in order."""
+        """The arguments of its placeholders, each once, in order."""
         return self._names(variable=False)
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The variables it has places for, each once, in order."""
+        """The variables of its placeholders, each once, in order."""
         return self._names(variable=True)
 
     @property
     def literal(self) -> str | None:
-        """Its text, when it has no places."""
+        """Its text; None if it has placeholders."""
         return None if self.placeholders or self.variables else "".join(map(str, self.parts))
 
     @property
     def beginning(self) -> str:
-        """The text before the first place."""
+        """The text before the first placeholder."""
         return self.parts[0] if self.parts and isinstance(self.parts[0], str) else ""
 
     def _names(self, *, variable: bool) -> tuple[str, ...]:
@@ -65,43 +65,42 @@ class Template:
         return tuple(dict.fromkeys(place.name for place in places if place.variable is variable))
 
     def text(self, arguments: Mapping[str, Any], variables: Mapping[str, str] = NO_VARIABLES) -> str:
-        """For a place that takes any text without NUL: standard input, or a variable in a process's environment."""
+        """Any text without NUL, for standard input or a variable in a process's environment."""
         return self._fill(arguments, variables, lambda _, value: value)
 
     def element(self, arguments: Mapping[str, Any], *, terminated: bool = False) -> str:
-        """For one element of an argv. ``terminated``: a literal ``--`` stands before it, so ``-`` begins no option."""
+        """One element of an argv. ``terminated``: it follows a literal ``--``, so that ``-`` begins no option."""
         text = self.text(arguments)
         if terminated or not text.startswith("-") or not self.placeholders:
             return text
         if not self.beginning:
             raise refusal(
                 self.placeholders[0],
-                f"may not begin with '-': {text!r} would be taken for an option",
+                f"must not begin with '-': {text!r} would be read as an option",
                 "If it is a path, write ./ before it.",
             )
         if text == self.beginning and not text.startswith("--"):
-            # An option such as -C5 that has lost its value takes the next element for it.
-            raise refusal(self.placeholders[0], "may not be empty")
+            # An option such as -C5 without its value would take the next element as the value.
+            raise refusal(self.placeholders[0], "must not be empty")
         return text
 
     def segment(self, arguments: Mapping[str, Any]) -> str:
-        """For one segment of a URL's path. Values are percent-encoded; a segment that climbs or vanishes is refused."""
+        """One segment of a URL's path, with values percent-encoded. Empty segments, ``.`` and ``..`` are refused."""
         text = self._fill(arguments, NO_VARIABLES, lambda _, value: urllib.parse.quote(value, safe=""))
         if text in ("", ".", "..") and self.placeholders:
-            raise refusal(self.placeholders[0], f"cannot stand in a path: it would become {text!r}")
+            raise refusal(self.placeholders[0], f"cannot be used in a path: the segment would be {text!r}")
         return text
 
     def query(self, arguments: Mapping[str, Any], variables: Mapping[str, str] = NO_VARIABLES) -> str:
-        """For one value of a URL's query; all of it percent-encoded, the literal text too."""
+        """One value of a URL's query, percent-encoded including the literal text."""
         return urllib.parse.quote(self.text(arguments, variables), safe="")
 
     def header(self, arguments: Mapping[str, Any], variables: Mapping[str, str] = NO_VARIABLES) -> str:
-        """For the value of one header: ASCII without control characters."""
+        """The value of one header: ASCII without control characters."""
 
         def check(place: Placeholder, value: str) -> str:
             if not _HEADER.match(value):
-                problem = "has characters that a header cannot hold: only ASCII without control characters fits"
-                raise unfit(place, problem)
+                raise unfit(place, "has characters that a header cannot contain: use ASCII without control characters")
             return value
 
         return self._fill(arguments, variables, check)
@@ -117,5 +116,5 @@ class Template:
         )
 
     def check(self, schema: Mapping[str, Any], given: Collection[str] = ()) -> tuple[Complaint, ...]:
-        """What is wrong with its places for arguments of this JSON Schema; ``given`` always have a value."""
+        """The problems of its placeholders with a JSON Schema of arguments; those in ``given`` always have a value."""
         return tuple(Declared.of(schema, given).complain_all(self.placeholders, ()))

@@ -10,9 +10,9 @@ from ripieno.descriptors.reader.kinds import INVALID, plain, refuse
 from ripieno.descriptors.reader.positions import Path
 from ripieno.descriptors.reader.problems import Problems
 from ripieno.descriptors.templates import Complaint, Template
-from ripieno.descriptors.templates.checks import Declared, is_list, is_table
+from ripieno.descriptors.templates.checks import Declared
 from ripieno.exceptions import InputError, ValidationFault
-from ripieno.jsonvalues import thaw
+from ripieno.jsonvalues import is_list, is_table, thaw
 from ripieno.origins.http.client import Url, parse_url
 from ripieno.origins.http.client.addresses import refuse_address
 
