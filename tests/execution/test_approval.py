@@ -251,7 +251,7 @@ async def test_an_answer_given_later_counts_for_just_that_call() -> None:
         ),
         await resume(again, found, Given(answer=Defer(), binding=stored)),
     ):
-        assert "Nobody can answer now" in result.text
+        assert "No one can approve it now" in result.text
     assert "No." in (await resume(again, found, Deny("No."))).text
     assert len(seeing.arguments) == 2
 

@@ -146,7 +146,7 @@ def test_a_call_that_goes_to_and_fro_is_refused() -> None:
     refused = go_round(Budget(Limits(repeats=3)), ["look"], ["on", "off"])
     assert refused is not None
     assert refused.startswith(
-        '6: The call was not run: look {"path": "x"}, look {"path": "x"} brought the same 3 times, and would again; '
+        '6: The call was not run: look {"path": "x"}, look {"path": "x"} had the same result 3 times; '
         "this run is limited to 3 times the same 2 calls with the same results."
     )
     assert "Try another tool or other arguments" in refused

@@ -67,7 +67,7 @@ async def test_arguments_that_do_not_fit_name_their_parameter(arguments: dict[st
     fault = fault_of(result)
     assert fault.category == "validation"
     assert parameter in fault.message
-    assert fault.suggestion == "Mend the arguments of 'add' and call it again."
+    assert fault.suggestion == "Fix the arguments of 'add' and call it again."
     assert seeing.arguments == []
 
 

@@ -64,7 +64,7 @@ def test_what_may_have_been_done_is_not_done_twice() -> None:
     for name, refused in (("look", False), ("write", True), ("set", False)):
         history = [invoke(name, "a"), done("a", "outcome_unknown")]
         if refused:
-            with pytest.raises(PermissionFault, match="Nobody knows what 'a' did"):
+            with pytest.raises(PermissionFault, match="The outcome of 'a' is unknown"):
                 find_earlier("a", history, OFFER)
         else:
             assert find_earlier("a", history, OFFER) is history[0]
@@ -87,7 +87,7 @@ def test_an_unknown_outcome_of_a_repetition_counts_for_the_call() -> None:
 
 
 def test_what_is_not_ours_is_not_run() -> None:
-    for name, message in (("theirs", "is run by the caller"), ("gone", "not offered any more")):
+    for name, message in (("theirs", "is run by the caller"), ("gone", "no longer offered")):
         with pytest.raises(Exception, match=message):
             find_earlier("a", [invoke(name, "a"), done("a")], OFFER)
 

@@ -1,8 +1,6 @@
-"""Asks about a call that the rules do not settle: the call as it was approved or edited, or what else became of it.
+"""Applies the rules to calls, asks the confirmer about the others, and binds each approval to one call.
 
-Arguments as links lead: what a rule about paths says of a file holds for every link to it.
-
-Judges calls by one set of rules, and says what an approval of a call is bound to.
+A rule about the path of a file also holds for every symbolic link to it.
 """
 
 import asyncio
@@ -28,37 +26,37 @@ from ripieno.ensembles import Invoker
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import InputError, JsonInvalidity, PermissionFault
 from ripieno.execution.context import Circumstances, Deferred, Prepared, complete, context_of
-from ripieno.execution.records import UNRECORDED, Reporter, denied, unfit
+from ripieno.execution.records import UNRECORDED, Reporter, denied, record_of, unfit
 from ripieno.jsonvalues import digest, freeze, is_list, thaw
-from ripieno.storage.records import Record, Stage
+from ripieno.storage.records import Stage
 
-#: Characters of the longest text that is looked at as a path.
-_LONGEST = 1024
+#: Characters of the longest text that is tried as a path.
+_LONGEST_PATH = 1024
 
 
-def as_links_lead(arguments: Mapping[str, Any], workspace: str) -> dict[str, Any] | None:
-    """The arguments with the true paths of what they name beneath a workspace; None where no link is on the way.
+def _resolve_links(arguments: Mapping[str, Any], workspace: str) -> dict[str, Any] | None:
+    """The arguments with symbolic links beneath the workspace resolved; None if there is no link.
 
-    A path that leads out of the workspace is an absolute one. Texts that are no paths stay as they are: nothing is
-    there under them. Hard links have no other path, and are not seen.
+    A path that leads out of the workspace becomes absolute. Texts that are not paths of files stay unchanged. Hard
+    links are not detected.
     """
     root = os.path.realpath(workspace)
-    changed = {name: _follow(value, root) for name, value in arguments.items()}
-    return changed if any(changed[name] is not value for name, value in arguments.items()) else None
+    resolved = {name: _resolve_link(value, root) for name, value in arguments.items()}
+    return resolved if any(resolved[name] is not value for name, value in arguments.items()) else None
 
 
-def _follow(value: Any, root: str) -> Any:
+def _resolve_link(value: Any, root: str) -> Any:
     if is_list(value):
-        items = [_follow(item, root) for item in value]
+        items = [_resolve_link(item, root) for item in value]
         return items if any(one is not other for one, other in zip(items, value, strict=True)) else value
-    if not isinstance(value, str) or not value or len(value) > _LONGEST or "\n" in value or "\0" in value:
+    if not isinstance(value, str) or not value or len(value) > _LONGEST_PATH or "\n" in value or "\0" in value:
         return value
-    whole = os.path.normpath(os.path.join(root, value))
+    path = os.path.join(root, value)
     try:
-        true = os.path.realpath(os.path.join(root, value))
+        true = os.path.realpath(path)
     except (OSError, ValueError):
         return value
-    if true == whole:
+    if true == os.path.normpath(path):
         return value
     return os.path.relpath(true, root) if true == root or true.startswith(f"{root}{os.sep}") else true
 
@@ -67,7 +65,7 @@ _STRICTNESS = ("run", "ask", "deny")
 
 
 class Judge:
-    """One set of rules, read once, and what a person allowed beside them.
+    """Judges calls by one set of rules and by the permissions that a person has given since.
 
     Errors: ``PatternInvalidity`` for a rule that cannot be read.
     """
@@ -80,28 +78,28 @@ class Judge:
         self._conditional = any(pattern.conditions for pattern in patterns)
 
     def judge(self, invoker: Invoker, arguments: dict[str, object]) -> Verdict:
-        """What the rules say of a call. ``arguments`` are those that fit its schema, without presets.
+        """The verdict of the rules on a call. ``arguments`` fit its schema and lack the presets.
 
-        Paths are judged as they are written, and as links lead; the stricter verdict counts.
+        Paths are judged as written, and with links resolved; the stricter verdict counts.
         """
-        whole = complete(invoker, arguments)
-        verdict = self._judge(invoker, whole)
+        arguments = complete(invoker, arguments)
+        verdict = self._judge(invoker, arguments)
         surroundings = invoker.ensemble.surroundings
         if not self._conditional or verdict.action == "deny" or surroundings is None:
             return verdict
-        followed = as_links_lead(whole, str(surroundings.workspace))
-        if followed is None:
+        resolved = _resolve_links(arguments, str(surroundings.workspace))
+        if resolved is None:
             return verdict
-        other = self._judge(invoker, followed)
+        other = self._judge(invoker, resolved)
         return other if _STRICTNESS.index(other.action) > _STRICTNESS.index(verdict.action) else verdict
 
-    def _judge(self, invoker: Invoker, whole: dict[str, object]) -> Verdict:
-        return judge(invoker.identity, invoker.policy, self._rules, whole, allowances=self.allowances)
+    def _judge(self, invoker: Invoker, arguments: dict[str, object]) -> Verdict:
+        return judge(invoker.identity, invoker.policy, self._rules, arguments, allowances=self.allowances)
 
     def bind(self, prepared: Prepared, around: Circumstances, *, now: bool = False) -> Binding:
-        """What an approval of a call is good for; with ``now``, with its definition as its ensemble has it now.
+        """The call that an approval is valid for; with ``now``, with the ensemble's current definition of the tool.
 
-        A tool that is not there any more has a definition that no approval has. Errors: ``JsonInvalidity``.
+        The definition of a tool that no longer exists matches no approval. Errors: ``JsonInvalidity``.
         """
         invoker: Invoker | None = prepared.invoker
         if now:
@@ -111,7 +109,9 @@ class Judge:
             invocation=prepared.invocation.identifier,
             tool=prepared.invoker.identity,
             definition="" if invoker is None else _definition(invoker),
-            arguments=digest(prepared.whole if prepared.change is None else [prepared.whole, prepared.change]),
+            arguments=digest(
+                prepared.all_arguments if prepared.change is None else [prepared.all_arguments, prepared.change]
+            ),
             rules=self._digest,
         )
 
@@ -126,15 +126,15 @@ def _definition(invoker: Invoker) -> str:
     )
 
 
-#: Seconds in which a preview says what a call would change.
-_FORESIGHT = 10.0
+#: Seconds that a preview may take.
+_PREVIEW_TIMEOUT = 10.0
 
-#: What becomes of a call that was asked about.
+#: An approved call, the result of a refused one, or a call that waits for an answer.
 Outcome = Prepared | ResultCanister | Deferred
 
 
 class Approver:
-    """Asks one confirmer, and gives each call that it approved a grant, which is good for just that call, once."""
+    """Asks one confirmer. Each approved call gets a grant, which is valid once and only for that call."""
 
     def __init__(self, confirmer: Confirmer, reporter: Reporter, judge: Judge, grants: Grants) -> None:
         self._confirmer = confirmer
@@ -143,7 +143,7 @@ class Approver:
         self._grants = grants
 
     async def confirm(self, prepared: Prepared, around: Circumstances) -> Outcome:
-        """The call as it was approved or edited, with its grant; the result of a denial; or that it has to wait."""
+        """The call as approved or edited, with its grant; the result of a denial; or the deferred call."""
         if prepared.verdict.action == "run":
             return prepared
         try:
@@ -157,8 +157,8 @@ class Approver:
             return self._settle(prepared, given, binding, around)
         if prepared.invocation.identifier in around.answers:
             message = (
-                f"An answer to {prepared.invocation.identifier} does not count any more: the call, what it would "
-                "change, its tool or the rules are not what they were when it was shown. It is asked about again."
+                f"The answer to {prepared.invocation.identifier} is no longer valid: the call, its changes, its tool "
+                "or the rules changed after the call was shown. A new confirmation is requested."
             )
             self._reporter.alert(around, Alert(message=message, tool=prepared.invoker.identity))
         return await self._ask(prepared, presentation, binding, around)
@@ -166,7 +166,7 @@ class Approver:
     async def _ask(
         self, prepared: Prepared, presentation: Presentation, binding: Binding, around: Circumstances
     ) -> Outcome:
-        """Asks the confirmer; nobody is asked what cannot be recorded."""
+        """Asks the confirmer, if the question can be recorded."""
         request = self._request(prepared, presentation, around)
         asked = {"reason": request.reason, "effect": request.effect, "arguments_digest": presentation.digest}
         if not self._record("asked", prepared, around, asked):
@@ -179,7 +179,7 @@ class Approver:
             )
         answer = await ask(self._confirmer, request)
         if isinstance(answer, Defer):
-            if not self._record("answered", prepared, around, _said(answer)):
+            if not self._record("answered", prepared, around, _details_of(answer)):
                 return self._refuse(prepared, UNRECORDED, around)
             return Deferred(prepared=prepared, request=request, binding=binding)
         return self._settle(prepared, Given(answer=answer, binding=binding), binding, around)
@@ -190,7 +190,7 @@ class Approver:
             invocation=prepared.invocation.identifier,
             tool=invoker.identity,
             effect=invoker.policy.effect,
-            arguments=freeze(prepared.whole),
+            arguments=freeze(prepared.all_arguments),
             reason=prepared.verdict.reason,
             conversation=around.conversation,
             presentation=presentation,
@@ -198,47 +198,48 @@ class Approver:
         )
 
     async def _present(self, prepared: Prepared, around: Circumstances) -> Presentation:
-        """What is shown of a call. A preview reads files, so it runs in a thread; one that hangs is not waited for."""
+        """The presentation of a call. A preview reads files, so it runs in a thread, with a time limit."""
         invoker = prepared.invoker
         show = functools.partial(
             present,
             tool=invoker.identity,
             effect=invoker.policy.effect,
             reason=prepared.verdict.reason,
-            arguments=freeze(prepared.whole),
+            arguments=freeze(prepared.all_arguments),
             notes=invoker.policy.notes,
             claim=invoker.claim,
         )
         if invoker.preview is None:
             return show()
-        context = context_of(prepared, around, self._reporter.surroundings, progress=_nobody_follows)
+        context = context_of(prepared, around, self._reporter.surroundings, progress=_ignore_progress)
         preview = functools.partial(invoker.preview, context)
         look = functools.partial(show, preview=preview)
         try:
-            async with asyncio.timeout(_FORESIGHT):
+            async with asyncio.timeout(_PREVIEW_TIMEOUT):
                 return await run_in_thread(look, name=f"preview of {invoker.identity}", patient=False)
         except TimeoutError:
-            return show(preview=lambda _: "What would change is not known: the preview takes too long.")
+            return show(preview=lambda _: "The changes are not known: the preview takes too long.")
 
     def _settle(self, prepared: Prepared, given: Given, binding: Binding, around: Circumstances) -> Outcome:
-        """What an answer makes of a call: nothing of it counts before it is recorded."""
+        """Applies an answer to a call, after it is recorded."""
         invoker, answer = prepared.invoker, given.answer
-        if not self._record("answered", prepared, around, _said(answer)):
+        if not self._record("answered", prepared, around, _details_of(answer)):
             return self._refuse(prepared, UNRECORDED, around)
         if isinstance(answer, Deny):
             return self._refuse(prepared, denied(invoker, answer.advice), around)
         if isinstance(answer, Edit):
             return self._edited(prepared, given, answer, binding, around)
         if isinstance(answer, Approve) and answer.always and prepared.verdict.waivable:
-            self._judge.allowances.add(invoker.identity, invoker.policy.effect, prepared.whole, exact=answer.exact)
+            allowances = self._judge.allowances
+            allowances.add(invoker.identity, invoker.policy.effect, prepared.all_arguments, exact=answer.exact)
         return self._granted(prepared, binding, around, given.token)
 
     def _edited(self, prepared: Prepared, given: Given, edit: Edit, binding: Binding, around: Circumstances) -> Outcome:
-        """The call with other arguments, which are validated, judged and bound like those of any call."""
+        """The call with edited arguments, which are validated, judged and bound like those of any call."""
         invoker = prepared.invoker
         try:
             if given.token:
-                # It was for the call as it was asked about, and is used up by what it became.
+                # The grant is for the call as shown; the edited call uses it up.
                 self._grants.redeem(given.token, binding)
             arguments = invoker.schema.complete(_without_presets(prepared, edit))
             problems = invoker.schema.validate(arguments)
@@ -248,14 +249,14 @@ class Approver:
                 prepared,
                 arguments=thaw(arguments),
                 change=None,
-                # What was sent stays in the conversation; what is recorded and run is this.
+                # The conversation keeps the arguments that were sent; these are recorded and run.
                 invocation=dataclasses.replace(prepared.invocation, arguments=freeze(arguments)),
             )
             rebound = self._judge.bind(changed, around)
         except PermissionFault as fault:
             return self._refuse(prepared, Fault.raised(fault), around)
         except (TypeError, ValueError) as error:
-            advice = f"The confirmation gave arguments that are none: {error}"
+            advice = f"The edited arguments are invalid: {error}"
             return self._refuse(prepared, denied(invoker, advice), around)
         verdict = self._judge.judge(invoker, changed.arguments)
         if verdict.action == "deny":
@@ -272,25 +273,16 @@ class Approver:
         return self._reporter.refuse(prepared.invocation, fault, around, prepared.invoker)
 
     def _record(self, stage: Stage, prepared: Prepared, around: Circumstances, details: dict[str, Any]) -> bool:
-        if self._reporter.recorder is None:
-            return True
-        record = Record(
-            stage=stage,
-            conversation=around.conversation,
-            turn=around.turn,
-            tool=prepared.invoker.identity,
-            invocation=prepared.invocation,
-            details=details,
-        )
+        record = record_of(stage, around, prepared.invoker.identity, prepared.invocation, details=details)
         return self._reporter.record((record,), around)
 
 
-def _nobody_follows(done: float, total: float | None = None, message: str = "") -> None:
-    """Nothing is told of a preview."""
+def _ignore_progress(done: float, total: float | None = None, message: str = "") -> None:
+    """Drops the progress of a preview."""
 
 
 def _given(prepared: Prepared, binding: Binding, around: Circumstances) -> Given | None:
-    """The answer that was given ahead, if it still counts: a denial does always, all else for just this call."""
+    """The answer given in advance, if it is valid: a denial always is, any other answer only for this exact call."""
     found = around.answers.get(prepared.invocation.identifier)
     if found is None:
         return None
@@ -301,8 +293,8 @@ def _given(prepared: Prepared, binding: Binding, around: Circumstances) -> Given
     return dataclasses.replace(given, answer=answer)
 
 
-def _said(answer: Answer) -> dict[str, Any]:
-    """What is recorded of an answer."""
+def _details_of(answer: Answer) -> dict[str, Any]:
+    """The details of the record of an answer."""
     match answer:
         case Approve():
             lasting = {"always": True, "exact": answer.exact} if answer.always else {}
@@ -323,9 +315,9 @@ def _digest_of(edit: Edit) -> dict[str, str]:
 
 
 def _without_presets(prepared: Prepared, edit: Edit) -> frozendict[str, object]:
-    """Edited arguments without those that are fixed. Errors: ``ValueError`` when one of these is another."""
+    """Edited arguments without the presets. Errors: ``ValueError`` when a preset was edited."""
     arguments = freeze(dict(edit.arguments))
     for name, value in prepared.invoker.presets.items():
         if name in arguments and digest(arguments[name]) != digest(value):
-            raise ValueError(f"{name} is fixed, and cannot be edited.")
+            raise ValueError(f"{name} is a preset and cannot be edited.")
     return frozendict({name: value for name, value in arguments.items() if name not in prepared.invoker.presets})

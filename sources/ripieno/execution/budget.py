@@ -1,4 +1,4 @@
-"""How far one run has gone, and what its limits refuse. Asked before each dispatch; never raises."""
+"""Counts what one run has used and refuses calls beyond its limits. Never raises."""
 
 import collections
 import json
@@ -14,14 +14,15 @@ from ripieno.canisters.faults import Fault
 from ripieno.ensembles import Invoker
 from ripieno.jsonvalues import freeze, thaw
 
-#: What two calls have in common when they are the same: the tool's name, and the arguments.
-_Call: TypeAlias = tuple[str, object]
-#: Calls in a circle that is recognised.
-_LONGEST = 4
-#: Rounds of a circle that are remembered; an invoker that allows more is one for polling.
+#: The tool's name and the arguments. Two calls with the same key are the same call.
+_CallKey: TypeAlias = tuple[str, object]
+#: Calls in the longest cycle that is recognised.
+_LONGEST_CYCLE = 4
+#: Rounds of a cycle that are remembered. An invoker that allows more is for polling.
 _ROUNDS = 64
-_NAMED = 200
-_CONTINUE = "Say what was found so far; the user can continue the conversation."
+#: Characters of arguments in a message.
+_SHOWN = 200
+_CONTINUE = "Report what was found so far; the user can continue the conversation."
 
 
 class Budget:
@@ -35,20 +36,20 @@ class Budget:
         self.calls = 0
         self.usage: Usage = NO_USAGE
         self.ends = time.monotonic() + limits.wall
-        #: The first limit that was reached, in words; None as long as there is none.
+        #: The first limit that was reached, in words.
         self.exhausted: str | None = None
-        #: For each call, what came of it last, and how often in a row.
-        self._repeats: dict[_Call, tuple[object, int]] = {}
-        #: The calls that ended last, with what came of each.
-        self._past: collections.deque[tuple[_Call, object]] = collections.deque(maxlen=_LONGEST * _ROUNDS)
+        #: For each call, the digest of its last result, and how often in a row it came.
+        self._repeats: dict[_CallKey, tuple[object, int]] = {}
+        #: The last calls that ended, each with the digest of its result.
+        self._past: collections.deque[tuple[_CallKey, object]] = collections.deque(maxlen=_LONGEST_CYCLE * _ROUNDS)
 
     @property
     def seconds(self) -> float:
-        """What is left of the wall time; never below zero."""
+        """The rest of the wall time; never below zero."""
         return max(0.0, self.ends - time.monotonic())
 
     def admits_turn(self) -> bool:
-        """Whether the model may be asked once more; the turn counts from then on."""
+        """Whether another turn is allowed. If so, counts it."""
         if self.exhausted is None:
             if self.turns >= self.limits.turns:
                 self.exhausted = f"{self.limits.turns} turns"
@@ -73,28 +74,28 @@ class Budget:
         return self.break_loop(invocation, invoker)
 
     def break_loop(self, invocation: InvocationCanister, invoker: Invoker | None = None) -> Fault | None:
-        """Why a call is one too many, or None: the same came of it, or of a circle of calls, again and again.
+        """The fault of a call that, alone or in a cycle of calls, had the same result too often; or None.
 
-        An invoker's own ``repeats`` stands in place of the limit; it counts for no circle then.
+        An invoker's own ``repeats`` replaces the limit, and excludes its calls from the detection of cycles.
         """
         own = None if invoker is None else invoker.policy.repeats
         repeats = self.limits.repeats if own is None else own
         key = _key(invocation)
         if self._repeats.get(key, (None, 0))[1] >= repeats:
             reached = f"{repeats} times the same call with the same result"
-            return self._loop(reached, _named(key), repeats)
-        circle = () if own is not None else self._circle(key, repeats)
-        if not circle:
+            return self._loop(reached, _shown(key), repeats)
+        cycle = () if own is not None else self._cycle(key, repeats)
+        if not cycle:
             return None
-        reached = f"{repeats} times the same {len(circle)} calls with the same results"
-        return self._loop(reached, ", ".join(map(_named, circle)), repeats)
+        reached = f"{repeats} times the same {len(cycle)} calls with the same results"
+        return self._loop(reached, ", ".join(map(_shown, cycle)), repeats)
 
-    def _circle(self, key: _Call, repeats: int) -> tuple[_Call, ...]:
-        """The calls that have come in a circle, which another one of ``key`` would begin again; else none."""
+    def _cycle(self, key: _CallKey, repeats: int) -> tuple[_CallKey, ...]:
+        """The cycle of calls that a call of ``key`` would begin again; or none."""
         if len(self._past) < 2 * repeats:
             return ()
         past = tuple(self._past)
-        for length in range(2, _LONGEST + 1):
+        for length in range(2, _LONGEST_CYCLE + 1):
             rounds = past[-length * repeats :]
             if len(rounds) < length * repeats or rounds[0][0] != key:
                 continue
@@ -103,16 +104,15 @@ class Budget:
         return ()
 
     def _loop(self, reached: str, what: str, repeats: int) -> Fault:
-        again = f"{what} brought the same {repeats} times, and would again"
         return self._fault(
             reached,
-            f"{again}; this run is limited to {reached}",
-            "Do not repeat it. Try another tool or other arguments, or say what was found so far and what stands in "
-            "the way; the user can continue the conversation.",
+            f"{what} had the same result {repeats} times; this run is limited to {reached}",
+            "Do not repeat it. Try another tool or other arguments, or report what was found so far and what the "
+            "problem is; the user can continue the conversation.",
         )
 
     def expire(self, why: str) -> Fault:
-        """Why a call was not dispatched: the time ran out while something was waited for."""
+        """The fault of a call whose wall time ran out while it waited."""
         return self._fault(f"{self.limits.wall:g} s", why)
 
     def _fault(self, reached: str, why: str, suggestion: str = _CONTINUE) -> Fault:
@@ -126,40 +126,40 @@ class Budget:
         )
 
     def note(self, invocation: InvocationCanister, result: ResultCanister) -> None:
-        """Remembers what came of a call, so that a repetition is seen."""
+        """Remembers the result of a call, to detect repetitions."""
         key, digest = _key(invocation), _digest(result)
         before, times = self._repeats.get(key, (None, 0))
         self._repeats[key] = (digest, times + 1 if before == digest else 1)
         self._past.append((key, digest))
 
     def spend(self, usage: Usage) -> None:
-        """Adds what a turn cost."""
+        """Adds the tokens of a turn."""
         if usage is not NO_USAGE:
             self.usage = self.usage + usage
 
 
-def _key(invocation: InvocationCanister) -> _Call:
+def _key(invocation: InvocationCanister) -> _CallKey:
     try:
         hash(invocation.arguments)
-    except TypeError:  # Made by hand, with lists in it.
+    except TypeError:  # Built by an application, with lists in it.
         return invocation.name, freeze(invocation.arguments)
     return invocation.name, invocation.arguments
 
 
 def _digest(result: ResultCanister) -> object:
-    """What two results have in common when they are the same. Of a failure only what it is: details may differ."""
+    """A digest that is equal for equal results. The details of a failure are left out: they may differ."""
     error = result.error
     failure = None if error is None else (error.category, error.code, _unmarked(error.message, result.invocation_id))
     return hash((result.content, failure))
 
 
 def _unmarked(message: str, identifier: str) -> str:
-    """A message without the identifier of the call that it is about, where that is told apart from other words."""
+    """A message without the identifier of its call, if that is long enough not to be a common word."""
     return message.replace(identifier, "") if len(identifier) > 8 else message
 
 
-def _named(call: _Call) -> str:
+def _shown(call: _CallKey) -> str:
     """A call as a model knows it."""
     name, arguments = call
     text = json.dumps(thaw(arguments), ensure_ascii=False, default=str)
-    return f"{name} {text if len(text) <= _NAMED else text[:_NAMED] + '…'}"
+    return f"{name} {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}"

@@ -1,14 +1,13 @@
-"""Results of calls that change nothing, which stand for the same call made again, until something is written.
+"""A cache of the results of calls that change nothing (``cache = SECONDS`` in a policy).
 
-Asked for by ``cache = SECONDS`` in a policy. What is reused is as narrow as can be: the same invoker (which stands for
-its definition, its presets, its configuration and its connection: a new connection has new invokers), the same
-canonical arguments, the same conversation and caller. Namespaces, connections and whatever else a tool looks at belong
-to these; nothing is ever shared between two conversations, who may be of two people.
+A result is reused only for the same invoker (and so the same definition, presets, configuration and connection: a new
+connection has new invokers), the same canonical arguments, the same conversation and the same caller. Two
+conversations, which may belong to two people, never share a result.
 
-An entry goes when its seconds are over, when there is no room, and when a call starts whose writes overlap with what
-the entry's call read. While such a call runs nothing that overlaps with it is kept: a result that is reused is never
-older than the last overlapping write that had ended before its own call began. What changes without a call (an editor,
-a program that goes on in the background) is not seen: against that, there are the seconds.
+An entry is dropped when its seconds are over, when the cache is full, and when a call starts whose writes overlap with
+what the entry's call read. While such a call runs, no overlapping result is kept. So a reused result is never older
+than the last overlapping write that had ended before its own call began. Changes without a call (an editor, a program
+in the background) are not detected; the seconds bound their effect.
 """
 
 import asyncio
@@ -27,18 +26,18 @@ from ripieno.execution.call import Call
 from ripieno.execution.claims import Claims, claims_of
 from ripieno.jsonvalues import canonical
 
-#: How many results are kept, and bytes of content, of all conversations together.
+#: Results, and bytes of content, of all conversations together.
 ENTRIES = 512
 SIZE = 16 * 2**20
-#: Bytes; a larger result would drive out too many others.
+#: Bytes; a larger result would displace too many others.
 LARGEST = 2**20
 
 _Key: TypeAlias = tuple[Invoker, bytes, str, int, int, int]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Asked:
-    """A call whose result may be reused. ``owners`` are what makes its conversation and its caller the same."""
+class CacheableCall:
+    """A call whose result may be reused. ``owners`` keeps the objects alive whose identities are in the key."""
 
     key: _Key
     owners: tuple[object, object]
@@ -48,32 +47,32 @@ class Asked:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
-    asked: Asked
+    call: CacheableCall
     result: ResultCanister
     size: int
     expires: float
 
 
 class ResultCache:
-    """The results of one execution, at most ``entries`` and ``size`` bytes; what was used least goes first."""
+    """The results of one execution, at most ``entries`` and ``size`` bytes; the least recently used is dropped."""
 
     def __init__(
         self, *, entries: int = ENTRIES, size: int = SIZE, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._most = entries
-        self._room = size
+        self._limit = entries
+        self._size_limit = size
         self._clock = clock
         self._size = 0
         self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
-        #: The calls under way whose results may be kept; False when something was written since they began.
+        #: The calls under way whose results may be kept; False after an overlapping write since they began.
         self._reading: dict[Reading, bool] = {}
-        #: The calls under way that may write, and those of which nobody knows whether they still do.
+        #: The calls under way that may write, and ended calls that may still be writing.
         self._writing: dict[object, Writing] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def ask(
+    def cacheable(
         self,
         invoker: Invoker,
         arguments: Mapping[str, Any],
@@ -82,11 +81,11 @@ class ResultCache:
         namespaces: object,
         auxdata: object,
         output: int,
-    ) -> Asked | None:
-        """What is looked for and kept by; None where nothing is reused.
+    ) -> CacheableCall | None:
+        """The key and the claims of a call; None if its result may not be reused.
 
-        ``namespaces`` and ``auxdata`` count by their identity: they are one conversation's and one caller's own.
-        ``output`` is to how many bytes results are bounded.
+        ``namespaces`` and ``auxdata`` count by their identity: they belong to one conversation and one caller.
+        ``output`` is the limit of results, in bytes.
         """
         policy = invoker.policy
         if policy.cache <= 0 or not policy.harmless:
@@ -95,100 +94,100 @@ class ResultCache:
             digest = hashlib.sha256(canonical(arguments)).digest()
         except JsonInvalidity:
             return None
-        return Asked(
+        return CacheableCall(
             key=(invoker, digest, conversation, id(namespaces), id(auxdata), output),
             owners=(namespaces, auxdata),
             claims=claims_of(invoker, arguments),
             seconds=policy.cache,
         )
 
-    def find(self, asked: Asked, invocation: str) -> ResultCanister | None:
-        """The earlier result, as that of another invocation; its report says that nothing was run."""
-        entry = self._entries.get(asked.key)
+    def find(self, call: CacheableCall, invocation: str) -> ResultCanister | None:
+        """The earlier result, as the result of another invocation; its report states that nothing was run."""
+        entry = self._entries.get(call.key)
         if entry is None:
             return None
         if self._clock() >= entry.expires:
-            self._drop(asked.key)
+            self._drop(call.key)
             return None
-        self._entries.move_to_end(asked.key)
+        self._entries.move_to_end(call.key)
         report = dataclasses.replace(
             entry.result.report, cached=True, attempts=0, retried=(), duration_ms=0.0, changes=()
         )
         return dataclasses.replace(entry.result, invocation_id=invocation, report=report, timestamp=now())
 
-    def begin(self, invoker: Invoker, arguments: Mapping[str, Any], asked: Asked | None) -> "Reading | Writing | None":
-        """A call begins; whoever runs it says ``end`` with its result. None when it does not matter here."""
+    def begin(
+        self, invoker: Invoker, arguments: Mapping[str, Any], call: CacheableCall | None
+    ) -> "Reading | Writing | None":
+        """Notes that a call begins. The caller passes its result to ``end``. None if the cache need not know it."""
         if not invoker.policy.harmless:
             return Writing(self, invoker, arguments)
-        return None if asked is None else Reading(self, asked)
+        return None if call is None else Reading(self, call)
 
     def write(self, writing: "Writing") -> None:
-        """Something is being written: drops what it overlaps with, also what is being read just now."""
+        """Drops the entries that a write overlaps with, and the results of overlapping calls under way."""
         if not self._entries and not self._reading:
             return
-        for key in [key for key, entry in self._entries.items() if writing.claims.conflicts(entry.asked.claims)]:
+        for key in [key for key, entry in self._entries.items() if writing.claims.conflicts(entry.call.claims)]:
             self._drop(key)
         for reading in self._reading:
-            if writing.claims.conflicts(reading.asked.claims):
+            if writing.claims.conflicts(reading.call.claims):
                 self._reading[reading] = False
 
     def open(self, writing: "Writing") -> None:
-        """A call that may write begins."""
+        """Notes that a call that may write begins."""
         self._writing[writing] = writing
         self.write(writing)
 
     def close(self, writing: "Writing", *, lost: bool) -> None:
-        """It ended; a ``lost`` one may go on, and nothing that overlaps with it is ever kept again."""
+        """Notes that it ended. A ``lost`` one may still write: no result that overlaps with it is kept from now on."""
         self.write(writing)
         del self._writing[writing]
         if lost:
-            # By its claims, so that those that are the same are kept once.
+            # By its claims, so that equal ones are stored once.
             self._writing[writing.claims] = writing
 
     def enter(self, reading: "Reading") -> float:
-        """A call whose result may be kept begins; gives the time."""
-        claims = reading.asked.claims
+        """Notes that a call whose result may be kept begins; returns the time."""
+        claims = reading.call.claims
         self._reading[reading] = not any(one.claims.conflicts(claims) for one in self._writing.values())
         return self._clock()
 
     def leave(self, reading: "Reading", result: ResultCanister, began: float) -> None:
-        """It ended, with this result."""
-        if self._reading.pop(reading) and result.error is None:
-            self._keep(reading.asked, result, began)
+        """Notes that it ended; keeps its result if that is allowed."""
+        if not self._reading.pop(reading) or result.error is not None:
+            return
+        call, size = reading.call, sum(map(_size, result.content))
+        expires = began + call.seconds
+        if size > LARGEST or self._clock() >= expires:
+            return
+        if call.key in self._entries:
+            self._drop(call.key)
+        self._entries[call.key] = _Entry(call=call, result=result, size=size, expires=expires)
+        self._size += size
+        while len(self._entries) > self._limit or self._size > self._size_limit:
+            self._drop(next(iter(self._entries)))
 
     def _drop(self, key: _Key) -> None:
         self._size -= self._entries.pop(key).size
 
-    def _keep(self, asked: Asked, result: ResultCanister, began: float) -> None:
-        size = sum(map(_size, result.content))
-        expires = began + asked.seconds
-        if size > LARGEST or self._clock() >= expires:
-            return
-        if asked.key in self._entries:
-            self._drop(asked.key)
-        self._entries[asked.key] = _Entry(asked=asked, result=result, size=size, expires=expires)
-        self._size += size
-        while len(self._entries) > self._most or self._size > self._room:
-            self._drop(next(iter(self._entries)))
-
 
 class Reading:
-    """A call under way whose result may be kept. Its seconds count from its beginning: what it says is that old."""
+    """A call under way whose result may be kept. Its seconds count from its beginning."""
 
-    __slots__ = ("_began", "_cache", "asked")
+    __slots__ = ("_began", "_cache", "call")
 
-    def __init__(self, cache: ResultCache, asked: Asked) -> None:
-        self.asked = asked
+    def __init__(self, cache: ResultCache, call: CacheableCall) -> None:
+        self.call = call
         self._cache = cache
         self._began = cache.enter(self)
 
     def end(self, result: ResultCanister) -> None:
-        """Keeps the result, if it is a good one and nothing was written meanwhile."""
+        """Keeps the result if it is no error and no overlapping write happened."""
         self._cache.leave(self, result, self._began)
 
 
 class Writing:
-    """A call under way that may write. What it claims is looked up only if that matters to something."""
+    """A call under way that may write. Its claims are computed only when they are compared."""
 
     __slots__ = ("_arguments", "_cache", "_claims", "_invoker")
 
@@ -201,18 +200,18 @@ class Writing:
 
     @property
     def claims(self) -> Claims:
-        """What it reads and writes."""
+        """The resources that it reads and writes."""
         if self._claims is None:
             self._claims = claims_of(self._invoker, self._arguments)
         return self._claims
 
     def end(self, result: ResultCanister) -> None:
-        """It writes no more; unless nobody knows what became of it, which also is where it was left behind."""
+        """Notes the end of the writing, unless the outcome is unknown, as for an abandoned call."""
         self._cache.close(self, lost=result.error is not None and result.error.category == "outcome_unknown")
 
 
-class Recalled(Call):
-    """A call that has the result of an earlier one: like any other to whoever waits for it, and nothing is run."""
+class CachedCall(Call):
+    """A call with the result of an earlier one. Its callers see no difference; no tool runs."""
 
     __slots__ = ()
 
@@ -228,7 +227,7 @@ class Recalled(Call):
         loop = asyncio.get_running_loop()
         self.result = loop.create_future()
         self._settled = settled
-        # As soon as whoever asked for it has it in hand, and not before.
+        # Not before the caller has this object.
         loop.call_soon(self._deliver, result)
 
     def _deliver(self, result: ResultCanister) -> None:
@@ -236,7 +235,7 @@ class Recalled(Call):
         self._settled(self)
 
     def cancel(self) -> None:
-        """There is nothing to stop."""
+        """Does nothing: no tool runs."""
 
 
 def _size(content: Content) -> int:

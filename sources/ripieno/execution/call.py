@@ -1,7 +1,7 @@
-"""One call under way: a task of its own, a deadline, a grace, and exactly one result.
+"""One call under way: its own task, a deadline, a grace period, and exactly one result.
 
-Whatever the tool does (raise, exit, hang, swallow its cancellation, return nonsense), ``result`` is set once. Where
-repeating is safe, an attempt that failed for what may pass is followed by another one, in the same task.
+Whatever the tool does (raise, exit, hang, ignore its cancellation, return nonsense), ``result`` is set once. Where
+repeating is safe, a transient failure is followed by another attempt in the same task.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ _VERIFY = "It may have done part of its work: check before repeating it."
 
 
 class Call:
-    """A call from its start to its result. ``early``: begun while the model still streamed.
+    """A call from its start to its result. ``early``: it began while the model still streamed.
 
-    ``timeout`` seconds are for each attempt, ``latest`` seconds for all of them and the pauses between them. ``bug`` is
-    what the tool raised without meaning a model to read it. ``progress``, ``settled`` is told of the
-    outcome, which it has ``deliver``; it and ``alert`` must not raise.
+    ``timeout`` seconds are for each attempt, ``latest`` seconds for all attempts and the pauses between them. ``bug``
+    is an exception of the tool that is not for the model. ``settled`` gets the call when it has its ``outcome``, and
+    calls ``deliver``. ``progress``, ``settled`` and ``alert`` must not raise.
     """
 
     __slots__ = (
@@ -84,7 +84,7 @@ class Call:
         self.early = early
         self.bug: BaseException | None = None
         self.withdrawn = False
-        #: What came of it, which is the ``result`` as soon as it is delivered.
+        #: The value of ``result`` before it is delivered.
         self.outcome: ResultCanister | None = None
         self._context = context
         self._arguments = arguments
@@ -101,7 +101,7 @@ class Call:
         loop = asyncio.get_running_loop()
         self.result: asyncio.Future[ResultCanister] = loop.create_future()
         self._began = now = loop.time()
-        #: When the run's own time ends; whoever is waited for does not make it longer.
+        #: The end of the run's time; waiting for a person does not extend it.
         self._latest = None if latest is None else now + latest
         self._pauses = 0
         self._left = timeout
@@ -110,7 +110,7 @@ class Call:
         self._task = loop.create_task(self._run())
 
     async def _run(self) -> None:
-        """Runs the tool. Nothing leaves here: an exit inside a task would end the event loop and every sibling."""
+        """Runs the tool. Catches everything: ``SystemExit`` in a task would end the event loop and every sibling."""
         self._entered = True
         pause: float | None = 0.0
         while pause is not None:
@@ -118,24 +118,24 @@ class Call:
                 if pause or self._attempts.count:
                     await self._rest(pause)
                 self._attempts.count += 1
-                # A tool may change what it is given; the next attempt is given the same.
+                # A copy: a tool may change its arguments, and the next attempt needs the original ones.
                 value = await self.invoker.perform(self._context, thaw(self._arguments))
-            except GeneratorExit:  # The loop was closed over it; nobody is left to tell.
+            except GeneratorExit:  # The event loop was closed; nothing waits for the result.
                 raise
             except ToolFault as fault:
                 try:
-                    pause = self._give(Fault.raised(fault))
+                    pause = self._retry(Fault.raised(fault))
                 except Exception as error:
                     pause = None
                     self._fail(error)
             except BaseException as error:
                 if self._ending is None and isinstance(error, asyncio.CancelledError) and self._task.cancelling():
-                    self._ending = "cancelled"  # By somebody else, as a loop does when it ends.
+                    self._ending = "cancelled"  # By other code, as an event loop does at its end.
                 if self._ending is None:
                     pause = None
                     self._fail(error)
                 else:
-                    # However a tool puts it: this is how it took its cancellation.
+                    # Any exception after a cancellation is the tool's response to it.
                     pause = self._stop()
             else:
                 pause = None
@@ -145,16 +145,16 @@ class Call:
                     self._fail(nonsense)
 
     async def _rest(self, pause: float) -> None:
-        """Waits before another attempt, whose own time begins then."""
+        """Waits before another attempt, whose timeout begins afterwards."""
         self._set_timer(None)
         await asyncio.sleep(pause)
         self._set_timer(self.result.get_loop().time() + self._timeout)
 
-    def _give(self, fault: Fault) -> float | None:
-        """Seconds until the next attempt; None when there is none, and the fault is the result."""
+    def _retry(self, fault: Fault) -> float | None:
+        """Seconds until the next attempt; None if there is none, so that the fault is the result."""
         now = self.result.get_loop().time()
         expired = self._ending == "timeout"
-        # One cancellation is our own, at the end of the attempt's time; any other is meant for the call.
+        # At a timeout, one cancellation is our own; any other one is for the call.
         if self.outcome is not None or self._ending == "cancelled" or self._task.cancelling() > expired:
             self._attempts.end()
         pause = self._attempts.again(fault, None if self._latest is None else self._latest - now)
@@ -165,12 +165,12 @@ class Call:
         if expired:
             self._task.uncancel()
             self._ending = None
-        self._progress(0.0, None, self._attempts.tell(pause))
+        self._progress(0.0, None, self._attempts.describe(pause))
         return pause
 
     @contextlib.contextmanager
     def paused(self) -> Generator[None, None, None]:
-        """While a person is waited for: the time of the call does not pass, and that of the run does."""
+        """Stops the time of the call, but not that of the run, while a person is asked."""
         loop = self.result.get_loop()
         if not self._pauses and self._timer is not None:
             self._left = max(self._timer.when() - loop.time(), 0.0)
@@ -184,17 +184,17 @@ class Call:
                 self._set_timer(loop.time() + self._left)
 
     def _set_timer(self, when: float | None) -> None:
-        """The call ends then, or when its run has no time left; ``when`` is None while its own time stands still."""
+        """Sets the end of the call, at most the end of its run. ``when`` is None while the call's time is stopped."""
         self._cancel_timer()
         ends = [one for one in (when, self._latest) if one is not None]
         if ends:
             self._timer = self.result.get_loop().call_at(min(ends), self._expire)
         self._context.deadline = min(ends, default=None)
 
-    def tell(self, notify: Callable[[Event], None], event: Event) -> None:
-        """Tells an event of this call, from whichever thread; nothing is told of it after its result."""
+    def notify(self, notify: Callable[[Event], None], event: Event) -> None:
+        """Passes an event of this call on, from any thread; drops it when the call has its outcome."""
         if threading.get_ident() != self._thread:
-            self.result.get_loop().call_soon_threadsafe(self.tell, notify, event)
+            self.result.get_loop().call_soon_threadsafe(self.notify, notify, event)
         elif self.outcome is None:
             notify(event)
 
@@ -204,7 +204,7 @@ class Call:
         self._settle(contents, self._check_structure(value), outcome)
 
     def _check_structure(self, value: object) -> Fault | None:
-        """What is wrong with structured output that its schema refuses; the text is kept beside it."""
+        """The fault of structured output that does not match its schema; the text is kept as well."""
         schema = self.invoker.results
         structure = None if schema is None else structure_of(value)
         if schema is None or structure is None:
@@ -214,12 +214,12 @@ class Call:
             return None
         return Fault(
             category="execution",
-            message=legible(f"The result does not fit the schema of its tool: {problems[0].message}"),
+            message=legible(f"The result does not match the schema of its tool: {problems[0].message}"),
             code="result_invalid",
         )
 
     def _fail(self, error: BaseException) -> None:
-        """A bug of the tool: not tried again. The model learns the kind of error, the application all of it."""
+        """Handles a bug of the tool: no retry. The model gets the type of the error, the application all of it."""
         if self.outcome is not None:
             return
         self.bug = error
@@ -239,12 +239,12 @@ class Call:
         self._end("timeout")
 
     def cancel(self) -> None:
-        """Asks the tool to stop; two seconds later its result comes without it."""
+        """Asks the tool to stop. After two seconds the call has its result in any case."""
         self._attempts.end()
         self._end("cancelled")
 
     def withdraw(self, fault: Fault) -> None:
-        """Takes back a call before it has begun to run: nothing of it was written down, and its result says why."""
+        """Takes back a call that could not be recorded, before it runs; ``fault`` is its result."""
         self.withdrawn = True
         self._ending = "cancelled"
         self._task.cancel()
@@ -262,20 +262,20 @@ class Call:
             self._settle((), Fault(category=ending, message="The call was ended before it began."))
 
     def _stop(self) -> float | None:
-        """The tool heeded its cancellation; seconds until it is tried again, if it is."""
+        """Handles a tool that stopped when cancelled: seconds until the next attempt, or None."""
         harmless = self.invoker.policy.harmless
-        return self._give(self._ended(self._ending or "cancelled", None if harmless else _VERIFY))
+        return self._retry(self._ended(self._ending or "cancelled", None if harmless else _VERIFY))
 
     def _abandon(self) -> None:
-        """The tool goes on without us: kept referenced, told to the application, its late result dropped."""
+        """Gives up on a tool that does not stop: keeps a reference, alerts the application, drops its late result."""
         _ABANDONED.add(self._task)
         self._task.add_done_callback(_ABANDONED.discard)
-        self._alert(f"The tool did not stop {owner.GRACE:g} s after it was cancelled, and was left behind.")
+        self._alert(f"The tool did not stop within {owner.GRACE:g} s after it was cancelled. It was abandoned.")
         if self.invoker.policy.harmless:
             self._settle((), self._ended(self._ending or "cancelled", None))
         else:
             self._settle((), self._ended("outcome_unknown", _VERIFY))
-        # Once more, so that a task which only waits for a thread does not keep the event loop from ending.
+        # Again, so that a task that only waits for a thread does not keep the event loop from ending.
         self._task.cancel()
 
     def _ended(self, category: Category, suggestion: str | None) -> Fault:
@@ -300,32 +300,21 @@ class Call:
         if self.outcome is not None:
             return
         bounded, total, cut = bound(contents, self._limit, self._keep)
-        duration = (self.result.get_loop().time() - self._began) * 1000
-        sandbox = self._context.sandbox
         if outcome is None:
-            # A program that failed is a fault, and its exit code is worth knowing all the same.
+            # The fault of a program that failed has its exit code.
             code = None if error is None else error.details.get("exit_code")
-            report = Report(
-                duration_ms=duration,
-                exit_code=code if isinstance(code, int) else None,
-                stdout_truncated=cut,
-                total_bytes=total,
-                attempts=self._attempts.count,
-                retried=self._attempts.retried,
-                sandbox=sandbox,
-            )
-        else:
-            report = Report(
-                duration_ms=duration,
-                exit_code=outcome.exit_code,
-                changes=changes_of(outcome),
-                stdout_truncated=outcome.stdout_truncated or cut,
-                stderr_truncated=outcome.stderr_truncated,
-                total_bytes=total if outcome.total_bytes is None else outcome.total_bytes,
-                attempts=self._attempts.count,
-                retried=self._attempts.retried,
-                sandbox=outcome.sandbox or sandbox,
-            )
+            outcome = Outcome(content=(), exit_code=code if isinstance(code, int) else None)
+        report = Report(
+            duration_ms=(self.result.get_loop().time() - self._began) * 1000,
+            exit_code=outcome.exit_code,
+            changes=changes_of(outcome),
+            stdout_truncated=outcome.stdout_truncated or cut,
+            stderr_truncated=outcome.stderr_truncated,
+            total_bytes=total if outcome.total_bytes is None else outcome.total_bytes,
+            attempts=self._attempts.count,
+            retried=self._attempts.retried,
+            sandbox=outcome.sandbox or self._context.sandbox,
+        )
         self.outcome = ResultCanister(
             invocation_id=self.invocation.identifier,
             content=bounded,
@@ -336,7 +325,7 @@ class Call:
         self._settled(self)
 
     def deliver(self) -> None:
-        """Gives the outcome to whoever waits for the result: it is written down."""
+        """Sets ``result``: the outcome is recorded."""
         if self.outcome is not None and not self.result.done():
             self.result.set_result(self.outcome)
 
@@ -344,7 +333,7 @@ class Call:
 async def settle(calls: Sequence[Call]) -> None:
     """Waits until each of these calls has its result.
 
-    A cancellation that comes meanwhile cancels all of them too, and is raised when they have their results.
+    A cancellation meanwhile cancels all of them too, and is raised when they have their results.
     """
     cancelled: asyncio.CancelledError | None = None
     while waiting := [call.result for call in calls if not call.result.done()]:
@@ -358,5 +347,5 @@ async def settle(calls: Sequence[Call]) -> None:
         raise cancelled
 
 
-#: Tasks that did not heed their cancellation; without a reference they could vanish in the middle.
+#: Tasks that ignored their cancellation. Without a reference they could be garbage-collected while they run.
 _ABANDONED: set[asyncio.Task[None]] = set()

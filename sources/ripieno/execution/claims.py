@@ -1,4 +1,4 @@
-"""What a call touches: the resources that it reads and writes, by its tool's templates, and which calls conflict.
+"""The resources that a call reads and writes, by its tool's templates; and which calls conflict.
 
 A resource is a kind and a value, such as ``file:src/a.py`` or ``table:orders``, or a whole kind, such as ``network``.
 """
@@ -21,16 +21,16 @@ _FILE = "file"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Resource:
-    """One resource. ``value`` is None for all of its kind, and ``kind`` is empty for everything there is.
+    """One resource. A ``value`` of None means all of its kind; an empty ``kind`` means everything.
 
-    A file's value is its path in parts, from the root if it begins with ``/``; a directory covers what is beneath it.
+    A file's value is its path in parts, from the root if it begins with ``/``; a directory includes its contents.
     """
 
     kind: str
     value: str | tuple[str, ...] | None = None
 
     def overlaps(self, other: "Resource") -> bool:
-        """Whether the two may have something in common; on doubt they do."""
+        """Whether the two may overlap; true in case of doubt."""
         if self.kind != other.kind:
             return not self.kind or not other.kind
         mine, theirs = self.value, other.value
@@ -39,7 +39,7 @@ class Resource:
         if not isinstance(mine, tuple) or not isinstance(theirs, tuple):
             return False
         if _is_rooted(mine) != _is_rooted(theirs) or ".." in (*mine[:1], *theirs[:1]):
-            return True  # Nobody knows where the one begins.
+            return True  # Where the relative one begins is unknown.
         return all(one == another for one, another in zip(mine, theirs, strict=False))
 
 
@@ -48,14 +48,14 @@ EVERYTHING = Resource("")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """What one call reads and writes. ``alone``: it may touch anything, and conflicts with every other call."""
+    """The resources that one call reads and writes. ``alone``: it conflicts with every other call."""
 
     reads: tuple[Resource, ...] = ()
     writes: tuple[Resource, ...] = ()
     alone: bool = False
 
     def conflicts(self, other: "Claims") -> bool:
-        """Whether the order of the two may make a difference: one writes what the other reads or writes."""
+        """Whether one writes what the other reads or writes, so that their order matters."""
         if self.alone or other.alone:
             return True
         if not (self.writes or other.writes):
@@ -68,7 +68,7 @@ class Claims:
 
     @property
     def declared(self) -> bool:
-        """Whether it says of all that it touches what that is."""
+        """Whether it declares everything that it touches."""
         return not self.alone and EVERYTHING not in self.reads
 
 
@@ -78,7 +78,7 @@ NOTHING = Claims()
 
 
 def claims_of(invoker: Invoker, arguments: Mapping[str, Any]) -> Claims:
-    """What a call with these arguments claims; ``arguments`` without presets, which are added.
+    """The claims of a call with these arguments, to which its presets are added.
 
     A harmless call without ``reads`` reads everything; another call without ``writes`` conflicts with all. One that
     declares ``writes`` and no ``reads`` reads nothing else.
@@ -99,7 +99,7 @@ def claims_of(invoker: Invoker, arguments: Mapping[str, Any]) -> Claims:
 
 @functools.lru_cache(maxsize=1024)
 def _parse(text: str) -> tuple[str, Template | None]:
-    """The kind of a resource, and the template of its value. One that cannot be read stands for all of its kind."""
+    """The kind of a resource, and the template of its value; an unreadable template means all of its kind."""
     kind, colon, rest = text.partition(":")
     try:
         return kind, Template.parse(rest) if colon else None
@@ -131,7 +131,7 @@ def _resources(texts: Iterable[str], arguments: Mapping[str, Any], workspace: st
 
 
 def _fill(template: Template, arguments: Mapping[str, Any]) -> list[str] | None:
-    """The texts that a template makes, one for each item of a list; None when an argument is absent or empty."""
+    """The texts of a template, one for each item of a list; None when an argument is absent or empty."""
     parts: list[list[str]] = []
     for part in template.parts:
         if not isinstance(part, Placeholder):
@@ -146,30 +146,29 @@ def _fill(template: Template, arguments: Mapping[str, Any]) -> list[str] | None:
 
 
 def _text(value: Any) -> str:
-    """A value as text: numbers that are equal have the same one."""
+    """A value as text; equal numbers have equal texts."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def _files(path: str, workspace: str | None) -> tuple[Resource, ...]:
-    """The file of a path: as it is written and, where the workspace is known, as links lead to it."""
+    """The file of a path as written and, if the workspace is known, with links resolved."""
     if workspace is None:
         return (Resource(_FILE, _split(os.path.normpath(path))),)
-    whole = os.path.join(workspace, path)
-    written = Resource(_FILE, _split(os.path.normpath(whole)))
+    path = os.path.join(workspace, path)
+    written = Resource(_FILE, _split(os.path.normpath(path)))
     try:
-        true = Resource(_FILE, _split(os.path.realpath(whole)))
-    except (OSError, ValueError):  # No path that a file could have.
+        true = Resource(_FILE, _split(os.path.realpath(path)))
+    except (OSError, ValueError):  # Not a possible path.
         return (written,)
     return (written,) if true == written else (written, true)
 
 
 def _split(path: str) -> tuple[str, ...]:
-    """The parts of a normal path; the root is the first of those that begin there, and ``.`` has none."""
-    rooted = path.startswith("/")
+    """The parts of a normal path; an absolute one begins with ``/``, and ``.`` has no parts."""
     parts = tuple(part for part in path.split("/") if part not in ("", "."))
-    return ("/", *parts) if rooted else parts
+    return ("/", *parts) if path.startswith("/") else parts
 
 
 def _is_rooted(parts: tuple[str, ...]) -> bool:

@@ -1,7 +1,4 @@
-"""On whose behalf a call is made, a call that is ready to be made, and one that waits for somebody.
-
-What an invocable learns of its call: the same for the call itself, and for a preview of it.
-"""
+"""The call scope, the prepared call, the deferred call, and the context that an invocable gets."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -18,12 +15,12 @@ from ripieno.ensembles import Context, Invoker, Surroundings
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """On whose behalf a call is made. ``notify`` is told what happens, and does not raise; None: nobody listens.
+    """The scope of a call: its conversation, turn, caller's data and bounds. ``notify`` gets events; it must not raise.
 
-    ``seconds`` and ``output`` (bytes) bound each call beside its own policy. ``inquire`` is asked before the confirmer
-    what a tool asks back. ``history`` is what stands in the conversation before this turn. ``answers`` are answers
-    that were given ahead, by the identifiers of invocations: nobody is asked about these calls again, as long as they
-    are those that were answered. Anything but ``Deny`` counts only as ``Given`` with the binding of what was asked.
+    ``seconds`` and ``output`` (bytes) bound each call in addition to its policy. ``inquire`` gets the questions of
+    tools before the confirmer. ``history`` is the conversation before this turn. ``answers`` were given in advance, by
+    the identifiers of invocations; they replace the confirmation of exactly the calls that were answered. Any answer
+    other than ``Deny`` counts only as ``Given`` with the binding of the question.
     """
 
     conversation: str = ""
@@ -40,11 +37,10 @@ class Circumstances:
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
 class Prepared:
-    """A call that is known to be well-formed, and what the rules say of it.
+    """A resolved and validated call with the verdict of the rules.
 
-    ``token`` is that of the grant with which a person approved it, and ``change`` what they saw that it would change.
-    ``reader`` is what the model calls the tool that reads on in results which are too long to be shown; None where it
-    has none.
+    ``token`` is that of the grant if a person approved it, and ``change`` the changes that they were shown. ``reader``
+    is the exposed name of the tool that reads the rest of long results; None if the model has no such tool.
     """
 
     invocation: InvocationCanister
@@ -57,20 +53,20 @@ class Prepared:
 
     @property
     def immediate(self) -> bool:
-        """Whether it may start at once, beside others of its kind: it changes nothing and nobody is asked."""
+        """Whether it may start at once, beside others of its kind: it changes nothing and needs no confirmation."""
         return self.verdict.action == "run" and self.invoker.policy.harmless
 
     @property
-    def whole(self) -> dict[str, Any]:
-        """All arguments, presets too: what rules, persons and approvals see, and what runs."""
+    def all_arguments(self) -> dict[str, Any]:
+        """All arguments with presets: rules, people and approvals see these, and the tool runs with them."""
         return complete(self.invoker, self.arguments)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Deferred:
-    """A call about which nobody can answer now: it has no result, and is neither run nor denied.
+    """A call whose approval waits for a person: it has no result, and is neither run nor denied.
 
-    ``binding`` is what an answer to the ``request`` is about; it goes into the ``Given`` of whoever answers later.
+    ``binding`` belongs to the ``request``; a later answer is a ``Given`` with this binding.
     """
 
     prepared: Prepared
@@ -79,7 +75,7 @@ class Deferred:
 
 
 def complete(invoker: Invoker, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Arguments with the presets of their tool, which win."""
+    """Arguments with the presets of their tool, which take precedence."""
     return {**arguments, **invoker.presets} if invoker.presets else arguments
 
 
@@ -91,8 +87,8 @@ def context_of(
     progress: Callable[..., None],
     **more: Any,
 ) -> Context:
-    """The context of a call. ``surroundings`` are those of the application, for an ensemble that has none of its own;
-    ``more`` are fields of ``Context`` that a call has and a preview has not.
+    """The context of a call or of its preview. ``surroundings`` are for an ensemble that has none of its own;
+    ``more`` are fields of ``Context`` that only a call has.
     """
     invoker = prepared.invoker
     ensemble = invoker.ensemble

@@ -1,4 +1,4 @@
-"""Starts a call: recorded before it runs and when it has its result, and told of meanwhile."""
+"""Starts calls. Records each one before it runs and when it has its result; reports its progress."""
 
 import functools
 import random
@@ -9,8 +9,7 @@ from ripieno.approvals.questions import Inquirer
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.controls import Limits
 from ripieno.canisters.events import Alert, ExecutionBegan, ExecutionProgress
-from ripieno.ensembles import Invoker
-from ripieno.execution.cache import Recalled, ResultCache
+from ripieno.execution.cache import CachedCall, ResultCache
 from ripieno.execution.call import Call
 from ripieno.execution.context import Circumstances, Prepared, context_of
 from ripieno.execution.records import NOT_RUN, UNRECORDED, Reporter, record_of
@@ -18,12 +17,12 @@ from ripieno.execution.results import Keep
 from ripieno.execution.retries import Attempts
 from ripieno.storage.outputs import READER, Keeper
 
-#: Seconds; no argument of a call can ask for more.
+#: The highest timeout that an argument can set, in seconds.
 _LONGEST = 86_400.0
 
 
 class Launcher:
-    """Starts calls under one set of limits. ``chance`` gives numbers from 0 to 1, for the backoff of retries."""
+    """Starts calls under one set of limits. ``chance`` returns numbers from 0 to 1, for the backoff of retries."""
 
     def __init__(
         self,
@@ -49,24 +48,24 @@ class Launcher:
         seconds: float | None = None,
         settled: Callable[[Call], None] | None = None,
     ) -> Call | ResultCanister:
-        """Starts a call, as ``Execution.launch`` says; or one that has an earlier call's result, where that may be."""
+        """Starts a call (see ``Execution.launch``), or returns one with a cached result."""
         invoker, invocation = prepared.invoker, prepared.invocation
-        room = self._room(invoker, around)
-        asked = self._cache.ask(
+        limit = min(one for one in (invoker.policy.output, self._limits.output, around.output) if one is not None)
+        cacheable = self._cache.cacheable(
             invoker,
             prepared.arguments,
             conversation=around.conversation,
             namespaces=around.namespaces,
             auxdata=around.auxdata,
-            output=room,
+            output=limit,
         )
-        found = None if asked is None else self._cache.find(asked, invocation.identifier)
+        cached = None if cacheable is None else self._cache.find(cacheable, invocation.identifier)
 
         def finished(call: Call) -> None:
             result = call.outcome
             assert result is not None
-            if kept is not None:
-                kept.end(result)
+            if access is not None:
+                access.end(result)
             if call.withdrawn:
                 show(call)
                 return
@@ -78,9 +77,9 @@ class Launcher:
             if settled is not None:
                 settled(call)
 
-        kept = None
-        if found is not None:
-            return Recalled(invocation=invocation, invoker=invoker, result=found, early=early, settled=finished)
+        access = None
+        if cached is not None:
+            return CachedCall(invocation=invocation, invoker=invoker, result=cached, early=early, settled=finished)
         timeout = _timeout(prepared)
         if seconds is not None:
             timeout = min(timeout, max(seconds, 0.001))
@@ -96,11 +95,11 @@ class Launcher:
                 event = ExecutionProgress(
                     invocation_id=invocation.identifier, tool=invoker.identity, done=done, total=total, message=message
                 )
-                call.tell(notify, event)
+                call.notify(notify, event)
 
         inquirer = Inquirer(self._confirmer, invocation, invoker, around.conversation, notify, inquire=around.inquire)
         keep = self._keep(prepared, around)
-        kept = self._cache.begin(invoker, prepared.arguments, asked)
+        access = self._cache.begin(invoker, prepared.arguments, cacheable)
         call = Call(
             invocation=invocation,
             invoker=invoker,
@@ -115,7 +114,7 @@ class Launcher:
             arguments=prepared.arguments,
             timeout=timeout,
             latest=seconds,
-            limit=room,
+            limit=limit,
             keep=keep,
             early=early,
             attempts=Attempts(invoker.policy, self._chance),
@@ -126,15 +125,8 @@ class Launcher:
         inquirer.pause = call.paused
         return call
 
-    def _room(self, invoker: Invoker, around: Circumstances) -> int:
-        room = invoker.policy.output
-        for limit in (self._limits.output, around.output):
-            if limit is not None and limit < room:
-                room = limit
-        return room
-
     def _keep(self, prepared: Prepared, around: Circumstances) -> Keep | None:
-        """What keeps texts that are too long to be shown; None where the model could not read on in them."""
+        """The function that stores texts too long to be shown; None if the model cannot read them from there."""
         surroundings = prepared.invoker.ensemble.surroundings or self._reporter.surroundings
         outputs = None if surroundings is None else surroundings.outputs
         if outputs is None or prepared.reader is None or prepared.invoker.identity == READER:

@@ -1,6 +1,6 @@
-"""The pipeline, one object for each assembly, used by conducting, the command line and every server.
+"""``Execution``, the pipeline: one object per assembly, used by conducting, the command line and every server.
 
-A bare ``Execution()`` is the strict one: effects ``none`` and ``read`` only.
+A bare ``Execution()`` is strict: it allows only the effects ``none`` and ``read``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,8 +28,8 @@ from ripieno.storage.records import Recorder
 class Execution:
     """Runs calls under one set of limits, rules, confirmer and recorder.
 
-    ``allowances`` are what a person allowed for as long as it lives; ``grants`` are the approvals that were not used
-    yet, in memory unless a store is given. Errors: ``PatternInvalidity`` for a rule that cannot be read.
+    ``allowances`` are permissions that a person gave for the lifetime of this object; ``grants`` are the unused
+    approvals, in memory unless a store is given. Errors: ``PatternInvalidity`` for a rule that cannot be read.
     """
 
     def __init__(
@@ -61,43 +61,33 @@ class Execution:
         ensembles: Sequence[Ensemble],
         circumstances: Circumstances | None = None,
     ) -> ResultCanister:
-        """The one result of a call; never raises for what the tool does.
+        """The one result of a call, whatever the tool does.
 
-        There is no later here: a call that its confirmer defers is denied. Errors: ``InputError`` when the invoker is
-        not hosted here. Cancelling this cancels the call, and is raised
-        when the call has ended, at the latest two seconds later.
+        A call that its confirmer defers is denied. Cancelling this cancels the call; the cancellation is raised when
+        the call has ended, at most two seconds later. Errors: ``InputError`` when the invoker is not hosted here.
         """
-        around = circumstances or Circumstances()
-        prepared = self.prepare(invocation, Offer.of(ensembles), around)
-        if isinstance(prepared, Prepared):
-            prepared = self.insist(await self.confirm(prepared, around), around)
-        if isinstance(prepared, ResultCanister):
-            return prepared
-        call = self.launch(prepared, around, seconds=around.seconds)
-        if isinstance(call, ResultCanister):
-            return call
-        await settle((call,))
-        return call.result.result()
+        call = await _run(self, invocation, Offer.of(ensembles), circumstances or Circumstances())
+        return call if isinstance(call, ResultCanister) else call.result.result()
 
     def prepare(self, invocation: InvocationCanister, offer: Offer, around: Circumstances) -> Prepared | ResultCanister:
-        """Resolves and validates a call, or gives the result that says why it cannot run."""
+        """Resolves and validates a call, or returns the result that says why it cannot run."""
         return self._preparer.prepare(invocation, offer, around)
 
     async def confirm(self, prepared: Prepared, around: Circumstances) -> Prepared | ResultCanister | Deferred:
-        """The call as it was approved or edited, the result that says it was denied, or that it has to wait.
+        """The call as approved or edited, the result of a denial, or the deferred call.
 
-        What is approved is approved once, as it is now: ``launch`` refuses anything else.
+        An approval is valid once, for the call as it is now: ``launch`` refuses any other.
         """
         return await self._approver.confirm(prepared, around)
 
     def insist(
         self, confirmed: Prepared | ResultCanister | Deferred, around: Circumstances
     ) -> Prepared | ResultCanister:
-        """The same, where a call cannot stay open: one that would have to is denied."""
+        """Denies a deferred call, for callers whose calls cannot stay open; returns anything else unchanged."""
         if not isinstance(confirmed, Deferred):
             return confirmed
         prepared = confirmed.prepared
-        fault = denied(prepared.invoker, f"Nobody can answer now ({confirmed.request.reason}).")
+        fault = denied(prepared.invoker, f"No one can approve it now ({confirmed.request.reason}).")
         return self.refuse(prepared.invocation, fault, around, prepared.invoker)
 
     def launch(
@@ -109,10 +99,10 @@ class Execution:
         seconds: float | None = None,
         settled: Callable[[Call], None] | None = None,
     ) -> Call | ResultCanister:
-        """Starts a call; it counts as begun from here on, and will have its result. ``seconds`` is what is left for it.
+        """Starts a call, which from here on counts as begun. ``seconds`` are left for it.
 
-        ``settled`` is told of the result as soon as it is recorded, and must not raise. A call that the recorder
-        cannot take is not run: it has its result at once, and so has one that is not what was judged and approved.
+        ``settled`` gets the call as soon as its result is recorded, and must not raise. A call that cannot be
+        recorded, or differs from the one judged and approved, does not run and has its result at once.
         """
         fault = self._forbid(prepared, around)
         if fault is not None:
@@ -120,7 +110,7 @@ class Execution:
         return self._launcher.launch(prepared, around, early=early, seconds=seconds, settled=settled)
 
     def _forbid(self, prepared: Prepared, around: Circumstances) -> Fault | None:
-        """Why a call may not start as it is now; nothing if it may, and its approval is used up then."""
+        """Why a call may not start as it is now; or None, and its approval is used up."""
         invoker = prepared.invoker
         verdict = self._judge.judge(invoker, prepared.arguments)
         if verdict.action == "deny":
@@ -132,7 +122,7 @@ class Execution:
         except PermissionFault as fault:
             return Fault.raised(fault)
         except JsonInvalidity as invalidity:
-            return denied(invoker, f"Its arguments are no JSON: {invalidity}")
+            return denied(invoker, f"Its arguments are not JSON: {invalidity}")
         return None
 
     def refuse(
@@ -142,34 +132,42 @@ class Execution:
         return self.reporter.refuse(invocation, fault, around, invoker)
 
     def discard(self, call: Call, around: Circumstances) -> None:
-        """Records that a result will not be shown, because the answer that asked for it was lost."""
+        """Records that a result is not shown, because the model's answer that requested it was lost."""
         self.reporter.note("discarded", around, call.invoker.identity, call.invocation, call.result.result())
 
 
-async def execute_invoker(invoker: Invoker, arguments: Mapping[str, Any], context: Context) -> ResultCanister:
-    """Runs one invoker over the strict pipeline (seed 002, "Error handling strategy").
+async def _run(
+    execution: Execution, invocation: InvocationCanister, offer: Offer, around: Circumstances
+) -> Call | ResultCanister:
+    """The call when it has its result, or the result of one that did not run."""
+    prepared = execution.prepare(invocation, offer, around)
+    if isinstance(prepared, Prepared):
+        prepared = execution.insist(await execution.confirm(prepared, around), around)
+    if isinstance(prepared, ResultCanister):
+        return prepared
+    call = execution.launch(prepared, around, seconds=around.seconds)
+    if isinstance(call, Call):
+        await settle((call,))
+    return call
 
-    Errors: ``ToolExecutionFailure`` when the tool has a bug and its policy says ``on_error = "abort"``.
+
+async def execute_invoker(invoker: Invoker, arguments: Mapping[str, Any], context: Context) -> ResultCanister:
+    """Runs one invoker through the strict pipeline (seed 002, "Error handling strategy").
+
+    Errors: ``ToolExecutionFailure`` when the tool has a bug and its policy has ``on_error = "abort"``.
     """
     invocation = InvocationCanister(
         identifier=context.invocation or "call_0", name=invoker.exposed, arguments=freeze(arguments)
     )
-    execution = Execution(surroundings=context.surroundings)
     around = Circumstances(
         conversation=context.conversation,
         turn=context.turn,
         auxdata=context.auxdata,
         namespaces={invoker.ensemble.name: context.namespace},
     )
-    prepared = execution.prepare(invocation, Offer((invoker,)), around)
-    if isinstance(prepared, Prepared):
-        prepared = execution.insist(await execution.confirm(prepared, around), around)
-    if isinstance(prepared, ResultCanister):
-        return prepared
-    call = execution.launch(prepared, around)
+    call = await _run(Execution(surroundings=context.surroundings), invocation, Offer((invoker,)), around)
     if isinstance(call, ResultCanister):
         return call
-    await settle((call,))
     if call.bug is not None and invoker.policy.on_error == "abort":
         raise ToolExecutionFailure(invoker.identity, reason(call.bug)) from call.bug
     return call.result.result()

@@ -1,9 +1,7 @@
-"""Resolves, validates and judges a call: what makes it ready, or the result that says why it cannot run.
+"""Resolves, validates and judges a call: the prepared call, or the result that says why it cannot run.
 
-Which earlier call of a conversation is meant to run again, and why it may not.
-
-A tool with ``again_argument`` stands for such a call. It goes through the pipeline as the call that it names, so that
-its arguments, its rules and its limits are those of the tool that it runs.
+A call of a tool with ``again_argument`` repeats an earlier call. It goes through the pipeline as that earlier call, so
+that the arguments, rules and limits are those of the tool that runs.
 """
 
 import dataclasses
@@ -21,53 +19,53 @@ from ripieno.execution.context import Circumstances, Prepared
 from ripieno.execution.records import Reporter, denied, unfit
 from ripieno.jsonvalues import freeze, thaw
 
-#: Calls that are listed where none is meant.
-_TOLD = 8
+#: Earlier calls that an error lists.
+_LISTED = 8
 
 
 def find_earlier(named: str, history: Sequence[Canister], offer: Offer) -> InvocationCanister:
-    """The latest call with that identifier; or the latest one of the tool that models see under that name.
+    """The latest call with this identifier; or the latest call of the tool with this exposed name.
 
-    Errors: ``ValidationFault`` where there is none, or none that can be run again; ``PermissionFault`` for one of which
-    nobody knows what it did, unless its tool is idempotent; ``ResourceFault`` for one that is run elsewhere.
+    Errors: ``ValidationFault`` if there is none, or none that can be repeated; ``PermissionFault`` for a call with an
+    unknown outcome, unless its tool is idempotent; ``ResourceFault`` for one that is run elsewhere.
     """
-    # A call that stands for that of a deferred tool counts as that.
+    # A call through tool search counts as a call of the tool itself.
     history = [offer.direct(one) if isinstance(one, InvocationCanister) else one for one in history]
     calls = [one for one in history if isinstance(one, InvocationCanister)]
-    call = _meant(named, calls, offer)
+    call = _latest(named, calls, offer)
     if call is None:
         raise ValidationFault(f"There is no earlier call {named!r} in this conversation.", suggestion=_advice(calls))
     invoker = offer.named(call.name)
     if invoker is None:
-        raise ResourceFault(f"The tool {call.name!r} is not offered any more.", suggestion="Try another way.")
+        raise ResourceFault(f"The tool {call.name!r} is no longer offered.", suggestion="Try another way.")
     if invoker.policy.again_argument is not None:
         raise ValidationFault(f"{named!r} ran another call again.", suggestion="Name the call that it ran.")
     if invoker.hosted != "here":
         raise ResourceFault(f"{call.name!r} is run by the {invoker.hosted}.", suggestion="Call it as you did before.")
     if not (invoker.policy.harmless or invoker.policy.idempotent) and _is_unknown(call, history, offer):
         raise PermissionFault(
-            f"Nobody knows what {named!r} did, so it is not run again.",
+            f"The outcome of {named!r} is unknown, so it is not run again.",
             code="outcome_unknown",
             suggestion="Find out what it did. If it did nothing, call the tool itself.",
         )
     return call
 
 
-def _meant(named: str, calls: Sequence[InvocationCanister], offer: Offer) -> InvocationCanister | None:
+def _latest(named: str, calls: Sequence[InvocationCanister], offer: Offer) -> InvocationCanister | None:
     fitting = [one for one in calls if one.identifier == named]
     fitting = fitting or [one for one in calls if one.name == named and offer.named(named) is not None]
     return fitting[-1] if fitting else None
 
 
 def _is_unknown(call: InvocationCanister, history: Sequence[Canister], offer: Offer) -> bool:
-    """Whether the outcome of a call is not known, or that of one which ran it again."""
+    """Whether the outcome of a call, or of a repetition of it, is unknown."""
     same = {call.identifier}
     earlier: list[InvocationCanister] = []
     for canister in history:
         if isinstance(canister, InvocationCanister):
             invoker = offer.named(canister.name)
             argument = None if invoker is None else invoker.policy.again_argument
-            if argument is not None and _meant(str(canister.arguments.get(argument)), earlier, offer) is call:
+            if argument is not None and _latest(str(canister.arguments.get(argument)), earlier, offer) is call:
                 same.add(canister.identifier)
             earlier.append(canister)
     errors = (one.error for one in history if isinstance(one, ResultCanister) and one.invocation_id in same)
@@ -75,7 +73,7 @@ def _is_unknown(call: InvocationCanister, history: Sequence[Canister], offer: Of
 
 
 def _advice(calls: Iterable[InvocationCanister]) -> str:
-    known = [f"{one.identifier} ({one.name})" for one in calls][-_TOLD:]
+    known = [f"{one.identifier} ({one.name})" for one in calls][-_LISTED:]
     return f"Calls: {', '.join(known)}." if known else "There was no call before this one."
 
 
@@ -83,14 +81,14 @@ _logger = logging.getLogger(__name__)
 
 
 class Preparer:
-    """Makes calls ready, under one set of rules."""
+    """Prepares calls under one set of rules."""
 
     def __init__(self, judge: Judge, reporter: Reporter) -> None:
         self._judge = judge
         self._reporter = reporter
 
     def prepare(self, invocation: InvocationCanister, offer: Offer, around: Circumstances) -> Prepared | ResultCanister:
-        """Resolves and validates a call, or gives the result that says why it cannot run."""
+        """Resolves and validates a call, or returns the result that says why it cannot run."""
         refuse = self._reporter.refuse
         invoker = offer.named(invocation.name)
         if invoker is None:
@@ -108,7 +106,7 @@ class Preparer:
                 return refuse(invocation, unfit(invoker, problems), around, invoker)
             changed = (name for name in arguments if name not in coerced or coerced[name] != arguments[name])
             _logger.debug("Arguments of %s were coerced to its schema: %s", invoker.identity, ", ".join(changed))
-            # What was sent stays in the conversation; what is recorded, shown and run is this.
+            # The conversation keeps the arguments that were sent; the coerced ones are recorded, shown and run.
             arguments, invocation = coerced, dataclasses.replace(invocation, arguments=freeze(coerced))
         plain = thaw(arguments)
         verdict = self._judge.judge(invoker, plain)
@@ -117,12 +115,12 @@ class Preparer:
         prepared = Prepared(
             invocation=invocation, invoker=invoker, arguments=plain, verdict=verdict, reader=offer.reader
         )
-        stands = invoker.policy.again_argument is not None
-        stands = stands or (offer.helpers is not None and invoker is offer.helpers.call)
-        return self._meant(prepared, offer, around) if stands else prepared
+        indirect = invoker.policy.again_argument is not None
+        indirect = indirect or (offer.helpers is not None and invoker is offer.helpers.call)
+        return self._follow(prepared, offer, around) if indirect else prepared
 
-    def _meant(self, named: Prepared, offer: Offer, around: Circumstances) -> Prepared | ResultCanister:
-        """The call that another one stands for, as if it were made now: an earlier one, or one of a deferred tool."""
+    def _follow(self, named: Prepared, offer: Offer, around: Circumstances) -> Prepared | ResultCanister:
+        """Prepares the call that another call names: an earlier one, or one of a tool found by tool search."""
         invoker, identifier = named.invoker, named.invocation.identifier
         try:
             if offer.helpers is not None and invoker is offer.helpers.call:

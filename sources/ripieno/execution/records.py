@@ -1,15 +1,14 @@
-"""What is written down of calls, and who is told: a recorder that fails is no reason to lose a result.
+"""Writes the records of calls and sends alerts; and the faults of calls that are not run.
 
-Calls that start together are one commit, before any of them runs; and so are those that end in the same step of the
-event loop, before their results are shown.
-
-The words for a call that is not run.
+Calls that start together are recorded in one commit, before any of them runs. So are calls that end in the same step
+of the event loop, before their results are shown. A recorder that fails loses no result.
 """
 
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any
 
 from frozendict import frozendict
 
@@ -26,25 +25,25 @@ NOT_RUN = Report(attempts=0)
 UNRECORDED = Fault(
     category="resource",
     code="not_recorded",
-    message="The call could not be recorded, and so it was not run.",
+    message="The call was not run: it could not be recorded.",
     recoverable=False,
     suggestion="Tell the user that the journal of calls cannot be written.",
 )
 
 
 def unfit(invoker: Invoker, problems: Sequence[SchemaProblem]) -> Fault:
-    """Arguments that do not fit their schema."""
+    """The fault of arguments that do not match their schema."""
     return Fault(
         category="validation",
         message=" ".join(problem.message for problem in problems),
         code=problems[0].code,
         details=frozendict({"parameters": tuple(problem.parameter for problem in problems)}),
-        suggestion=f"Mend the arguments of {invoker.name!r} and call it again.",
+        suggestion=f"Fix the arguments of {invoker.name!r} and call it again.",
     )
 
 
 def denied(invoker: Invoker, advice: str) -> Fault:
-    """What a rule or a person does not allow; ``advice`` is for the model."""
+    """The fault of a call that a rule or a person does not allow; ``advice`` is for the model."""
     return Fault(
         category="denied",
         message=f"The call of {invoker.name!r} was denied.",
@@ -59,6 +58,8 @@ def record_of(
     tool: str,
     invocation: InvocationCanister,
     result: ResultCanister | None = None,
+    *,
+    details: Mapping[str, Any] = frozendict[str, Any](),
 ) -> Record:
     """The record of one stage of a call."""
     return Record(
@@ -68,16 +69,13 @@ def record_of(
         tool=tool,
         invocation=invocation,
         result=result,
+        details=details,
     )
 
 
-def _nothing() -> None:
-    """There is nothing to take back."""
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Held:
-    """A record that waits for others, and what to do then: where it was kept, or where it was not."""
+class _HeldRecord:
+    """A record that waits for others. ``then`` gets whether it was written."""
 
     record: Record
     around: Circumstances
@@ -85,17 +83,17 @@ class _Held:
 
 
 class Reporter:
-    """Writes records, and tells alerts, on behalf of one execution."""
+    """Writes records and sends alerts for one execution."""
 
     def __init__(self, recorder: Recorder | None, surroundings: Surroundings | None) -> None:
         self.recorder = recorder
         self.surroundings = surroundings
         #: By event loop, since threads may share an execution: calls that start, and calls that have ended.
-        self._starting: dict[asyncio.AbstractEventLoop, list[_Held]] = {}
-        self._ended: dict[asyncio.AbstractEventLoop, list[_Held]] = {}
+        self._starting: dict[asyncio.AbstractEventLoop, list[_HeldRecord]] = {}
+        self._ended: dict[asyncio.AbstractEventLoop, list[_HeldRecord]] = {}
 
     def record(self, records: Sequence[Record], around: Circumstances) -> bool:
-        """Whether the recorder took them, all in one commit."""
+        """Writes records in one commit; returns whether that succeeded."""
         if self.recorder is None or not records:
             return True
         try:
@@ -107,7 +105,7 @@ class Reporter:
 
     @contextlib.contextmanager
     def together(self) -> Generator[None, None, None]:
-        """Calls that start meanwhile are one commit at the end. Nothing may be waited for: none runs before that."""
+        """Records the calls that start within it in one commit at its end. The block must not await."""
         loop = asyncio.get_running_loop()
         if self.recorder is None or loop in self._starting:
             yield
@@ -120,15 +118,18 @@ class Reporter:
             self._keep(held)
 
     def start(self, record: Record, around: Circumstances, lost: Callable[[], None]) -> bool:
-        """Whether a call that starts is written down, or will be at the end of ``together``; or else it is ``lost``."""
+        """Records that a call starts, now or at the end of ``together``; calls ``lost`` if that fails later.
+
+        Returns whether the call may start.
+        """
         held = self._starting.get(asyncio.get_running_loop()) if self._starting else None
         if held is None:
             return self.record((record,), around)
-        held.append(_Held(record=record, around=around, then=lambda kept: None if kept else lost()))
+        held.append(_HeldRecord(record=record, around=around, then=lambda kept: None if kept else lost()))
         return True
 
     def end(self, record: Record, around: Circumstances, then: Callable[[], None]) -> None:
-        """A call has ended. ``then`` is called when that is written down, or cannot be; it must not raise."""
+        """Records that a call has ended. ``then`` is called when that is done or has failed; it must not raise."""
         if self.recorder is None:
             then()
             return
@@ -136,13 +137,13 @@ class Reporter:
         if loop not in self._ended:
             self._ended[loop] = []
             loop.call_soon(self._finish, loop)
-        self._ended[loop].append(_Held(record=record, around=around, then=lambda _: then()))
+        self._ended[loop].append(_HeldRecord(record=record, around=around, then=lambda _: then()))
 
     def _finish(self, loop: asyncio.AbstractEventLoop) -> None:
         self._keep(self._ended.pop(loop))
 
-    def _keep(self, held: Sequence[_Held]) -> None:
-        """One commit, whosever the calls are."""
+    def _keep(self, held: Sequence[_HeldRecord]) -> None:
+        """Writes the records of several conversations in one commit."""
         if not held:
             return
         kept = self.record([one.record for one in held], held[0].around)
@@ -157,10 +158,10 @@ class Reporter:
         invocation: InvocationCanister,
         result: ResultCanister | None = None,
     ) -> bool:
-        """Whether the recorder took the record of one call, or will, with those that start together."""
+        """Writes the record of one call, at once or with those that start together; returns whether it may go on."""
         if self.recorder is None:
             return True
-        return self.start(record_of(stage, around, tool, invocation, result), around, _nothing)
+        return self.start(record_of(stage, around, tool, invocation, result), around, lambda: None)
 
     def refuse(
         self, invocation: InvocationCanister, fault: Fault, around: Circumstances, invoker: Invoker | None = None
@@ -171,7 +172,7 @@ class Reporter:
         return result
 
     def alert(self, around: Circumstances, alert: Alert) -> None:
-        """Tells whoever follows this call, and the application, if it listens."""
+        """Sends an alert to the listener of this call and to the application."""
         if around.notify is not None:
             around.notify(alert)
         if self.surroundings is None:
@@ -179,5 +180,5 @@ class Reporter:
         try:
             self.surroundings.alert(alert)
         except Exception as error:
-            context = {"message": f"The application failed to take an alert: {alert.message}", "exception": error}
+            context = {"message": f"The application failed to handle an alert: {alert.message}", "exception": error}
             asyncio.get_running_loop().call_exception_handler(context)

@@ -1,4 +1,4 @@
-"""What an invocable returned, made into contents and bounded to what a model should read."""
+"""Converts the return value of an invocable to contents and limits their size."""
 
 import dataclasses
 import json
@@ -13,21 +13,21 @@ from ripieno.exceptions import JsonInvalidity
 from ripieno.jsonvalues import encode, freeze
 
 _CONTENTS = (TextualContent, ImageContent, AudioContent, DocumentContent, OpaqueContent)
-#: Keeps a text that is cut after that many bytes; the words that say how to read on, empty where it could not.
+#: Stores a text that is cut after that many bytes; returns how to read the rest, or "" if it could not be stored.
 Keep: TypeAlias = Callable[[str, int], str]
-#: Pictures are measured in megabytes: together they have this many times the room of text.
-_DATA_ROOM = 16
+#: The limit of binary contents, such as images, as a multiple of the limit of text.
+_DATA_FACTOR = 16
 
 
 def contents_of(value: Any) -> tuple[Content, ...]:
-    """The contents of a string, of JSON, of a content, of a sequence of contents, or of an ``Outcome``.
+    """The contents of a string, JSON, a content, a sequence of contents, or an ``Outcome``.
 
-    None is no content. Errors: ``TypeError`` for anything else, naming its type.
+    None is no content. Errors: ``TypeError`` for anything else; it names the type.
     """
     if isinstance(value, Outcome):
         value = value.content
     if isinstance(value, str):
-        return (TextualContent(text=_legible(value)),)
+        return (TextualContent(text=value if value.isascii() else legible(value)),)
     if value is None:
         return ()
     if isinstance(value, _CONTENTS):
@@ -43,7 +43,7 @@ def contents_of(value: Any) -> tuple[Content, ...]:
     try:
         text = encode(frozen).decode()
     except JsonInvalidity:
-        # Names of files that are not UTF-8 have halves of characters; in JSON they can be said as escapes.
+        # Names of files that are not UTF-8 have lone surrogates, which JSON can escape.
         text = json.dumps(frozen, separators=(",", ":"))
     return (TextualContent(text=text, mime_type="application/json"),)
 
@@ -54,7 +54,7 @@ def _are_contents(value: object) -> TypeGuard[Sequence[Content]]:
 
 
 def _checked(content: Any) -> Content:
-    """The content, when its parts are what they should be: it will be kept, compared, hashed and encoded."""
+    """The content with its field types checked: it is stored, compared, hashed and encoded later."""
     if isinstance(content, OpaqueContent):
         _check(content, "data", Mapping)
         return dataclasses.replace(content, data=freeze(content.data))
@@ -76,12 +76,8 @@ def _check(content: Any, name: str, kind: type) -> None:
         raise TypeError(f"{name} of {type(content).__name__} is {type(value).__name__}, not {kind.__name__}.")
 
 
-def _legible(text: str) -> str:
-    return text if text.isascii() else legible(text)
-
-
 def changes_of(outcome: Outcome) -> tuple[Change, ...]:
-    """What a call did to the world, as its tool says. Errors: ``TypeError`` for what is no sequence of changes."""
+    """The changes that a tool reports. Errors: ``TypeError`` for anything but a sequence of changes."""
     changes: tuple[Any, ...] = tuple(outcome.changes)
     for change in changes:
         if not isinstance(change, Change):
@@ -90,7 +86,7 @@ def changes_of(outcome: Outcome) -> tuple[Change, ...]:
 
 
 def structure_of(value: object) -> object | None:
-    """The JSON that a result schema is about: what was returned, unless it is text or contents."""
+    """The JSON to which the result schema applies; None for text and contents."""
     if isinstance(value, Outcome):
         value = value.content
     if isinstance(value, (str, *_CONTENTS)) or _are_contents(value):
@@ -99,12 +95,12 @@ def structure_of(value: object) -> object | None:
 
 
 def bound(contents: tuple[Content, ...], limit: int, keep: Keep | None = None) -> tuple[tuple[Content, ...], int, bool]:
-    """The contents with at most ``limit`` bytes of text, the bytes there were, and whether any were left out.
+    """The contents with at most ``limit`` bytes of text, the original size in bytes, and whether any were left out.
 
-    Head and tail stay, and a line between them says how much is missing, and how to read on where ``keep`` took the
-    text. Images and the like have room of their own; one that does not fit into it is replaced by a text that says so.
+    Head and tail stay; a line between them states how much is missing, and how to read it if ``keep`` stored the text.
+    Images and other binary contents have their own limit; one beyond it is replaced by a line of text.
     """
-    room, data_room, total = limit, limit * _DATA_ROOM, 0
+    room, data_room, total = limit, limit * _DATA_FACTOR, 0
     bounded: list[Content] = []
     cut = False
     for content in contents:
@@ -135,7 +131,7 @@ def _size(content: ImageContent | AudioContent | DocumentContent | OpaqueContent
 
 
 def bound_fault(fault: Fault, limit: int, keep: Keep | None = None) -> Fault:
-    """The fault with its texts bounded like any others; details that are too long are left out."""
+    """The fault with its texts bounded; details that are too long are left out."""
     details = len(encode(fault.details)) if fault.details else 0
     suggestion = fault.suggestion or ""
     if (len(fault.message) + len(suggestion)) * 4 + details <= limit:
@@ -153,7 +149,7 @@ def _short(text: str, limit: int, keep: Keep | None = None) -> str:
 
 
 def shorten(text: str, limit: int, keep: Keep | None = None) -> str:
-    """Head and tail of a text, together about ``limit`` bytes of UTF-8, with a line that tells what is missing."""
+    """Head and tail of a text, together about ``limit`` bytes of UTF-8, with a line that states what is missing."""
     data = text.encode("utf-8", "backslashreplace")
     head = data[: limit * 2 // 3].decode("utf-8", "ignore")
     tail = data[len(data) - (limit - limit * 2 // 3) :].decode("utf-8", "ignore") if limit > 0 else ""

@@ -252,7 +252,7 @@ async def test_nobody_is_waited_for_longer_than_the_run_may_take() -> None:
     assert stage.fates == [("act a", "!limit"), ("look b", "!limit")]
     result = stage.turn.entries[0].result
     assert result is not None
-    assert "The call was not run: nobody answered in time." in result.text
+    assert "The call was not run: the confirmation was not answered in time." in result.text
     assert stage.budget.exhausted == "0.05 s"
 
 

@@ -1,7 +1,4 @@
-"""Starts the calls of one turn: within the limits, and with what they need of other conversations.
-
-One call of a turn, from the moment it is sealed: what it is, what it touches, and what it waits for.
-"""
+"""``ScheduledCall``, one call of a turn, and ``Dispatcher``, which starts calls within the limits and locks."""
 
 import asyncio
 import dataclasses
@@ -19,45 +16,45 @@ from ripieno.execution.context import Circumstances, Deferred, Prepared
 from ripieno.execution.pipeline import Execution
 from ripieno.execution.scheduling.locks import HELD, Locks, Ticket
 
-#: Why a call is open: somebody has to answer first; it comes after such a call; or the caller runs it.
+#: Why a call is open: a person has to approve it; it comes after such a call; or the caller runs it.
 Why: TypeAlias = Literal["approval", "behind", "caller"]
 
 
 @dataclasses.dataclass(slots=True, eq=False)
 class ScheduledCall:
-    """One call of the turn, from the moment it is sealed."""
+    """One call of the turn, from the moment that its block is sealed."""
 
     invocation: InvocationCanister
     invoker: Invoker | None = None
     prepared: Prepared | None = None
     call: Call | None = None
     result: ResultCanister | None = None
-    #: Nobody could answer whether it may run: it stays open, without a result.
+    #: Its approval waits for a person: it stays open, without a result.
     deferred: Deferred | None = None
-    #: It conflicts with an earlier call that is open, and stays open behind it.
+    #: It conflicts with an earlier open call, and therefore stays open.
     held: bool = False
     claims: Claims = ALONE
     #: Earlier calls that it conflicts with.
-    behind: tuple["ScheduledCall", ...] = ()
-    #: Whether nobody has to be asked any more.
-    settled_about: bool = False
-    #: What it holds, or waits for, of what others use; and when it is waited for no longer.
+    blockers: tuple["ScheduledCall", ...] = ()
+    #: Whether it needs no confirmation, or has it.
+    confirmed: bool = False
+    #: Its locks among conversations, and the timer that ends the wait for them.
     ticket: Ticket | None = None
-    patience: asyncio.TimerHandle | None = None
+    timer: asyncio.TimerHandle | None = None
 
     @property
     def here(self) -> bool:
-        """Whether it is ours to give the result; an unknown tool is."""
+        """Whether its result comes from this process, as for an unknown tool."""
         return self.invoker is None or self.invoker.hosted == "here"
 
     @property
     def settled(self) -> bool:
-        """Whether nothing more is to be done: it has its result, or its provider has run it."""
+        """Whether it has its result, or its provider has run it."""
         return self.result is not None or (self.invoker is not None and self.invoker.hosted == "provider")
 
     @property
     def open(self) -> bool:
-        """Whether it stays without a result until somebody has answered."""
+        """Whether it has no result until a person has answered."""
         return self.result is None and (self.held or self.deferred is not None)
 
     @property
@@ -78,37 +75,37 @@ class ScheduledCall:
 
     @property
     def early(self) -> bool:
-        """Whether it need not wait for the answer's end: it changes nothing, and nobody is asked about it."""
+        """Whether it may start before the model's answer ends: it changes nothing and needs no confirmation."""
         return self.prepared is not None and self.prepared.immediate and not self.terminal
 
     @property
     def accomplished(self) -> bool:
-        """Whether a terminal invoker has done what it is for, which ends the run."""
+        """Whether it is a terminal call that succeeded, which ends the run."""
         terminal = self.call is not None and self.call.invoker.policy.terminal
         return terminal and self.result is not None and self.result.error is None
 
     @property
     def tool(self) -> str:
-        """The identity of the tool that runs, as far as that is known, or the name that the model used."""
+        """The identity of the tool that runs if it is known, or the name that the model used."""
         invoker = self.invoker if self.prepared is None else self.prepared.invoker
         return self.invocation.name if invoker is None else invoker.identity
 
     def prepare(self, prepared: Prepared) -> None:
-        """Takes what is known of it now. What may end the run waits for all, and all wait for it."""
+        """Sets the prepared call and its claims. A terminal call waits for all others, and they wait for it."""
         self.prepared = prepared
-        self.settled_about = self.settled_about or prepared.verdict.action == "run"
+        self.confirmed = self.confirmed or prepared.verdict.action == "run"
         self.claims = ALONE if self.terminal else claims_of(prepared.invoker, prepared.arguments)
 
     @property
     def blocked(self) -> tuple["ScheduledCall", ...]:
-        """Which calls it waits for still."""
-        if self.behind:
-            self.behind = tuple(one for one in self.behind if one.result is None)
-        return self.behind
+        """The calls that it still waits for."""
+        if self.blockers:
+            self.blockers = tuple(one for one in self.blockers if one.result is None)
+        return self.blockers
 
 
 class Dispatcher:
-    """Gives each call its way: it is started, or it has the result that says why not. ``wake`` is told of changes."""
+    """Starts calls, or gives them the result that says why not. ``wake`` is called after each change."""
 
     def __init__(
         self, execution: Execution, around: Circumstances, budget: Budget, wake: Callable[[], None], owner: object
@@ -118,17 +115,17 @@ class Dispatcher:
         self._budget = budget
         self._wake = wake
         self._owner = owner
-        #: Whether results are lost, because the stream failed.
+        #: Whether results are discarded, because the stream failed.
         self.dropped = False
 
     def is_refused(self, entry: ScheduledCall) -> bool:
-        """Whether a limit refuses the call, which has its result then."""
+        """Whether a limit refuses the call. If so, it has its result."""
         invoker = entry.invoker if entry.prepared is None else entry.prepared.invoker
         assert invoker is not None
         return self.fails(entry, self._budget.refuse(entry.invocation, invoker, self._budget.seconds))
 
     def fails(self, entry: ScheduledCall, fault: Fault | None) -> bool:
-        """Whether there is a fault, which is the result of the call then."""
+        """Makes a fault, if there is one, the result of the call; returns whether there was one."""
         if fault is not None:
             self.leave(entry)
             invoker = entry.invoker if entry.prepared is None else entry.prepared.invoker
@@ -136,18 +133,18 @@ class Dispatcher:
         return fault is not None
 
     def refuse(self, entry: ScheduledCall, category: Category, message: str) -> None:
-        """The call is not run."""
+        """Gives a call that is not run its result."""
         self.fails(entry, Fault(category=category, message=message, recoverable=False))
 
     def dispatch(self, entry: ScheduledCall, *, early: bool) -> None:
-        """Starts a call, at once or when it has what other conversations use now."""
+        """Starts a call, at once or when it has its locks."""
         prepared = entry.prepared
         assert prepared is not None
         ticket = entry.ticket = Locks.here().request(prepared.invoker, entry.claims, self._owner, self._wake)
         if ticket is None or ticket.held:
             self._begin(entry, early=early)
             return
-        entry.patience = asyncio.get_running_loop().call_later(self._budget.seconds, self._give_up, entry, ticket)
+        entry.timer = asyncio.get_running_loop().call_later(self._budget.seconds, self._give_up, entry, ticket)
         if self._around.notify is not None:
             self._around.notify(
                 ExecutionProgress(
@@ -159,7 +156,7 @@ class Dispatcher:
             )
 
     def launch(self, entry: ScheduledCall, *, early: bool) -> None:
-        """Starts a call that has waited for what it needs; meanwhile a limit may have been reached."""
+        """Starts a call that has its locks now, unless a limit was reached meanwhile."""
         if not self.is_refused(entry):
             self._begin(entry, early=early)
 
@@ -196,15 +193,15 @@ class Dispatcher:
         entry.call = call
 
     def leave(self, entry: ScheduledCall) -> None:
-        """Whatever it held or waited for is for others."""
+        """Releases its locks, or its place in the queue for them."""
         ticket, entry.ticket = entry.ticket, None
-        if entry.patience is not None:
-            entry.patience.cancel()
+        if entry.timer is not None:
+            entry.timer.cancel()
         if ticket is not None:
             Locks.here().release(ticket)
 
     def show(self, entry: ScheduledCall, result: ResultCanister) -> None:
-        """The call has its one result."""
+        """Sets the one result of a call and reports it."""
         entry.result = result
         call = entry.call
         if call is not None:

@@ -1,7 +1,7 @@
-"""Which calls of one process wait for each other: for what they declare to touch, and for places where few may run.
+"""Locks between the calls of one process, on the resources that they declare and on ``max_parallel`` places.
 
-A call takes all that it needs at once, and holds nothing while it waits: calls that wait cannot wait for each other in
-a circle. Who came first is served first; who conflicts with nobody that came before is served at once.
+A call acquires all its locks at once and holds none while it waits, so there is no deadlock. First come, first served;
+a call that conflicts with no earlier one gets its locks immediately.
 """
 
 import asyncio
@@ -12,26 +12,26 @@ from collections.abc import Callable, Iterator, Sequence
 from ripieno.ensembles import Invoker
 from ripieno.execution.claims import EVERYTHING, Claims
 
-#: The tickets of the calls that this code runs beneath: a tool that conducts a run of its own does not wait for itself.
+#: The tickets of the enclosing calls: a tool that conducts its own run does not wait for itself.
 HELD: contextvars.ContextVar[tuple["Ticket", ...]] = contextvars.ContextVar("ripieno held tickets", default=())
 
 
 class Ticket:
-    """What one call needs of the others. ``granted`` is called when it has that, unless it had it at once."""
+    """The locks of one call. ``granted`` is called when it gets them, unless it gets them at once."""
 
-    __slots__ = ("_followers", "_granted", "_waits_for", "claims", "held", "owner", "pools", "space", "tool")
+    __slots__ = ("_followers", "_waits_for", "claims", "granted", "held", "owner", "pools", "space", "tool")
 
     def __init__(
         self, *, tool: str, owner: object, space: str | None, claims: Claims, granted: Callable[[], None]
     ) -> None:
         self.tool = tool
-        #: Whoever makes the call: the turn of a conversation.
+        #: The turn of a conversation that makes the call.
         self.owner = owner
         self.space = space
         self.claims = claims
         self.pools: tuple[Pool, ...] = ()
         self.held = False
-        self._granted = granted
+        self.granted = granted
         self._waits_for: dict[Ticket, None] = {}
         self._followers: dict[Ticket, None] = {}
 
@@ -46,19 +46,11 @@ class Ticket:
 
     @property
     def ready(self) -> bool:
-        """Whether nothing stands in its way."""
+        """Whether it may be held now."""
         return not self._waits_for and all(pool.admits(self) for pool in self.pools)
 
-    def grant(self) -> None:
-        """Gives it what it needs."""
-        self.held = True
-
-    def tell(self) -> None:
-        """Tells whoever waits for it."""
-        self._granted()
-
     def end(self) -> tuple["Ticket", ...]:
-        """Whoever may be ready now that this one is no more."""
+        """Ends it; returns the tickets that waited for it."""
         self.held = False
         for one in self._waits_for:
             one._followers.pop(self, None)
@@ -71,14 +63,14 @@ class Ticket:
 
     @property
     def before(self) -> "Ticket | None":
-        """The one that it waits for, as far as that is one: what to name to people."""
+        """A ticket that it waits for, to name in messages."""
         for one in self._waits_for:
             return one
         return next((one for pool in self.pools for one in pool.members if one is not self and one.held), None)
 
 
 class Pool:
-    """A place in which few may be at once: in the order in which they came, with who waits."""
+    """A limited number of places, with the tickets that hold or wait for one, in the order of arrival."""
 
     __slots__ = ("limit", "members")
 
@@ -88,11 +80,11 @@ class Pool:
 
     @property
     def first(self) -> Iterator[Ticket]:
-        """Those who have a place, or would have one if nothing else stood in their way."""
+        """The tickets that have a place, or only wait for something else."""
         return (one for _, one in zip(range(self.limit), self.members, strict=False))
 
     def add(self, ticket: Ticket, *, first: bool) -> None:
-        """Takes one in: as the last, or as the ``first`` of those who wait."""
+        """Adds a ticket as the last, or as the ``first`` of those that wait."""
         waiting = [one for one in self.members if not one.held] if first else []
         for one in waiting:
             del self.members[one]
@@ -104,26 +96,26 @@ class Pool:
 
 
 class Locks:
-    """The room in which the calls of one event loop meet. Of no use to other threads."""
+    """The locks of the calls of one event loop. Not thread-safe."""
 
     def __init__(self) -> None:
-        #: All tickets that have not ended, in the order in which they came.
+        #: All tickets that have not ended, in the order of arrival.
         self._tickets: dict[Ticket, None] = {}
         self._pools: dict[tuple[object, str], Pool] = {}
 
     @classmethod
     def here(cls) -> "Locks":
-        """The room of the running event loop."""
+        """The locks of the running event loop."""
         loop = asyncio.get_running_loop()
-        locks = _ROOMS.get(loop)
+        locks = _LOCKS.get(loop)
         if locks is None:
-            locks = _ROOMS[loop] = cls()
+            locks = _LOCKS[loop] = cls()
         return locks
 
     def request(self, invoker: Invoker, claims: Claims, owner: object, granted: Callable[[], None]) -> Ticket | None:
-        """A ticket for a call, held already or to be waited for; None for a call that needs none.
+        """A ticket for a call, held or waiting; None for a call that needs none.
 
-        Only what is declared is waited for. Whoever gets one gives it to ``release`` in the end, whatever happens.
+        Only declared resources are locked. The caller must ``release`` the ticket in the end.
         """
         claims = _declared(claims)
         ensemble = invoker.ensemble
@@ -144,11 +136,11 @@ class Locks:
     def _queue(self, ticket: Ticket, places: Sequence[tuple[tuple[object, str], int]]) -> None:
         above = HELD.get()
         for other in self._tickets:
-            # Whoever makes both knows by itself which comes first.
+            # A turn orders its own calls.
             if other.owner is ticket.owner or other in above or not ticket.conflicts(other):
                 continue
             if above and not other.held:
-                # Whoever waits may wait for what is held above this one, which would never end.
+                # A waiting call may wait for an enclosing call of this one, which would be a deadlock.
                 other.follow(ticket)
             else:
                 ticket.follow(other)
@@ -162,11 +154,10 @@ class Locks:
             pool.add(ticket, first=bool(above))
             pools.append(pool)
         ticket.pools = tuple(pools)
-        if ticket.ready:
-            ticket.grant()
+        ticket.held = ticket.ready
 
     def release(self, ticket: Ticket) -> None:
-        """The call has ended, or is not waited for any longer. May be called twice."""
+        """Releases the locks of a call that has ended or no longer waits. May be called twice."""
         if self._tickets.pop(ticket, self) is self:
             return
         candidates = dict.fromkeys(ticket.end())
@@ -177,18 +168,18 @@ class Locks:
             self._pools = {key: pool for key, pool in self._pools.items() if pool.members}
         ready = [one for one in candidates if not one.held and one.ready]
         for one in ready:
-            one.grant()
+            one.held = True
         for one in ready:
-            one.tell()
+            one.granted()
 
     @property
     def idle(self) -> bool:
-        """Whether nobody holds anything, or waits."""
+        """Whether no ticket is held or waits."""
         return not self._tickets and not self._pools
 
 
 def _declared(claims: Claims) -> Claims:
-    """What is left to lock when everything that nobody declared is left out."""
+    """The claims without the undeclared ones, which are not locked."""
     if claims.alone:
         return Claims()
     if EVERYTHING not in claims.reads:
@@ -196,4 +187,4 @@ def _declared(claims: Claims) -> Claims:
     return Claims(reads=tuple(one for one in claims.reads if one != EVERYTHING), writes=claims.writes)
 
 
-_ROOMS: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Locks] = weakref.WeakKeyDictionary()
+_LOCKS: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Locks] = weakref.WeakKeyDictionary()

@@ -1,8 +1,8 @@
-"""The calls of one turn: which start early, which wait for which, and the order of their results.
+"""The calls of one turn: which start early, which wait for others, and the order of their results.
 
-A call starts as soon as no earlier call of the turn that has not ended conflicts with it, by what the two touch. One
-that changes something, or that somebody is asked about, waits for the terminal event as well; people are asked in the
-model's order, one question at a time. What its tool does not declare may touch anything: it runs alone.
+A call starts as soon as it conflicts with no earlier unfinished call of the turn. One that changes something, or needs
+confirmation, also waits for the terminal event; people are asked in the model's order, one question at a time. A call
+whose tool declares no resources may touch anything and runs alone.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from ripieno.execution.context import Circumstances, Deferred, Prepared
 from ripieno.execution.pipeline import Execution
 from ripieno.execution.scheduling.dispatcher import Dispatcher, ScheduledCall, Why
 
-_UNANSWERED = "Nobody can say now whether it may run, and this call cannot wait for that."
+_UNANSWERED = "The call needs approval, no one can approve it now, and it cannot wait here."
 
 
 class Turn:
-    """Takes calls as they are sealed, and gives one result for each that is hosted here and not ``open``."""
+    """Takes calls as they are sealed. Each call that is hosted here and not ``open`` gets one result."""
 
     def __init__(
         self,
@@ -42,14 +42,14 @@ class Turn:
         self._around = around
         self._budget = budget
         self._allowed = allowed
-        #: Whether one call is all that the turn may have.
+        #: Whether the turn may have only one call.
         self._single = single
-        #: Whether a call may stay open until somebody answers; otherwise it is denied.
+        #: Whether a call may stay open until a person answers; otherwise it is denied.
         self._patient = patient
-        #: Whether the terminal event came, and whether nothing begins any more.
+        #: Whether the terminal event came, and whether no call may begin any more.
         self._over = False
         self._stopped = False
-        #: The terminal call that ended the run, and how many calls have begun or need nothing, from the first on.
+        #: The terminal call that ended the run, and how many of the first calls are begun or settled.
         self._ended: str | None = None
         self._decided = 0
         self._asking: asyncio.Task[None] | None = None
@@ -62,13 +62,13 @@ class Turn:
 
     @property
     def open(self) -> tuple[tuple[InvocationCanister, Why], ...]:
-        """The invocations that have no result yet, each with the reason, once the turn is finished."""
+        """The invocations without a result after the turn is finished, each with the reason."""
         return tuple((entry.invocation, entry.why) for entry in self.entries if entry.why is not None)
 
     def seal(self, invocation: InvocationCanister) -> None:
-        """Takes a call; starts it if it may start early."""
+        """Takes a call and starts it if it may start early."""
         if self._context is None:
-            # What starts later, whoever brings that about, starts on behalf of the one who sealed it.
+            # Calls that start later run in the context of the code that sealed them.
             self._context = contextvars.copy_context()
         entry = ScheduledCall(invocation=invocation, invoker=self._offer.named(invocation.name))
         self.entries.append(entry)
@@ -79,15 +79,15 @@ class Turn:
             )
         elif self._single and len(self.entries) > 1:
             self._dispatcher.refuse(
-                entry, "denied", "One call at a time is allowed here, and another stands before it."
+                entry, "denied", "Only one call per turn is allowed here, and another one came first."
             )
         else:
             self._advance()
 
     async def finish(self) -> None:
-        """Runs whatever has not run. Afterwards every entry that is hosted here has its result, or is ``open``.
+        """Runs the remaining calls. Afterwards every entry that is hosted here has its result, or is ``open``.
 
-        Cancelling this cancels the calls, gives each its result, and is raised then.
+        Cancelling this cancels the calls and gives each its result; then the cancellation is raised.
         """
         try:
             self._over = True
@@ -101,14 +101,14 @@ class Turn:
             await self.cancel()
             raise
 
-    # What may start now.
+    # Starting what may start now.
 
     @property
     def _busy(self) -> bool:
         return self._woken or any(not entry.settled and entry.here and not entry.open for entry in self.entries)
 
     def _wake(self) -> None:
-        """Something has changed: what may start now is started, when whoever brought that about has done its part."""
+        """Schedules another check of what may start, for the next step of the event loop."""
         if not self._woken and not self._stopped:
             self._woken = True
             asyncio.get_running_loop().call_soon(self._awake, context=self._context)
@@ -123,12 +123,12 @@ class Turn:
             self._waiter.set_result(None)
 
     def _advance(self) -> None:
-        """Starts whatever may start now, in the model's order: all of it is written down at once."""
+        """Starts the calls that may start now, in the model's order, and records them in one commit."""
         with self._execution.reporter.together():
             self._start()
 
     def _start(self) -> None:
-        #: Whether an earlier call has still to be asked about, and how many may still be dispatched.
+        #: Whether an earlier call still needs confirmation, and how many may still be dispatched.
         unasked, undecided = False, 0
         for place in range(self._decided, len(self.entries)):
             entry = self.entries[place]
@@ -143,16 +143,16 @@ class Turn:
                     self._decided += 1
                 continue
             if entry.claims.alone or not (self._over or entry.early or entry.claims.declared):
-                # All that come later wait for it. Those behind an open one stay open, too.
+                # All later calls wait for it. Those after an open one stay open, too.
                 if entry.open:
                     self._hold(entry)
                 return
             if not entry.open:
                 undecided += 1
-                unasked = unasked or not entry.settled_about
+                unasked = unasked or not entry.confirmed
 
     def _try(self, entry: ScheduledCall, *, unasked: bool, undecided: int) -> None:
-        """Makes the best of one call: it is refused, begins, or goes on waiting."""
+        """Refuses one call, starts it, or lets it wait."""
         if self._ended is not None:
             message = f"The call was not run: {self._ended} came before it and ended the run."
             self._dispatcher.refuse(entry, "cancelled", message)
@@ -164,7 +164,7 @@ class Turn:
             later.held = later.here and not later.settled and later.call is None
 
     def _consider(self, entry: ScheduledCall, *, unasked: bool, undecided: int) -> None:
-        """Asks about a call, or starts it, if that may be done now. ``undecided`` earlier ones may take a place yet."""
+        """Confirms or starts a call if that may be done now. ``undecided`` earlier calls may still use the budget."""
         if entry.ticket is not None:
             if entry.ticket.held:
                 self._dispatcher.launch(entry, early=not self._over)
@@ -175,20 +175,20 @@ class Turn:
             return
         if blocked or not (self._over or entry.early):
             return
-        if not entry.settled_about and (unasked or self._asking is not None):
+        if not entry.confirmed and (unasked or self._asking is not None):
             return
         budget = self._budget
         if budget.calls < budget.limits.calls <= budget.calls + undecided:
-            return  # Earlier calls may need what is left.
+            return  # Earlier calls may use the rest of the budget.
         if self._dispatcher.is_refused(entry):
             return
-        if entry.settled_about:
+        if entry.confirmed:
             self._dispatcher.dispatch(entry, early=not self._over)
         else:
             self._asking = asyncio.get_running_loop().create_task(self._ask(entry))
 
     def _prepare(self, entry: ScheduledCall) -> bool:
-        """Makes the entry ready to run, or gives it the result that says why it cannot."""
+        """Prepares the call, or gives it the result that says why it cannot run."""
         if self._dispatcher.fails(entry, self._budget.break_loop(entry.invocation, entry.invoker)):
             return False
         prepared = self._execution.prepare(entry.invocation, self._offer, self._around)
@@ -198,30 +198,28 @@ class Turn:
             return False
         name = prepared.invoker.exposed
         if self._allowed is not None and name not in self._allowed:
-            self._dispatcher.refuse(entry, "denied", f"{name!r} may not be called in this turn, nor called again.")
+            self._dispatcher.refuse(entry, "denied", f"{name!r} may not be called in this turn.")
             return False
         entry.prepare(prepared)
         self._place(entry)
         return True
 
     def _place(self, entry: ScheduledCall) -> None:
-        """Finds out which calls it waits for: earlier ones, and whatever runs."""
-        behind: list[ScheduledCall] = []
+        """Determines which calls it waits for: conflicting ones that are earlier or under way."""
+        blockers: list[ScheduledCall] = []
         earlier = True
         for other in self.entries:
             if other is entry:
                 earlier = False
             elif other.prepared is not None and not other.settled and other.claims.conflicts(entry.claims):
                 if earlier or other.call is not None or other.ticket is not None:
-                    behind.append(other)
-                elif entry not in other.behind:
-                    other.behind = (*other.behind, entry)
-        entry.behind = tuple(behind)
-
-    # How one call starts.
+                    blockers.append(other)
+                elif entry not in other.blockers:
+                    other.blockers = (*other.blockers, entry)
+        entry.blockers = tuple(blockers)
 
     async def _ask(self, entry: ScheduledCall) -> None:
-        """Asks about a call. Whatever comes of it, the next one may be asked about."""
+        """Confirms a call. Afterwards, whatever the answer, the next confirmation may start."""
         prepared, seconds = entry.prepared, self._budget.seconds
         assert prepared is not None
         try:
@@ -232,7 +230,7 @@ class Turn:
             except TimeoutError:
                 if not clock.expired():
                     raise
-                fault = self._budget.expire("nobody answered in time")
+                fault = self._budget.expire("the confirmation was not answered in time")
                 confirmed = self._execution.refuse(entry.invocation, fault, self._around, prepared.invoker)
             self._answer(entry, confirmed)
         except asyncio.CancelledError:
@@ -254,15 +252,15 @@ class Turn:
             self._budget.note(entry.invocation, confirmed)
             self._dispatcher.show(entry, confirmed)
         else:
-            entry.settled_about = True
+            entry.confirmed = True
             if confirmed is not entry.prepared:
                 entry.prepare(confirmed)
                 self._place(entry)
 
-    # How a turn ends before its time.
+    # Ending a turn early.
 
     async def _stop(self) -> None:
-        """Waits for every call under way. A cancellation is raised when all of them have their results."""
+        """Waits for every call under way. A cancellation is raised when all have their results."""
         self._stopped = True
         for entry in self.entries:
             if entry.call is None:
@@ -283,7 +281,7 @@ class Turn:
                 entry.call.cancel()
 
     async def cancel(self) -> None:
-        """Cancels what runs and waits for the results, at most for the grace; the rest never begins."""
+        """Cancels the running calls and waits for their results, at most the grace period; the others never begin."""
         self._cancel()
         for entry in self.entries:
             if entry.here and entry.call is None and not entry.settled:
@@ -291,9 +289,9 @@ class Turn:
         await self._stop()
 
     async def cut(self, finish: Finish) -> None:
-        """The answer ended in a way that allows no more calls: what runs may end, what has not begun never does.
+        """Ends a turn whose answer allows no more calls: running calls may end, the others never begin.
 
-        That goes for calls of the caller, too.
+        The same holds for calls that the caller runs.
         """
         self._stopped = True
         for entry in self.entries:
@@ -302,7 +300,7 @@ class Turn:
         await self._stop()
 
     async def drop(self) -> None:
-        """The stream failed: early results are recorded as discarded, and the model never sees them."""
+        """Ends a turn whose stream failed: early results are recorded as discarded, and the model never sees them."""
         self._dispatcher.dropped = True
         self._cancel()
         try:
@@ -316,10 +314,10 @@ class Turn:
 async def schedule(
     invocations: Sequence[InvocationCanister], offer: Offer, execution: Execution
 ) -> tuple[ResultCanister, ...]:
-    """One result for each of these calls, in their order: as if they were all that a model said.
+    """One result for each of these calls, in their order, as for one turn of a model.
 
-    A call about which nobody can answer now is denied. Errors: ``InputError`` when one of them is hosted elsewhere;
-    nothing has run then. Cancelling this cancels the calls, and is raised when each has its result.
+    A call that would have to wait for a person is denied. Cancelling this cancels the calls; the cancellation is raised
+    when each has its result. Errors: ``InputError``, before any call runs, when one of them is hosted elsewhere.
     """
     for invocation in invocations:
         invoker = offer.named(invocation.name)
