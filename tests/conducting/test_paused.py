@@ -171,7 +171,7 @@ async def test_the_first_answer_stands(tmp_path: pathlib.Path) -> None:
     store.answer(waiting.identifier, {call_.invocation: Deny("no")})
     with pytest.raises(InputError, match="was answered already"):
         store.answer(waiting.identifier, {call_.invocation: Approve()})
-    with pytest.raises(InputError, match="waits for nobody"):
+    with pytest.raises(InputError, match="waits for no approval"):
         store.answer(waiting.identifier, {"call_9": Approve()})
     assert store.find("").answers[call_.invocation].answer == Deny("no")
 
@@ -221,7 +221,7 @@ def test_a_damaged_file_is_named(tmp_path: pathlib.Path, damage: str, reason: st
     store = PausedStore(tmp_path)
     store.folder.mkdir()
     (store.folder / "torn.json").write_text(damage)
-    with pytest.raises(InputError, match=r"torn\.json is no paused conversation: .*, or delete it\.") as caught:
+    with pytest.raises(InputError, match=r"torn\.json is not a paused conversation: .*, or delete it\.") as caught:
         store.all()
     assert reason in str(caught.value)
 
@@ -246,7 +246,7 @@ def test_one_process_conducts_a_conversation(tmp_path: pathlib.Path) -> None:
         ).stdout
 
     with PausedStore(tmp_path).claimed("one"):
-        assert "is being conducted by another process" in claim()
+        assert "Another process conducts" in claim()
     assert claim() == "claimed\n"
     assert list((tmp_path / "paused").iterdir()) == []
 

@@ -113,11 +113,11 @@ async def test_iterating_then_awaiting_awaiting_twice() -> None:
 async def test_a_second_iteration_is_an_error() -> None:
     run = conduct(scripted(says()), "Go.")
     await collected(run)
-    with pytest.raises(UsageError, match="iterated once"):
+    with pytest.raises(UsageError, match="iterated only once"):
         await collected(run)
     awaited = conduct(scripted(says()), "Go.")
     await awaited
-    with pytest.raises(UsageError, match="begun without a listener"):
+    with pytest.raises(UsageError, match="keeps no events"):
         await collected(awaited)
 
 

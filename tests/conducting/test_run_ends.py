@@ -289,7 +289,7 @@ async def test_a_model_that_cancels_itself_cancels_nobody_else() -> None:
     blocking = Blocking()
     model = scripted([*invokes(invoke("look"))[:2], blocking.began.wait, asyncio.CancelledError()])
     run = conduct(model, "Go.", ensembles=[ensemble(tool("look", blocking))])
-    with pytest.raises(RipienoError, match="cancelled from within"):
+    with pytest.raises(RipienoError, match="cancelled by its own model"):
         await run
     assert (run.conversation.finish, blocking.running) == ("error", 0)
 

@@ -110,7 +110,7 @@ async def test_an_ensemble_may_change_between_turns() -> None:
     assert (ready["new"].tool, ready["find"].tool) == ("mine.new", "yours.find")
     alerts = [event for event in events if isinstance(event, Alert)]
     assert [(alert.tool, alert.message) for alert in alerts] == [
-        ("mine.find", "It is left out: yours.find has its name already.")
+        ("mine.find", "Not offered: yours.find already has its name.")
     ]
     assert [offer.names for _, offer, _ in model.asked] == [
         ("find", "gone", "look"),
@@ -183,8 +183,8 @@ async def test_a_model_that_will_not_call_is_not_asked_for_ever() -> None:
     assert (conversation.text, conversation.finish, len(model.asked)) == ("Never.", "stop", 2)
     # Both failures are told.
     assert alerts == [
-        "score/scripted did not call one of the tools, and is asked once more.",
-        "score/scripted did not call one of the tools when it was asked once more, either: its answer stands.",
+        "score/scripted did not call one of the tools: it is asked once more.",
+        "score/scripted did not call one of the tools after a second request, either: its answer is accepted.",
     ]
 
 
@@ -195,4 +195,4 @@ async def test_without_parallel_calls_one_of_a_message_is_run_whatever_the_wire_
     first, second = (one for one in conversation.canisters if isinstance(one, ResultCanister))
     assert first.error is None
     assert second.error is not None
-    assert "One call at a time" in second.text
+    assert "Only one call per turn" in second.text

@@ -1,7 +1,7 @@
-"""The loop: turn after turn, until no invocation is left. It knows no vendor, no file and no screen.
+"""The loop: turn after turn, until no invocation is left. It is independent of vendors, files and screens.
 
-``run`` is what an application holds, ``driver`` does the work, ``chronicle`` records it, ``history`` is what a model
-is shown of a long conversation, ``paused`` and ``resume`` continue later, ``observers`` show, log and trace.
+``run`` has the interface of applications, ``driver`` does the work, ``chronicle`` records it, ``history`` shortens long
+conversations for a model, ``paused`` and ``resume`` continue later, ``observers`` show, log and trace.
 """
 
 from ripieno.conducting.driver import Watcher

@@ -1,11 +1,11 @@
-"""Events from one task to another, in order, without growing beyond a bound."""
+"""A bounded queue that passes events from one task to another, in order."""
 
 import asyncio
 import collections
 
 from ripieno.canisters.events import Event, ExecutionProgress
 
-#: Events that may wait for a slow consumer. Progress beyond it is dropped: it is for the eyes.
+#: Events that may wait for a slow consumer. Beyond it, progress events are dropped: they are only for display.
 BOUND = 256
 
 
@@ -23,7 +23,7 @@ class Channel:
         self._putter: asyncio.Future[None] | None = None
         self._bounded = True
         self._closed = False
-        #: Whether anybody listens; without a listener events are not kept.
+        #: Whether there is a consumer; without one, events are not kept.
         self.open = False
 
     def put(self, event: Event) -> None:
@@ -35,7 +35,7 @@ class Channel:
 
     @property
     def full(self) -> bool:
-        """Whether the producer should wait for room."""
+        """Whether the producer should wait for the consumer."""
         return self.open and self._bounded and len(self._queue) >= BOUND
 
     async def room(self) -> None:
@@ -63,18 +63,18 @@ class Channel:
         return event
 
     def release(self) -> None:
-        """The producer waits no more: the consumer is waiting for it."""
+        """Removes the bound: the consumer waits for the producer and takes no events."""
         self._bounded = False
         _wake(self._putter)
 
     def mute(self) -> None:
-        """Nobody listens any more: what waits is forgotten, and so is what still comes."""
+        """Drops the waiting events and all later ones: there is no consumer any more."""
         self.open = False
         self._queue.clear()
         _wake(self._putter)
 
     def close(self) -> None:
-        """No more events will come; those that wait can still be taken."""
+        """Ends the events; those that wait can still be taken."""
         self._closed = True
         _wake(self._getter)
 

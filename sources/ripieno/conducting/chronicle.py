@@ -1,7 +1,7 @@
-"""What is written down of a run: who plays, what is said, what each answer took, and how it ended.
+"""Records a run: its participants, its canisters, the cost of each answer, and its end.
 
-What becomes of calls is written by the pipeline. A result that came of a call of this run stands there, and is not
-written twice; one that the caller gives is said like everything else.
+The pipeline records the calls and their results, so those are not recorded again here. Results that the caller gives
+are recorded like other canisters.
 """
 
 import dataclasses
@@ -19,17 +19,17 @@ from ripieno.storage.records import Record
 
 
 class Chronicle:
-    """Writes records of one conversation. A recorder that fails ends no run: an ``Alert`` tells of it."""
+    """Writes the records of one conversation. A recorder that fails does not end the run; it causes an ``Alert``."""
 
     def __init__(self, reporter: Reporter, conversation: Conversation) -> None:
         self._reporter = reporter
         self._identifier = conversation.identifier
-        #: How many canisters the recorder has.
+        #: The number of canisters that the recorder has.
         self._kept = conversation.kept_by(reporter.recorder)
         self._began = False
 
     def begin(self, conversation: Conversation, around: Circumstances, details: Mapping[str, Any]) -> None:
-        """Who plays, and all that was said before and is not written down yet."""
+        """Records the participants, and the earlier canisters that are not recorded yet."""
         if self._reporter.recorder is None:
             return
         self._began = True
@@ -42,7 +42,7 @@ class Chronicle:
         self._write((began, *self._new(conversation.canisters)), conversation, around)
 
     def say(self, conversation: Conversation, around: Circumstances) -> None:
-        """What was said since."""
+        """Records the canisters that were added since."""
         if self._reporter.recorder is not None:
             self._write(tuple(self._new(conversation.canisters)), conversation, around)
 
@@ -56,24 +56,29 @@ class Chronicle:
         model: str,
         seconds: float,
     ) -> None:
-        """A model's answer and what it took, before the calls that had to wait for its end begin."""
+        """Records a model's answer and its cost, before the calls that waited for its end begin."""
         if self._reporter.recorder is None:
             return
         first = len(conversation.canisters)
-        said = [self._said(one, first + index, around.turn) for index, one in enumerate(canisters)]
-        took = _took(model, ended, seconds)
-        turned = Record(stage="turned", conversation=self._identifier, turn=around.turn, details=took)
-        if self._reporter.record((*said, turned), around):
+        records = [self._said(one, first + index, around.turn) for index, one in enumerate(canisters)]
+        details = {
+            "model": model,
+            "finish": ended.finish,
+            "milliseconds": round(seconds * 1000),
+            "usage": _tokens_of(ended.usage),
+        }
+        turned = Record(stage="turned", conversation=self._identifier, turn=around.turn, details=details)
+        if self._reporter.record((*records, turned), around):
             self._kept = first + len(canisters)
 
-    def stand(self, conversation: Conversation) -> None:
-        """The results of the calls stand in the conversation, and are written down already."""
+    def skip(self, conversation: Conversation) -> None:
+        """Notes that the results in the conversation are recorded already."""
         if self._reporter.recorder is not None:
             self._kept = len(conversation.canisters)
             conversation.note_kept(self._reporter.recorder, conversation.canisters)
 
     def end(self, around: Circumstances, finish: Finish, budget: Budget) -> None:
-        """How the run ended, if it began."""
+        """Records the end of the run, if it began."""
         if self._began:
             usage = _tokens_of(budget.usage)
             details = {"finish": finish, "turns": budget.turns, "calls": budget.calls, "usage": usage}
@@ -82,11 +87,10 @@ class Chronicle:
 
     def _write(self, records: Sequence[Record], conversation: Conversation, around: Circumstances) -> None:
         if self._reporter.record(records, around):
-            self._kept = len(conversation.canisters)
-            conversation.note_kept(self._reporter.recorder, conversation.canisters)
+            self.skip(conversation)
 
     def _new(self, canisters: Sequence[Canister]) -> Iterator[Record]:
-        """A record for each canister that the recorder lacks, with its place and the answer that it belongs to."""
+        """A record for each canister that the recorder lacks, with its position and its turn."""
         turn = 0
         for position, begins in enumerate(assistant_begins(canisters)):
             turn += begins
@@ -103,16 +107,6 @@ class Chronicle:
         )
 
 
-def _took(model: str, ended: TurnEnded, seconds: float) -> dict[str, Any]:
-    """What an answer took, as JSON."""
-    return {
-        "model": model,
-        "finish": ended.finish,
-        "milliseconds": round(seconds * 1000),
-        "usage": _tokens_of(ended.usage),
-    }
-
-
 def _tokens_of(usage: Usage) -> dict[str, int]:
-    """Tokens as JSON, without what is none."""
+    """Tokens as JSON, without zeros."""
     return {name: count for name, count in dataclasses.asdict(usage).items() if count}

@@ -1,4 +1,4 @@
-"""What the task of a run does: turn after turn, and the calls of each."""
+"""The work of a run: turn after turn, with the calls of each."""
 
 import asyncio
 import contextlib
@@ -37,8 +37,8 @@ from ripieno.jsonvalues import freeze
 from ripieno.models import Model
 from ripieno.models.tokens import EstimatingTokenizer, ReportedTokenizer, TokenCount
 
-#: Told of a run as it begins, by the identifier of its conversation and the identity of its model; what it gives is
-#: told every event of the run, whoever else listens, and must not raise.
+#: Called when a run begins, with the identifier of its conversation and the identity of its model. Returns a function
+#: that gets every event of the run, whether or not the run is iterated, and must not raise.
 Watcher: TypeAlias = Callable[[str, str], Callable[[Event], None]]
 
 
@@ -77,21 +77,21 @@ class Driver:
         self._watchers = watchers
         self._watching: list[Callable[[Event], None]] = []
         self._memory: dict[object, Any] = {}
-        self._showing = HistoryView(history, model=model, controls=controls, memory=self._memory, alert=self._tell)
+        self._view = HistoryView(history, model=model, controls=controls, memory=self._memory, alert=self._notify)
         self._tokenizer = ReportedTokenizer(EstimatingTokenizer(model.sends))
         self._clashes: set[str] = set()
         self._offer = Offer(())
         self._revisions: tuple[int, ...] | None = None
         self._chronicle = Chronicle(execution.reporter, conversation)
-        #: The answers of the conversation before this run.
-        self._answered = sum(assistant_begins(conversation.canisters))
-        #: The model that answers, as its provider calls it.
-        self._named = ""
+        #: The number of answers in the conversation before this run.
+        self._earlier_turns = sum(assistant_begins(conversation.canisters))
+        #: The provider's name of the model that answers.
+        self._model_name = ""
 
     @property
     def context(self) -> TokenCount:
-        """The tokens that what is shown of the conversation takes so far, with its tools."""
-        return self._tokenizer.count(self._showing.latest(self.conversation.canisters), self._offer)
+        """The tokens of the shown part of the conversation so far, with its tools."""
+        return self._tokenizer.count(self._view.latest(self.conversation.canisters), self._offer)
 
     async def drive(self) -> None:
         """Conducts until no invocation is left. Errors: those of the model; ``ToolExecutionFailure``."""
@@ -104,7 +104,7 @@ class Driver:
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if not self.cancelled and task is not None and not task.cancelling():
-                raise RipienoError("The run was cancelled from within: its model gave up without a reason.") from error
+                raise RipienoError("The run was cancelled by its own model, which gave no reason.") from error
             finish = "cancelled"
             if not self.cancelled:  # The loop is ending.
                 raise
@@ -114,27 +114,27 @@ class Driver:
         finally:
             self.driving = False
             self.conversation = self.conversation.replace(finish=finish)
-            self._chronicle.end(self._around(), finish, budget)
-            self._tell(ConductEnded(finish=finish, turns=budget.turns, calls=budget.calls, usage=budget.usage))
+            self._chronicle.end(self._circumstances(), finish, budget)
+            self._notify(ConductEnded(finish=finish, turns=budget.turns, calls=budget.calls, usage=budget.usage))
             self._channel.close()
 
-    def _tell(self, event: Event) -> None:
+    def _notify(self, event: Event) -> None:
         for watch in self._watching:
             try:
                 watch(event)
             except Exception as error:
-                context = {"message": "A watcher of a run failed", "exception": error}
+                context = {"message": "A watcher of a run failed.", "exception": error}
                 asyncio.get_running_loop().call_exception_handler(context)
         self._channel.put(event)
 
-    def _around(self) -> Circumstances:
-        """On whose behalf the calls of this turn are made."""
+    def _circumstances(self) -> Circumstances:
+        """The scope of the calls of this turn."""
         return Circumstances(
             conversation=self.conversation.identifier,
-            turn=self._answered + self._budget.turns,
+            turn=self._earlier_turns + self._budget.turns,
             auxdata=self._auxdata,
             namespaces=self.conversation.namespaces,
-            notify=self._tell if self._channel.open or self._watching else None,
+            notify=self._notify if self._channel.open or self._watching else None,
             output=self._limits.output,
             history=self.conversation.canisters,
             answers=self._answers,
@@ -146,15 +146,15 @@ class Driver:
             names = ", ".join(f"{one.name} ({one.identifier})" for one in waiting)
             raise InputError(f"These invocations wait for their results: {names}. Say those first.")
         surroundings = self._execution.surroundings
-        playing = {
+        participants = {
             "model": self.model.identity,
             "ensembles": [ensemble.name for ensemble in self._ensembles],
             "tools": None if self._tools is None else list(self._tools),
             "workspace": None if surroundings is None else str(surroundings.workspace),
         }
-        self._chronicle.begin(self.conversation, self._around(), playing)
+        self._chronicle.begin(self.conversation, self._circumstances(), participants)
         for kind, count in self.model.left_out(self.conversation.canisters).items():
-            self._tell(Alert(message=f"{count} of {kind} cannot be sent to {self.model.identity}: left out."))
+            self._notify(Alert(message=f"{count} of {kind} cannot be sent to {self.model.identity}: left out."))
         if self.conversation.open:
             finish = await self._resume()
             if finish != "invocations":
@@ -173,26 +173,23 @@ class Driver:
         return "cancelled" if self.cancelled else "limit"
 
     def _urge(self, controls: Controls, *, again: bool) -> None:
-        """Says once more what the model was told by its request, or, where its wire has no word for it, by a prompt.
-
-        ``again``: that was done, and did not help.
-        """
+        """Asks a model that made no call, although one is required, for the call once more; if ``again``, gives up."""
         wanted = "one of the tools" if controls.tool_choice == "required" else f"the tool {controls.tool_choice}"
         did_not = f"{self.model.identity} did not call {wanted}"
         if again:
-            self._tell(Alert(message=f"{did_not} when it was asked once more, either: its answer stands."))
+            self._notify(Alert(message=f"{did_not} after a second request, either: its answer is accepted."))
             return
-        self._tell(Alert(message=f"{did_not}, and is asked once more."))
-        said = UserCanister.of(f"Call {wanted} now. An answer without a call is none.")
-        self.conversation = self.conversation.replace(canisters=(*self.conversation.canisters, said))
-        self._chronicle.say(self.conversation, self._around())
+        self._notify(Alert(message=f"{did_not}: it is asked once more."))
+        request = UserCanister.of(f"Call {wanted} now. An answer without a call is not accepted.")
+        self.conversation = self.conversation.replace(canisters=(*self.conversation.canisters, request))
+        self._chronicle.say(self.conversation, self._circumstances())
 
     async def _turn(self, controls: Controls) -> Finish:
-        """One turn, with the results of its calls; it stands in the conversation when this returns or raises."""
+        """One turn with the results of its calls, which are in the conversation when this returns or raises."""
         offer = self._refresh()
-        # A tool that was allowed may go with its ensemble, but not before the first turn.
+        # An allowed tool may vanish with its ensemble, but not before the first turn.
         controls = offer.narrow(controls, strict=self._budget.turns == 1)
-        around = self._around()
+        around = self._circumstances()
         turn = Turn(
             execution=self._execution,
             offer=offer,
@@ -207,16 +204,16 @@ class Driver:
         try:
             async with clock:
                 sealed, ended = await self._listen(offer, controls, turn)
-            if self.cancelled:  # And the model did not heed it.
+            if self.cancelled:  # The model ignored the cancellation.
                 raise asyncio.CancelledError
         except BaseException as error:
             await turn.drop()
-            # A time-out may as well be the model's own, and no limit of ours.
+            # A timeout may also be the model's own, and not a limit of the run.
             if clock.expired() and isinstance(error, Exception):
                 return "limit"
             raise
         canisters = collect(sealed)
-        model, seconds = self._named or self.model.identity, loop.time() - began
+        model, seconds = self._model_name or self.model.identity, loop.time() - began
         self._chronicle.answer(self.conversation, canisters, ended, around, model=model, seconds=seconds)
         try:
             if ended.finish == "invocations":
@@ -224,7 +221,7 @@ class Driver:
             else:
                 await turn.cut(ended.finish)
         finally:
-            self._stand(canisters, turn, ended)
+            self._append(canisters, turn, ended)
         return self._judge(turn, ended.finish, contents=any(isinstance(event, ContentSealed) for event in sealed))
 
     async def _listen(self, offer: Offer, controls: Controls, turn: Turn) -> tuple[list[Event], TurnEnded]:
@@ -245,11 +242,11 @@ class Driver:
                     if isinstance(event, InvocationSealed | ContentSealed):
                         sealed.append(event)
                     elif isinstance(event, TurnBegan):
-                        self._named = event.model or self.model.identity
-                        event = TurnBegan(model=self._named, turn=number)  # noqa: PLW2901
+                        self._model_name = event.model or self.model.identity
+                        event = TurnBegan(model=self._model_name, turn=number)  # noqa: PLW2901
                     elif isinstance(event, TurnEnded):
                         event = ended = dataclasses.replace(event, turn=number)  # noqa: PLW2901
-                    self._tell(event)
+                    self._notify(event)
                     if isinstance(event, InvocationSealed):
                         turn.seal(event.invocation)
                     if channel.full:
@@ -259,17 +256,17 @@ class Driver:
         return sealed, ended
 
     async def _show(self, offer: Offer) -> Sequence[Canister]:
-        """What the model is shown of the conversation. Asking for a summary of the rest counts as well."""
+        """The part of the conversation that the model is shown. The tokens for a summary count as well."""
         conversation = self.conversation
         waiting = [one.identifier for one in conversation.open]
-        shown = await self._showing.show(conversation.canisters, open=waiting, offer=offer)
+        shown = await self._view.show(conversation.canisters, open=waiting, offer=offer)
         if shown.usage != NO_USAGE:
             self._budget.spend(shown.usage)
             self.conversation = conversation.replace(usage=conversation.usage + shown.usage)
         return shown.canisters
 
     def _refresh(self) -> Offer:
-        """The snapshot that this turn offers: another one only when an ensemble has changed."""
+        """The snapshot that this turn offers; a new one only when an ensemble has changed."""
         revisions = tuple(ensemble.revision for ensemble in self._ensembles)
         if revisions != self._revisions:
             first = self._revisions is None
@@ -280,27 +277,25 @@ class Driver:
     def _leave_out(self, newcomer: Invoker, holder: Invoker) -> None:
         if newcomer.identity not in self._clashes:
             self._clashes.add(newcomer.identity)
-            self._tell(
-                Alert(message=f"It is left out: {holder.identity} has its name already.", tool=newcomer.identity)
-            )
+            self._notify(Alert(message=f"Not offered: {holder.identity} already has its name.", tool=newcomer.identity))
 
     async def _resume(self) -> Finish:
-        """The calls of the last answer that waited for a person, or were interrupted."""
+        """Runs the calls of the last answer that waited for a person, or were interrupted."""
         offer = self._refresh()
-        turn = Turn(execution=self._execution, offer=offer, around=self._around(), budget=self._budget)
+        turn = Turn(execution=self._execution, offer=offer, around=self._circumstances(), budget=self._budget)
         for invocation in self.conversation.open:
             turn.seal(invocation)
         try:
             await turn.finish()
         finally:
-            self._stand((), turn)
+            self._append((), turn)
         return self._judge(turn, "invocations", contents=True)
 
-    def _stand(self, canisters: tuple[Canister, ...], turn: Turn, ended: TurnEnded | None = None) -> None:
-        """The turn becomes part of the conversation, with the results of its calls in their order."""
+    def _append(self, canisters: tuple[Canister, ...], turn: Turn, ended: TurnEnded | None = None) -> None:
+        """Appends a turn to the conversation, with the results of its calls in their order."""
         results = tuple(entry.result for entry in turn.entries if entry.result is not None)
         before = self.conversation.canisters
-        shown = self._showing.latest(before)
+        shown = self._view.latest(before)
         usage = NO_USAGE if ended is None else ended.usage
         if ended is not None:
             self._budget.spend(self._count(shown, canisters) if usage == NO_USAGE else usage)
@@ -310,18 +305,18 @@ class Driver:
             waiting=tuple(filter(None, map(_waits, turn.entries))),
             usage=self.conversation.usage + usage,
         )
-        self._chronicle.stand(self.conversation)
+        self._chronicle.skip(self.conversation)
         self._tokenizer.learn((*shown, *canisters), usage)
 
     def _count(self, shown: Sequence[Canister], canisters: Sequence[Canister]) -> Usage:
-        """An estimate of a turn's tokens, where nobody counted them and a limit is set."""
+        """An estimate of a turn's tokens, if a limit is set and the provider reported none."""
         if self._limits.tokens is None:
             return NO_USAGE
         estimate = self._tokenizer.count
         return Usage(input_tokens=estimate(shown, self._offer).tokens, output_tokens=estimate(canisters).tokens)
 
     def _judge(self, turn: Turn, finish: Finish, *, contents: bool) -> Finish:
-        """What the results of a turn mean for the run. Errors: ``ToolExecutionFailure``."""
+        """The finish after a turn; "invocations" to go on. Errors: ``ToolExecutionFailure``."""
         for entry in turn.entries:
             call, result = entry.call, entry.result
             if call is not None and call.bug is not None and call.invoker.policy.on_error == "abort":
@@ -331,8 +326,8 @@ class Driver:
         if finish != "invocations":
             return finish
         if not turn.entries:
-            # A provider's own tools take a break: it is asked again, with what it said. Without anything new it
-            # would only say the same.
+            # The provider's own tools paused: it is asked again with its contents. Without new contents it would only
+            # repeat itself.
             return finish if contents else "stop"
         for entry in turn.entries:
             if entry.accomplished and entry.call is not None:

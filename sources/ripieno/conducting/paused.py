@@ -1,4 +1,4 @@
-"""Conversations that wait for a person: plain JSON in the user's state, answered from any process, resumed by one.
+"""Conversations that wait for a person: JSON files in the user's state, answered from any process, resumed by one.
 
 ::
 
@@ -6,7 +6,7 @@
      "model": "provider/model", "tools": ["io.*"], "caller": "ada", "conversation": {…},
      "answers": {"call_1": {"answer": {"type": "deny", "advice": "Not now."}}}}
 
-An approval is a grant: a token that is good once, for the call exactly as it was shown (``approvals.grants``).
+An approval is a grant: a token that is valid once, for the call exactly as it was shown (``approvals.grants``).
 """
 
 import contextlib
@@ -30,16 +30,16 @@ from ripieno.canisters.serialization import deserialize, register, serialize
 from ripieno.exceptions import Conflict, InputError, NameAbsence, SerializationInvalidity
 from ripieno.storage.files import replace_private
 
-#: Seconds for which an approval is good that waits for somebody to resume.
+#: Seconds for which an approval is valid until the conversation is resumed.
 LIFETIME = 7 * 86_400.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Paused:
-    """A conversation that waits, and how to go on with it: the model and the patterns of tools that it had.
+    """A conversation that waits, with the model and the patterns of tools with which it is resumed.
 
-    ``answers`` are those that were given so far, by the identifiers of invocations. ``caller`` is who asked
-    for it, where that was a client of a server.
+    ``answers`` are the answers so far, by the identifiers of invocations. ``caller`` is the server's client that
+    started it, if there was one.
     """
 
     conversation: Conversation
@@ -52,17 +52,17 @@ class Paused:
 
     @property
     def identifier(self) -> str:
-        """That of its conversation."""
+        """The identifier of its conversation."""
         return self.conversation.identifier
 
     @property
     def short(self) -> str:
-        """The beginning of its identifier, as people see it and say it."""
+        """The first characters of its identifier, for people."""
         return self.identifier[:8]
 
     @property
     def unanswered(self) -> tuple[Waiting, ...]:
-        """What a person has still to be asked about."""
+        """The calls that still need an approval."""
         waiting = (one for one in self.conversation.waiting if one.why == "approval")
         return tuple(one for one in waiting if one.invocation not in self.answers)
 
@@ -71,7 +71,7 @@ register({Paused: "paused"})
 
 
 class PausedStore:
-    """The conversations that wait, a file of mode 0600 for each. Errors: ``InputError``, which names the file."""
+    """The paused conversations, a file of mode 0600 for each. Errors: ``InputError``, which names the file."""
 
     def __init__(self, state: pathlib.Path) -> None:
         self.folder = state / "paused"
@@ -79,52 +79,55 @@ class PausedStore:
         self.grants = Grants(FileStore(state))
 
     def save(self, paused: Paused) -> None:
-        """Keeps a conversation, or takes the place of what was kept of it. It is durable when this returns."""
-        self._write(paused)
+        """Writes a conversation, durably, in place of an earlier version of it."""
+        path = self._file(paused.identifier)
+        with _input_errors(path):
+            # In ASCII: lone surrogates, as models write them, cannot be encoded in UTF-8.
+            replace_private(path, json.dumps(serialize(paused)), durable=True)
 
     def all(self) -> tuple[Paused, ...]:
-        """All of them, the oldest first."""
+        """All paused conversations, the oldest first."""
         found = (self._read(path) for path in sorted(self.folder.glob("*.json")))
         return tuple(sorted((one for one in found if one is not None), key=lambda one: one.at))
 
     def load(self, identifier: str) -> Paused | None:
-        """The one with just this identifier, if it waits."""
+        """The paused conversation with exactly this identifier, if there is one."""
         return self._read(self._file(identifier))
 
     def find(self, identifier: str) -> Paused:
-        """The one whose identifier is this, or begins with it as no other does; or the only one, for an empty text.
+        """The conversation with this identifier or this unique prefix of it; for an empty text, the only one.
 
-        Errors: ``NameAbsence``; ``InputError`` where several are meant.
+        Errors: ``NameAbsence``; ``InputError`` if several match.
         """
         ones = self.all()
         fitting = [one for one in ones if one.identifier == identifier]
         fitting = fitting or [one for one in ones if one.identifier.startswith(identifier)]
         if not ones and not identifier:
-            raise InputError("No conversation waits for anybody.")
+            raise InputError("No conversation is paused.")
         if not fitting:
             raise NameAbsence("paused conversation", identifier, (one.identifier for one in ones))
         if len(fitting) > 1:
-            # Applications choose identifiers, too: several may begin alike.
+            # Applications may choose identifiers: several may have the same prefix.
             distinct = len({one.short for one in fitting}) == len(fitting)
             names = ", ".join(one.short if distinct else one.identifier for one in fitting)
-            raise InputError(f"Several conversations wait: {names}. Say which one: ripieno approvals list shows them.")
+            raise InputError(f"Several conversations match: {names}. Name one of them; ripieno approvals list has all.")
         return fitting[0]
 
     def answer(self, identifier: str, answers: Mapping[str, Answer]) -> Paused:
-        """Keeps answers of a person. The first answer to a call stands.
+        """Stores a person's answers. An answer to a call is final.
 
-        Errors: ``InputError`` for a call that does not wait for one, or has one already.
+        Errors: ``InputError`` for a call that waits for no answer, or already has one.
         """
         with self.claimed(identifier):
             paused = self.find(identifier)
             waiting = {one.invocation: one for one in paused.unanswered}
             for invocation in answers:
                 if invocation not in waiting:
-                    why = "was answered already" if invocation in paused.answers else "waits for nobody"
+                    why = "was answered already" if invocation in paused.answers else "waits for no approval"
                     raise InputError(f"The call {invocation!r} of {paused.identifier} {why}.")
             given = {name: self._given(waiting[name], answer) for name, answer in answers.items()}
             changed = dataclasses.replace(paused, answers={**paused.answers, **given})
-            self._write(changed)
+            self.save(changed)
         return changed
 
     def _given(self, waiting: Waiting, answer: Answer) -> Given:
@@ -134,19 +137,19 @@ class PausedStore:
         return Given(answer=answer, binding=binding, token=self.grants.issue(binding, seconds=LIFETIME).token)
 
     def forget(self, identifier: str) -> None:
-        """Drops what is kept of a conversation, if anything is."""
-        with contextlib.suppress(FileNotFoundError), _told(self.folder):
+        """Deletes the file of a conversation, if there is one."""
+        with contextlib.suppress(FileNotFoundError), _input_errors(self.folder):
             self._file(identifier).unlink()
 
     @contextlib.contextmanager
     def claimed(self, identifier: str) -> Generator[None, None, None]:
-        """Nobody else goes on with this conversation meanwhile. Errors: ``Conflict`` when somebody else does now."""
+        """Locks a conversation against other processes. Errors: ``Conflict`` when another one has the lock."""
         path = self._file(identifier).with_suffix(".lock")
-        with _told(path):
+        with _input_errors(path):
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             descriptor = _lock(path)
         if descriptor is None:
-            raise Conflict(f"The conversation {identifier} is being conducted by another process. Wait for its end.")
+            raise Conflict(f"Another process conducts the conversation {identifier}. Wait until it ends.")
         try:
             yield
         finally:
@@ -155,35 +158,29 @@ class PausedStore:
             os.close(descriptor)
 
     def _file(self, identifier: str) -> pathlib.Path:
-        # An application chooses identifiers as it likes.
+        # A digest: applications choose identifiers freely.
         name = hashlib.sha256(identifier.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         return self.folder / f"{name}.json"
 
-    def _write(self, paused: Paused) -> None:
-        path = self._file(paused.identifier)
-        with _told(path):
-            # In ASCII: half of a character, as models write them, is no UTF-8.
-            replace_private(path, json.dumps(serialize(paused)), durable=True)
-
     def _read(self, path: pathlib.Path) -> Paused | None:
         try:
-            with _told(path):
+            with _input_errors(path):
                 text = path.read_bytes()
         except FileNotFoundError:
-            return None  # It was resumed just now.
+            return None  # It was resumed meanwhile.
         try:
             return deserialize(Paused, json.loads(text))
         except (SerializationInvalidity, ValueError, RecursionError) as error:
-            raise InputError(f"{path} is no paused conversation: {error} Look at it, or delete it.") from error
+            raise InputError(f"{path} is not a paused conversation: {error} Inspect it, or delete it.") from error
 
 
 def _lock(path: pathlib.Path) -> int | None:
-    """The descriptor of a file that this process alone has locked, or None where another process has it."""
+    """The descriptor of a file that this process has locked, or None if another process has the lock."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever had it before has removed it at its end: a lock on that keeps nobody out.
+            # The previous owner may have removed the file: a lock on a removed file excludes no one.
             if os.fstat(descriptor).st_ino == os.stat(path).st_ino:
                 return descriptor
         except BlockingIOError:
@@ -198,7 +195,7 @@ def _lock(path: pathlib.Path) -> int | None:
 
 
 @contextlib.contextmanager
-def _told(path: pathlib.Path) -> Generator[None, None, None]:
+def _input_errors(path: pathlib.Path) -> Generator[None, None, None]:
     try:
         yield
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Goes on with a conversation that waited for a person, or whose process ended in the middle: nothing runs twice.
+"""Resumes a conversation that waited for a person, or whose process ended early, without running a call twice.
 
-The journal knows what became of each call. One that was started, and of which nothing is known after that, is not
-repeated: the model reads that nobody knows. One that never started takes its way through the pipeline now.
+The journal has the state of each call. A call that started and has no recorded end is not repeated: the model reads
+that its outcome is unknown. A call that never started goes through the pipeline now.
 """
 
 import dataclasses
@@ -17,36 +17,36 @@ from ripieno.canisters.faults import Fault
 from ripieno.conducting.paused import Paused
 from ripieno.exceptions import NameAbsence
 from ripieno.jsonvalues import canonical
-from ripieno.storage.journal import InvocationState, Journal, Restored
+from ripieno.storage.journal import Journal, Restored
 
-#: What a model reads of a call that was started, and of which nothing is known after that.
+#: The fault of a call that started and has no recorded end.
 UNKNOWN = Fault(
     category="outcome_unknown",
-    message="The program ended while this call ran, and nobody knows what it did.",
+    message="The program ended while this call ran. Its outcome is unknown.",
     recoverable=False,
     suggestion="Find out what it did before you repeat it.",
 )
-#: What stands in the journal in place of a secret.
+#: A redacted secret in the journal.
 _FINGERPRINT = re.compile(r"\[secret [0-9a-f]{12}\]")
 _INCOMPLETE = Fault(
     category="cancelled",
-    message="The program ended before this call ran, and its arguments had a secret, which is kept nowhere.",
+    message="The program ended before this call ran, and its arguments had a secret, which is not stored.",
     suggestion="Call it again if it is still needed.",
 )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Resumable:
-    """What to conduct next, and the answers that were given meanwhile."""
+    """The conversation to conduct, and the answers that were given meanwhile."""
 
     conversation: Conversation
     answers: Mapping[str, Given] = frozendict[str, Given]()
 
 
 def resumable(journal: Journal, identifier: str, paused: Paused | None = None) -> Resumable:
-    """A conversation as it can be gone on with; from what was ``paused``, as long as nothing has happened since.
+    """The conversation to resume: the ``paused`` one if it has not changed since, otherwise that of the journal.
 
-    Errors: ``NameAbsence`` where neither knows it, ``InputError`` where what was said was deleted.
+    Errors: ``NameAbsence`` if neither has it; ``InputError`` if its content was deleted.
     """
     try:
         restored = journal.restore(identifier)
@@ -55,7 +55,7 @@ def resumable(journal: Journal, identifier: str, paused: Paused | None = None) -
             raise
         return Resumable(conversation=paused.conversation, answers=paused.answers)
     if paused is not None and _is_untouched(paused.conversation, restored):
-        # Where a secret stands in it, the journal has only a fingerprint.
+        # Of a secret, the journal has only a fingerprint.
         conversation = paused.conversation
         conversation.note_kept(journal, conversation.canisters)
         return Resumable(conversation=conversation, answers=paused.answers)
@@ -71,7 +71,7 @@ def _is_untouched(conversation: Conversation, restored: Restored) -> bool:
 
 
 def _interrupted(journal: Journal, restored: Restored) -> Conversation:
-    """What the journal tells, with a result for each call of which nobody knows."""
+    """The conversation of the journal, with a result for each call whose outcome is unknown."""
     conversation = restored.conversation
     conversation.note_kept(journal, conversation.canisters)
     states = {state.identifier: state for state in restored.states}
@@ -89,12 +89,12 @@ def _interrupted(journal: Journal, restored: Restored) -> Conversation:
         canisters=(*conversation.canisters, *added),
         open=tuple(waiting),
         waiting=tuple(
-            Waiting(invocation=one.identifier, why="interrupted", tool=_tool(states.get(one.identifier)))
+            Waiting(
+                invocation=one.identifier,
+                why="interrupted",
+                tool=states[one.identifier].tool if one.identifier in states else "",
+            )
             for one in waiting
         ),
         finish=None if added or waiting else conversation.finish,
     )
-
-
-def _tool(state: InvocationState | None) -> str:
-    return "" if state is None else state.tool

@@ -1,7 +1,4 @@
-"""A run: how a conduct is begun, listened to, awaited and stopped.
-
-The one iteration over a run, and how its driver is waited for.
-"""
+"""``Run``, with which an application starts, iterates, awaits and cancels a conduct."""
 
 import asyncio
 import contextlib
@@ -23,7 +20,7 @@ from ripieno.models.tokens import TokenCount
 
 
 class Iteration(AsyncIterator[Event]):
-    """The one iteration over a run. When it is dropped, as ``break`` drops it, the run is left."""
+    """The one iteration over a run. When it is garbage-collected, as after ``break``, the run is cancelled."""
 
     def __init__(
         self,
@@ -59,7 +56,7 @@ class Iteration(AsyncIterator[Event]):
 
 
 async def settled(task: asyncio.Task[None]) -> None:
-    """Waits for a cancelled driver, which ends within the grace; a cancellation of ours is raised after that."""
+    """Waits for a cancelled driver, which ends within the grace period; then raises a cancellation of the waiter."""
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
@@ -70,15 +67,15 @@ async def settled(task: asyncio.Task[None]) -> None:
         raise cancelled
 
 
-#: Drivers under way: a task that nobody refers to could vanish in the middle.
+#: Drivers under way: without a reference, a task could be garbage-collected while it runs.
 _DRIVERS: set[asyncio.Task[None]] = set()
 
 
 class Run:
     """One conduct under way. Nothing happens until it is iterated, awaited or entered.
 
-    Then one task of its own does everything. Iterating gives the events, once; awaiting, also after iterating, gives
-    the ``Conversation`` or raises. Leaving the loop, or the ``async with`` block, cancels whatever still runs.
+    Then one task of its own does all the work. Iterating yields the events, once; awaiting, also after iterating,
+    returns the ``Conversation`` or raises. Leaving the loop, or the ``async with`` block, cancels the run.
     """
 
     def __init__(
@@ -117,22 +114,20 @@ class Run:
 
     @property
     def conversation(self) -> Conversation:
-        """What stands so far: it grows by whole turns, each with the results of all its calls."""
+        """The conversation so far. It grows by whole turns, each with the results of all its calls."""
         return self._driver.conversation
-
-    # How it is used.
 
     def __aiter__(self) -> AsyncIterator[Event]:
         if self._iterated:
-            raise UsageError("A run is iterated once. Await it for the conversation, or conduct again.")
+            raise UsageError("A run can be iterated only once. Await it for the conversation, or conduct again.")
         if self._task is not None and not self._channel.open:
-            raise UsageError("This run has begun without a listener; iterate it before it is awaited.")
+            raise UsageError("This run was awaited first and keeps no events. Iterate a run before you await it.")
         self._iterated = True
         self._channel.open = True
         return Iteration(self._channel, self._begin, self._wait, self._leave)
 
     def __await__(self) -> Generator[Any, None, Conversation]:
-        # Whoever waits here takes no events meanwhile: the driver must not wait for that.
+        # The waiting task takes no events meanwhile: the driver must not wait for it to do so.
         if self._iterated:
             self._channel.release()
         else:
@@ -152,18 +147,18 @@ class Run:
 
     @property
     def context(self) -> TokenCount:
-        """The tokens that the conversation takes so far, with its tools: how full the model's context is."""
+        """The tokens of the conversation so far, with its tools: how full the model's context is."""
         return self._driver.context
 
     def cancel(self) -> None:
-        """Stops the run. Every call that was started still gets its result, within two seconds."""
+        """Cancels the run. Every call that was started still gets its result, within two seconds."""
         self._driver.cancelled = True
-        # A task that is cancelled before its first step would never say that it ended.
+        # A task that is cancelled before its first step would never emit its end.
         if self._task is not None and self._driver.driving:
             self._task.cancel()
 
     def _leave(self) -> None:
-        """Whoever iterated is gone, which a collector of cycles may tell from any thread."""
+        """Cancels the run when its iteration is gone; the garbage collector may call this from any thread."""
         task = self._task
         loop = None if task is None else task.get_loop()
         try:
@@ -171,7 +166,7 @@ class Run:
         except RuntimeError:
             here = None
         if loop is not None and loop is not here:
-            with contextlib.suppress(RuntimeError):  # It is closed, and with it everything that ran.
+            with contextlib.suppress(RuntimeError):  # The loop is closed, and its tasks have ended.
                 loop.call_soon_threadsafe(self._leave)
             return
         self._channel.mute()
@@ -200,7 +195,7 @@ class Run:
 def _retire(task: asyncio.Task[None]) -> None:
     _DRIVERS.discard(task)
     if not task.cancelled():
-        # Whoever broke out of the loop does not ask for it; whoever awaits gets it all the same.
+        # Retrieved, so that asyncio logs no warning if the run is never awaited.
         task.exception()
 
 
@@ -221,8 +216,8 @@ def conduct(
 ) -> Run:
     """A run over ``what``: a text, canisters, or a conversation. ``tools`` are patterns over ``ensemble.tool``.
 
-    Everything comes as an argument; nothing happens before the run is iterated, awaited or entered. ``answers`` are
-    those of a person who was absent, by the identifiers of open invocations.
+    Nothing happens before the run is iterated, awaited or entered. ``answers`` are a person's answers that were given
+    in advance, by the identifiers of open invocations.
     """
     conversation = Conversation.of(what)
     if supervisor is not None:

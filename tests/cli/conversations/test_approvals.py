@@ -132,7 +132,7 @@ def test_without_a_journal_what_waits_is_gone_on_with(writer: Writer) -> None:
     assert sorted(path.name for path in writer.workspace.iterdir()) == ["first.txt", "second.txt"]
     assert not (writer.state / "journal.sqlite3").exists()
     nothing = writer.run("resume")
-    assert (nothing.code, nothing.err) == (exit_codes.INPUT, "Error: No conversation waits for anybody.\n")
+    assert (nothing.code, nothing.err) == (exit_codes.INPUT, "Error: No conversation is paused.\n")
 
 
 def test_a_conversation_can_be_gone_on_with_by_chat(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +198,7 @@ def test_an_approval_of_another_change_does_not_count(writer: Writer) -> None:
     (writer.workspace / "first.txt").write_text("precious")
     resumed = writer.run("resume")
     assert (writer.workspace / "first.txt").read_text() == "precious"
-    assert "does not count any more" in resumed.err
+    assert "is no longer valid" in resumed.err
     assert (writer.workspace / "second.txt").read_text() == "two"
     # Nobody is at the terminal: the one that is asked about again goes on waiting.
     assert [one["state"] for one in waiting(writer)] == ["waits for you"]

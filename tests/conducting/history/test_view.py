@@ -99,7 +99,7 @@ async def test_a_model_is_shown_what_fits_and_the_conversation_keeps_everything(
         assert text_of(canisters[1].content) == "Read everything."
         changes += canisters[: len(before)] != before
         before = canisters
-    cuts = [one for one in alerts if "not shown" in one.message]
+    cuts = [one for one in alerts if "no longer shown" in one.message]
     assert len(cuts) == changes > 1
     lost = [int(str(one.details["left_out"])) for one in cuts]
     assert lost == sorted(set(lost))
@@ -121,7 +121,7 @@ async def test_what_is_known_of_a_context_is_heeded() -> None:
     tools = EstimatingTokenizer().count((), model.asked[0][1]).tokens
     assert all(size(asked) + tools + 500 <= 3000 for asked, _, _ in model.asked)
     assert max(size(asked) for asked, _, _ in model.asked) > 2000
-    assert any("not shown" in one.message for one in alerts)
+    assert any("no longer shown" in one.message for one in alerts)
     # Its own answer may be longer, and another model that may have to answer may have less room.
     model = capable(works(60), context=3000, output_tokens=500)
     await run(model, None, controls=Controls(output_tokens=1500))
@@ -141,7 +141,7 @@ def test_a_strategy_without_a_budget_is_refused_before_anything_happens() -> Non
         with pytest.raises(InputError, match="set tokens under \\[history\\], or context"):
             conduct(works(1), "Go.", history=History(strategy=(name,)))
     conduct(works(1), "Go.", history=History(strategy=("sliding-window",), exchanges=3))
-    with pytest.raises(InputError, match="summary takes more"):
+    with pytest.raises(InputError, match="summary needs more"):
         conduct(works(1), "Go.", history=History(strategy=("summarize",), tokens=100))
 
 
@@ -151,7 +151,7 @@ async def test_a_summarizer_that_fails_ends_no_run() -> None:
     model = works(60)
     conversation, alerts = await run(model, History(strategy=("summarize",), tokens=2000, model=summarizer))
     assert conversation.finish == "stop"
-    lost = [one.message for one in alerts if "no summary" in one.message]
+    lost = [one.message for one in alerts if "without a summary" in one.message]
     assert len(lost) == 2
     assert "It is gone" in lost[0]
     assert all(size(asked) <= 2000 for asked, _, _ in model.asked)
@@ -160,7 +160,7 @@ async def test_a_summarizer_that_fails_ends_no_run() -> None:
         later[: len(earlier)] != earlier
         for (earlier, _, _), (later, _, _) in zip(model.asked, model.asked[1:], strict=False)
     )
-    assert changes == sum("not shown" in one.message for one in alerts)
+    assert changes == sum("no longer shown" in one.message for one in alerts)
     assert is_marker(model.asked[20][0][2])
     assert "They read." in str(model.asked[-1][0][2])
 

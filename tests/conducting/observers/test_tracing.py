@@ -116,7 +116,7 @@ async def test_a_run_is_a_tree_of_spans() -> None:
         "gen_ai.usage.cache_read.input_tokens": 120,
         "gen_ai.usage.reasoning.output_tokens": 6,
         "ripieno.turns": 2,
-        "ripieno.execution.call": 2,
+        "ripieno.calls": 2,
     }
     assert agent.status.status_code is StatusCode.UNSET
     refused = {event.attributes["gen_ai.tool.name"]: event.attributes["error.type"] for event in agent.events}  # type: ignore[index]

@@ -487,7 +487,7 @@ async def test_a_grant_that_somebody_used_and_told_no_end_of_runs_nothing(tmp_pa
         assert given.binding is not None
         store.grants.redeem(given.token, given.binding)
         ((_, text),) = results_in(await go_on(played, model, asked))
-        assert "nobody knows what it did" in text
+        assert "Its outcome is unknown." in text
     assert write.runs == []
 
 

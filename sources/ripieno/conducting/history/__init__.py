@@ -1,9 +1,8 @@
-"""What a model is shown of a conversation, when all of it would be too much. The conversation itself never changes.
+"""Strategies that shorten a long conversation for a model. The conversation itself never changes.
 
-``settings`` says what is wanted, ``showing`` is at work in a run. ``strategies`` cut and need nobody, ``summarizing``
-asks a model, and ``superseding`` makes stale results short, as ``supersession`` has it of the tools. ``exchanges`` says
-where a conversation may be parted, ``cutting`` and ``shortening`` when it is; both go along with it, as ``following``
-has it.
+``settings`` has the configuration, ``view`` applies it in a run. ``strategies`` has those that need no model,
+``summary`` the one that asks a model. ``cutting`` decides where a conversation is cut, ``shortening`` which results
+become notes, by the tools' ``supersession``; both work incrementally, with ``increments``. ``shown`` has their results.
 """
 
 from ripieno.conducting.history.settings import History

@@ -1,13 +1,11 @@
-"""When a conversation is cut, and where: rarely, and then far.
+"""Decides when and where a conversation is cut: rarely, and then by a large part.
 
-Whoever cut one exchange each turn would lose the provider's cached prefix each turn. So nothing is cut until the
-budget is passed, and then so much that a part of it is free again (hysteresis). Which cuts were made follows from the
-canisters alone: a cut falls where it fell when the model was asked then, and stays.
+Cutting one exchange each turn would invalidate the provider's cached prefix each turn. So nothing is cut until the
+budget is exceeded, and then enough to free a part of it (hysteresis). The cuts follow from the canisters alone: each
+cut is where it was at the request that caused it.
 
-Where a conversation may be parted: between exchanges.
-
-An exchange is what was said to the model, its answer (one assistant message), and the results of that answer's calls.
-In a chain of calls, an answer follows results: then nothing is said before it, and it begins an exchange all the same.
+A conversation is cut between exchanges. An exchange is the messages to the model, its answer (one assistant message),
+and the results of that answer's calls. In a chain of calls, an answer directly after results begins an exchange, too.
 """
 
 import bisect
@@ -31,10 +29,10 @@ from ripieno.exceptions import InputError
 
 
 class Exchanges:
-    """The exchanges of a conversation that grows. No call is in another one than its result, wherever that stands."""
+    """The exchanges of a growing conversation. A call and its result are in the same exchange, wherever they are."""
 
     def __init__(self, canisters: Sequence[Canister] = ()) -> None:
-        """Knows beforehand which calls and results belong together in ``canisters``, of which none is added yet."""
+        """Reads the pairs of calls and results in ``canisters`` in advance; adds none of them."""
         #: The position at which each exchange begins.
         self.begins: list[int] = []
         self._reach = -1
@@ -47,7 +45,7 @@ class Exchanges:
         )
 
     def add(self, canister: Canister) -> bool:
-        """One more canister. False when an exchange that was found turns out to be a part of the one before it."""
+        """Adds a canister. False if an exchange found earlier turns out to be part of the one before it."""
         position, self._length = self._length, self._length + 1
         pair = self._pairs.add(position, canister)
         if pair is not None:
@@ -70,9 +68,9 @@ def _may_begin(before: Canister, canister: Canister) -> bool:
 
 
 class _Pairs:
-    """Which call and which result belong together.
+    """The pairs of calls and results.
 
-    The results of an identifier that was taken twice belong to its calls in their order, as mending has it.
+    If an identifier is used twice, its results belong to its calls in their order, as in ``models.repair``.
     """
 
     def __init__(self) -> None:
@@ -80,7 +78,7 @@ class _Pairs:
         self._results: dict[str, list[int]] = collections.defaultdict(list)
 
     def add(self, position: int, canister: Canister) -> tuple[int, int] | None:
-        """Where the first of both stands, and this one, which is the second; None where it is the first."""
+        """The positions of the pair that this canister completes, or None."""
         if isinstance(canister, InvocationCanister):
             own, others = self._calls[canister.identifier], self._results[canister.identifier]
         elif isinstance(canister, ResultCanister):
@@ -91,13 +89,14 @@ class _Pairs:
         return (others[len(own) - 1], position) if len(others) >= len(own) else None
 
 
-#: What a canister takes of a budget, if it begins an exchange and if it does not; and when it stays behind a cut.
+#: The part of a budget that a canister takes, and that it takes if it stays after a cut. The second argument is whether
+#: it begins an exchange.
 Weigh: TypeAlias = Callable[[Canister, bool], tuple[int, int]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """How much may be shown, and which part of it a cut leaves. ``marker`` is what stands for what was left out."""
+    """The amount to show, and the part of it that a cut leaves. ``marker`` is the cost of a marker's text."""
 
     amount: int
     keep: float
@@ -105,14 +104,14 @@ class Budget:
 
     def __post_init__(self) -> None:
         if self.amount < 1:
-            raise InputError(f"A budget is at least 1, not {self.amount}.")
+            raise InputError(f"A budget must be at least 1, not {self.amount}.")
         if not 0 <= self.keep < 1:
-            raise InputError(f"A cut keeps a part of the budget, from 0 up to less than 1, not {self.keep}.")
+            raise InputError(f"keep must be at least 0 and less than 1, not {self.keep}.")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """A cut: where what remains begins, what stays before it, and what it left out, as that was shown until then."""
+    """A cut: the start of the remaining part, the canisters that stay before it, and the part that it left out."""
 
     start: int
     staying: tuple[Canister, ...]
@@ -123,9 +122,9 @@ class Cut:
 class Cutter(Follower):
     """The cuts of a conversation.
 
-    Each is made as its model is asked with more than the budget, and leaves ``keep`` of what is free: of the budget
-    without what always stays. At least one exchange remains, which may be too large; so does everything from the first
-    open invocation on. Supervisors and documents stay, and so do the user's words that the first exchange answers.
+    A request over the budget causes a cut, which leaves the part ``keep`` of the budget without the canisters that
+    always stay. At least one exchange remains, which may be too large, and everything from the first open invocation
+    on. Supervisors and documents stay, and so do the user's messages that the first exchange answers.
     """
 
     def __init__(
@@ -139,14 +138,14 @@ class Cutter(Follower):
         super().__init__()
         self.cuts: list[Cut] = []
         self._budget, self._weigh, self._open = budget, weigh, open
-        self._shortener, self._heeded = shortener, 0
+        self._shortener, self._applied = shortener, 0
         self._exchanges = Exchanges(canisters)
         self._current: list[Canister] = []
-        # What is before each position: of everything, and of what always stays.
+        # The cost before each position: of all canisters, and of those that always stay.
         self._shown, self._stays = [0], [0]
         self._staying: list[int] = []
         self._markers: list[int] = []
-        #: For each exchange, what the user says in it; and where stands what he has said before.
+        #: For each exchange, the positions of the user's messages in it, and of the last ones before it.
         self._said: list[list[int]] = []
         self._before: list[list[int]] = []
         self._first = 0
@@ -154,12 +153,12 @@ class Cutter(Follower):
 
     @property
     def excess(self) -> int:
-        """By how much what remains is over the budget."""
+        """The amount by which the remaining part exceeds the budget."""
         return max(0, self._cost(self._first, len(self._current)) - self._budget.amount) if self._current else 0
 
     def shown(self, memory: dict[object, Any], text: str = LEFT_OUT) -> Shown:
-        """What is shown, with ``text`` for what is left out."""
-        changed = self._shortener is not None and self._heeded > 0
+        """The remaining part, with ``text`` for the omitted one."""
+        changed = self._applied > 0
         if not self.cuts:
             canisters = tuple(self._current) if changed else self.canisters
             return Shown(canisters=canisters, excess=self.excess)
@@ -172,8 +171,8 @@ class Cutter(Follower):
             excess=self.excess,
         )
 
-    def heeds(self, shortener: Shortener | None) -> bool:
-        """Whether it is this one whose notes are heeded."""
+    def uses(self, shortener: Shortener | None) -> bool:
+        """Whether it applies the notes of this shortener."""
         return self._shortener is shortener
 
     def _add(self, position: int, canister: Canister) -> bool:
@@ -197,7 +196,7 @@ class Cutter(Follower):
         return True
 
     def _request(self, end: int) -> None:
-        self._heed(end)
+        self._apply_notes(end)
         if self._cost(self._first, end) <= self._budget.amount:
             return
         last = len(self._exchanges.begins) - 1
@@ -207,12 +206,12 @@ class Cutter(Follower):
         if chosen > self._first and self._cost(chosen, end) < self._cost(self._first, end):
             self._cut(chosen)
 
-    def _heed(self, end: int) -> None:
-        """Takes the notes that stand in place of results since this request."""
+    def _apply_notes(self, end: int) -> None:
+        """Applies the notes that replace results from this request on."""
         notes = () if self._shortener is None else self._shortener.notes
-        while self._heeded < len(notes) and notes[self._heeded].end <= end:
-            note = notes[self._heeded]
-            self._heeded += 1
+        while self._applied < len(notes) and notes[self._applied].end <= end:
+            note = notes[self._applied]
+            self._applied += 1
             position = note.position
             less = self._weigh(self._current[position], False)[0] - self._weigh(note.canister, False)[0]
             self._current[position] = note.canister
@@ -237,11 +236,11 @@ class Cutter(Follower):
         self._first = exchange
 
     def _words(self, exchange: int) -> list[int]:
-        """Where the words stand that an exchange answers, if it is not itself that has them."""
+        """The positions of the user's messages that an exchange answers, if they are before it."""
         return [] if self._said[exchange] else self._before[exchange]
 
     def _fixed(self, exchange: int) -> int:
-        """What stands before an exchange when it is the first one."""
+        """The cost of the canisters before an exchange if it is the first remaining one."""
         if not exchange:
             return 0
         spoken = sum(self._weigh(self._current[position], False)[1] for position in self._words(exchange))
@@ -261,7 +260,7 @@ def cutter(
     shortener: Shortener | None = None,
     open: Collection[str] = (),
 ) -> Cutter:
-    """The cuts of these canisters, with the notes of a shortener that has gone through them already."""
+    """The cuts of these canisters, with the notes of a shortener that has processed them."""
 
     def make() -> Cutter:
         return Cutter(budget, weigh, canisters, shortener, open)
@@ -269,11 +268,11 @@ def cutter(
     if open:
         return follow(canisters, make)
     kept: Cutter | None = memory.get(key)
-    if kept is not None and not kept.heeds(shortener):
+    if kept is not None and not kept.uses(shortener):
         del memory[key]
     return follow(canisters, make, memory, key)
 
 
 def always_stays(canister: Canister) -> bool:
-    """Whether a canister is shown whatever is cut."""
+    """Whether a canister is never cut."""
     return isinstance(canister, SupervisorCanister | DocumentCanister)

@@ -1,7 +1,7 @@
-"""What goes along with a conversation that grows, request by request, so that a turn costs what that turn brings.
+"""Incremental processing of a growing conversation, request by request, so that a turn costs only its own canisters.
 
-What was found for the canisters so far is kept, and only what came since is gone through. The outcome is that of going
-through everything: whoever cannot go on from what he has begins anew.
+The state for the earlier canisters is kept, and only new ones are processed. The result equals that of processing
+everything: if the state cannot be continued, processing starts again.
 """
 
 import abc
@@ -15,17 +15,17 @@ F = TypeVar("F", bound="Follower")
 
 
 class Follower(abc.ABC):
-    """Goes through a conversation as its model was asked: all that came, then what the request makes of it."""
+    """Processes a conversation in the order of the model's requests: the new canisters, then the request."""
 
     def __init__(self) -> None:
-        #: What was gone through. It ends with a request.
+        #: The processed canisters. They end with a request.
         self.canisters: tuple[Canister, ...] = ()
 
     def follow(self, canisters: tuple[Canister, ...]) -> bool:
-        """Goes on as far as this. False where that is impossible: whoever asked begins with another follower."""
+        """Processes the new canisters. False if that is impossible: the caller then needs a new follower."""
         done = len(self.canisters)
-        # Tuples compare the same objects without looking into them.
-        if canisters[:done] != self.canisters or (done and not _asked(canisters, done)):
+        # The comparison of tuples skips identical objects.
+        if canisters[:done] != self.canisters or (done and not _is_request(canisters, done)):
             return False
         for end in _requests(canisters, done):
             for position in range(done, end):
@@ -38,34 +38,34 @@ class Follower(abc.ABC):
 
     @abc.abstractmethod
     def _add(self, position: int, canister: Canister) -> bool:
-        """One more canister. False where it changes what was found before."""
+        """Processes one canister. False if it invalidates the state."""
 
     @abc.abstractmethod
     def _request(self, end: int) -> None:
-        """The model is asked with so many canisters before it."""
+        """Processes a request with the first ``end`` canisters."""
 
 
 def follow(
     canisters: tuple[Canister, ...], make: Callable[[], F], memory: dict[object, Any] | None = None, key: object = None
 ) -> F:
-    """The follower that a memory has under a key, or a new one, having gone through these canisters."""
+    """The follower that a memory has under a key, or a new one, after it has processed these canisters."""
     kept: F | None = None if memory is None else memory.get(key)
     if kept is None or not kept.follow(canisters):
         kept = make()
         if not kept.follow(canisters):
-            raise AssertionError("One that has seen nothing can go anywhere.")
+            raise AssertionError("A new follower accepts any conversation.")
         if memory is not None:
             memory[key] = kept
     return kept
 
 
-def _asked(canisters: Sequence[Canister], end: int) -> bool:
-    """Whether what was taken for a request was one: the assistant has answered, or nothing has come since."""
+def _is_request(canisters: Sequence[Canister], end: int) -> bool:
+    """Whether the model was asked at ``end``: the assistant has answered, or nothing has come since."""
     return end == len(canisters) or (is_of_assistant(canisters[end]) and not is_of_assistant(canisters[end - 1]))
 
 
 def _requests(canisters: Sequence[Canister], done: int) -> Iterator[int]:
-    """How many canisters the model had before it, each time that it was asked since, and what it has now."""
+    """The number of canisters of each request since ``done``, and of the current one."""
     for position in range(done + 1, len(canisters)):
         if is_of_assistant(canisters[position]) and not is_of_assistant(canisters[position - 1]):
             yield position

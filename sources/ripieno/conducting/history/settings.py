@@ -1,4 +1,4 @@
-"""What is wanted of a run's history, and the strategies that come of it."""
+"""``History``, the settings of a run's history, and the strategies that they name."""
 
 import dataclasses
 from collections.abc import MutableMapping
@@ -15,12 +15,12 @@ from ripieno.models.tokens import ConversationTokenizer
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """How much of its conversation the model of a run is shown.
+    """The settings of the part of a conversation that the model of a run is shown.
 
-    ``strategy`` is one, or has names as in ``[history]``, of which none shows everything; None drops the oldest where
-    the model's context is known. ``tokens`` is the budget of those that have one; None is what the context leaves
-    beside the answer and the tools. ``model`` summarizes; None is the run's own. ``cache`` keeps the summaries: whoever
-    conducts a conversation several times gives the same value each time, so that they are asked for once.
+    ``strategy`` is a strategy, or names as in ``[history]``; no name shows everything; None drops the oldest if the
+    model's context is known. ``tokens`` is the budget of strategies that have one; None is the rest of the context
+    after the answer and the tools. ``model`` summarizes; None is the run's own. ``cache`` keeps the summaries: pass the
+    same object for several runs over a conversation, so that each summary is requested once.
     """
 
     strategy: HistoryStrategy | tuple[StrategyName, ...] | None = None
@@ -33,7 +33,7 @@ class History:
 
     @classmethod
     def of(cls, descriptor: HistoryDescriptor, model: Model | None = None) -> "History":
-        """As a descriptor says, with the model that it names."""
+        """The settings of a descriptor, with the model that it names."""
         return cls(
             strategy=descriptor.strategy,
             tokens=descriptor.tokens,
@@ -45,28 +45,28 @@ class History:
 
     @property
     def names(self) -> tuple[StrategyName, ...]:
-        """The names of strategies that come one after the other."""
+        """The names of the strategies, in the order of their application."""
         if self.strategy is None:
             return ("drop-oldest",)
         return self.strategy if isinstance(self.strategy, tuple) else ()
 
     def cutting(self, tokens: int | None, model: Model, tokenizer: ConversationTokenizer) -> list[HistoryStrategy]:
-        """What cuts, for a budget. Errors: ``InputError`` for one that makes no sense."""
+        """The strategies that cut, for a budget. Errors: ``InputError`` for an invalid budget."""
         if self.strategy is not None and not isinstance(self.strategy, tuple):
             return [self.strategy]
         if tokens is None and self.strategy is None:
             return []
-        return [self._made(name, tokens, model, tokenizer) for name in self.names]
+        return [self._make(name, tokens, model, tokenizer) for name in self.names]
 
-    def _made(
+    def _make(
         self, name: StrategyName, tokens: int | None, model: Model, tokenizer: ConversationTokenizer
     ) -> HistoryStrategy:
         if name == "sliding-window" and self.exchanges is not None:
             return sliding_window(exchanges=self.exchanges, keep=self.keep)
         if tokens is None:
             raise InputError(
-                f"strategy = {name!r} needs to know how much {model.identity} may be shown: set tokens under [history]"
-                ", or context in the capabilities of its provider."
+                f"strategy = {name!r} needs a budget for {model.identity}: set tokens under [history], or context in "
+                "the capabilities of its provider."
             )
         if name == "sliding-window":
             return sliding_window(tokens=tokens, keep=self.keep, tokenizer=tokenizer)
@@ -76,7 +76,7 @@ class History:
 
 
 def plain(strategy: HistoryStrategy) -> HistoryStrategy:
-    """The same cuts at the same places, for which none of our strategies asks a model."""
+    """The same strategy without summaries: equal cuts, but no built-in strategy asks a model."""
     if isinstance(strategy, Chain):
         return chain(*map(plain, strategy.strategies))
     if isinstance(strategy, Summarizing):

@@ -1,7 +1,4 @@
-"""What a strategy gives back, and how it says that something was left out.
-
-What each canister takes, counted once.
-"""
+"""``Shown``, the result of a strategy, with markers for omitted parts and cached token counts."""
 
 import dataclasses
 from collections.abc import Callable, Collection, Sequence
@@ -11,12 +8,12 @@ from ripieno.canisters import AssistantCanister, Canister, InvocationCanister, T
 from ripieno.canisters.conversation import NO_USAGE, Usage
 from ripieno.models.tokens import ConversationTokenizer
 
-#: Where a run's memory has the tokens of each canister, by its address; the canister is kept with it.
+#: The key of the token counts in a run's memory, by the address of each canister, which is stored with its count.
 _COUNTED = "tokens of canisters"
 
 
 def counting(tokenizer: ConversationTokenizer, memory: dict[object, Any]) -> Callable[[Canister], int]:
-    """Counts the tokens of each canister by itself, once. Together they are at least the tokens of all."""
+    """A function that counts the tokens of each canister once. Their sum is at least the tokens of all together."""
     known: dict[int, tuple[Canister, int]] = memory.setdefault((_COUNTED, tokenizer), {})
 
     def count(canister: Canister) -> int:
@@ -30,25 +27,25 @@ def counting(tokenizer: ConversationTokenizer, memory: dict[object, Any]) -> Cal
 
 C = TypeVar("C", bound=Canister)
 
-#: Where a run's memory has what was made of which canister.
+#: The key of the derived canisters in a run's memory.
 _MADE = "canisters made for a history"
-#: What stands where something was left out. It never changes: whatever did would break a provider's cache.
+#: The text in place of an omitted part. It is constant, since a change would invalidate a provider's cache.
 LEFT_OUT = "(Earlier parts of this conversation were left out here.)"
-#: Which part of its budget a cut leaves, where nothing else is said.
+#: The part of its budget that a cut leaves by default.
 KEEP = 0.5
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What a model is shown. ``left_out`` canisters of the conversation are not among it.
+    """The canisters that a model is shown. ``left_out`` canisters of the conversation are omitted.
 
-    ``cuts`` is how often the beginning has changed since the conversation began: each time, what the provider had
-    cached of it was lost. In a chain it is a sum, and each strategy begins anew where the one before it cuts.
+    ``cuts`` is how often the beginning has changed since the conversation began; each change invalidated the provider's
+    cache. In a chain it is a sum, and each strategy starts again where the one before it cuts.
 
-    ``excess`` is by how much this is over the budget, in the strategy's unit; 0 where it fits. It is no error: the
-    budget is an estimate, so a provider may take what is a little over it, and only whoever asks
-    knows whether to try, to tell somebody, or to end the run. ``shortened`` results are notes; those that were left out
-    are counted as well. ``usage`` is what asking a model took, this time.
+    ``excess`` is the amount over the budget, in the strategy's unit; 0 if it fits. It is no error: the budget is an
+    estimate, so a provider may accept a little more, and the caller decides whether to try, to warn, or to end the run.
+    ``shortened`` results are notes, including those that were left out later. ``usage`` is that of asking a model, this
+    time.
     """
 
     canisters: tuple[Canister, ...]
@@ -60,29 +57,29 @@ class Shown:
 
 
 class HistoryStrategy(Protocol):
-    """Decides what a model is shown of a conversation."""
+    """Decides which part of a conversation a model is shown."""
 
     async def show(
         self, canisters: Sequence[Canister], *, open: Collection[str] = (), memory: dict[object, Any] | None = None
     ) -> Shown:
-        """What to show of these canisters, for the next turn.
+        """The part of these canisters to show in the next turn.
 
-        ``open`` has the identifiers of invocations that wait for somebody else; they are never left out. Whoever asks
-        turn after turn gives the same ``memory`` each time, so that nothing is counted twice. The outcome depends on
-        the canisters alone, never on the memory. Errors: ``ProviderFailure``, where a model is asked.
+        ``open`` has the identifiers of invocations that wait for a person or the caller; they are never left out. A
+        caller that asks every turn passes the same ``memory`` each time, so that nothing is counted twice. The result
+        depends on the canisters alone, never on the memory. Errors: ``ProviderFailure``, if a model is asked.
         """
         ...
 
 
 def remember(memory: dict[object, Any], original: Canister, about: object, make: Callable[[], C]) -> C:
-    """What was made of a canister before, or is now: the same object keeps its encoding and is counted once."""
+    """The canister made from an original, created once: one object keeps its encoding and is counted once."""
     made: dict[object, tuple[Canister, C]] = memory.setdefault(_MADE, {})
-    # The original is kept with it: its address is its name.
+    # The original is stored with it, because its address is the key.
     return made.setdefault((id(original), about), (original, make()))[1]
 
 
 def marker(text: str, following: Canister, memory: dict[object, Any]) -> UserCanister:
-    """A canister that stands before the first one that remains, and has its time, so that it is always the same."""
+    """A canister with a text, placed before the first remaining one. It has that one's time, so that it is constant."""
     return remember(
         memory,
         following,
@@ -92,10 +89,10 @@ def marker(text: str, following: Canister, memory: dict[object, Any]) -> UserCan
 
 
 def is_marker(canister: Canister) -> bool:
-    """Whether a canister only says that something was left out."""
+    """Whether a canister is only the marker of an omitted part."""
     return isinstance(canister, UserCanister) and canister.content == (TextualContent(text=LEFT_OUT),)
 
 
 def is_of_assistant(canister: Canister) -> bool:
-    """Whether a canister is a part of an assistant message."""
+    """Whether a canister is part of an assistant message."""
     return isinstance(canister, AssistantCanister | InvocationCanister)

@@ -1,7 +1,4 @@
-"""Strategies that need nobody: dropping the oldest, a window, and one after the other.
-
-The strategy that replaces results by short notes. Nothing is left out by it, and no call is without its result.
-"""
+"""Strategies without a model: dropping the oldest exchanges, a sliding window, short notes for results, and chains."""
 
 import abc
 import dataclasses
@@ -20,12 +17,11 @@ from ripieno.models.tokens import ConversationTokenizer, EstimatingTokenizer
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Superseding:
-    """Notes stand for stale results, and for the oldest of those whose ensemble has a budget.
+    """Replaces stale results, and the oldest results of an ensemble over its budget, by short notes.
 
-    It is weighed whenever the model is asked, so that what was shown before stays as it was; a result is stale when a
-    call of the same key has succeeded after it. ``weight`` is what a token costs that must be read anew, against one
-    that is saved. ``excess`` is 0: it knows no budget of the whole.
-    Errors: ``InputError`` for a weight below 0.
+    Costs are computed at each request of the model, so that earlier requests stay unchanged. A result is stale when a
+    call of the same key has succeeded after it. ``weight`` is the cost of a token that must be read again, relative to
+    one that is saved. ``excess`` is 0: there is no budget of the whole. Errors: ``InputError`` for a weight below 0.
     """
 
     supersession: Supersession
@@ -35,7 +31,7 @@ class Superseding:
 
     def __post_init__(self) -> None:
         if self.weight < 0:
-            raise InputError(f"A weight is 0 or more, not {self.weight}.")
+            raise InputError(f"A weight must be 0 or more, not {self.weight}.")
 
     async def show(
         self,
@@ -48,7 +44,7 @@ class Superseding:
         return self.shorten(tuple(canisters), {} if memory is None else memory).shown()
 
     def shorten(self, canisters: tuple[Canister, ...], memory: dict[object, Any]) -> Shortener:
-        """The notes, for whoever cuts what is shown with them."""
+        """The notes, for strategies that cut what is shown with them."""
 
         def make() -> Shortener:
             count = counting(self.tokenizer, memory)
@@ -71,7 +67,7 @@ def supersede(
 
 
 class CuttingStrategy(abc.ABC):
-    """A strategy that cuts. Notes that stand for results count from the request on that they were made for."""
+    """A strategy that cuts. Notes for results count from the request on for which they were made."""
 
     async def show(
         self, canisters: Sequence[Canister], *, open: Collection[str] = (), memory: dict[object, Any] | None = None
@@ -87,7 +83,7 @@ class CuttingStrategy(abc.ABC):
         open: Collection[str],
         memory: dict[object, Any],
     ) -> Shown:
-        """The same, with the notes of a shortener that has gone through these canisters."""
+        """As ``show``, with the notes of a shortener that has processed these canisters."""
         return self.cut(canisters, shortener, open, memory).shown(memory)
 
     def cut(
@@ -97,7 +93,7 @@ class CuttingStrategy(abc.ABC):
         open: Collection[str],
         memory: dict[object, Any],
     ) -> Cutter:
-        """Where the conversation was cut."""
+        """The cuts of the conversation."""
         weigh = self._weigh(memory)
         return cutter(canisters, self._budget, weigh, key=("cuts", self), memory=memory, shortener=shortener, open=open)
 
@@ -107,12 +103,12 @@ class CuttingStrategy(abc.ABC):
 
     @abc.abstractmethod
     def _weigh(self, memory: dict[object, Any]) -> Weigh:
-        """What a canister takes of the budget."""
+        """The function that gives the part of the budget that a canister takes."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Tokens(CuttingStrategy):
-    """A budget in tokens. ``everything``: what always stays is a part of it."""
+    """A budget in tokens. ``everything``: it includes the canisters that always stay."""
 
     budget: Budget
     tokenizer: ConversationTokenizer
@@ -152,7 +148,7 @@ def _exchange(_: Canister, begins: bool) -> tuple[int, int]:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """One strategy after the other."""
+    """Strategies that are applied one after the other."""
 
     strategies: tuple[HistoryStrategy, ...]
 
@@ -170,7 +166,7 @@ class Chain:
                 shortener = strategy.shorten(whole, kept)
                 further = shortener.shown()
             elif plain and isinstance(strategy, CuttingStrategy):
-                # As long as nothing was cut, whoever cuts has everything, and knows since when it has notes.
+                # While nothing is cut, a cutting strategy gets all canisters, and knows when each note was made.
                 further = await strategy.shorten(whole, shortener, open=open, memory=kept)
                 plain = not further.cuts
             else:
@@ -188,9 +184,9 @@ class Chain:
 
 
 def drop_oldest(tokens: int, *, keep: float = KEEP, tokenizer: ConversationTokenizer | None = None) -> HistoryStrategy:
-    """Shows at most so many tokens, and leaves the oldest exchanges out. What always stays is counted, tools are not.
+    """Omits the oldest exchanges beyond so many tokens. Canisters that always stay are counted, tools are not.
 
-    A cut leaves ``keep`` of what is free. Errors: ``InputError`` for a budget that makes no sense.
+    A cut leaves the part ``keep`` of the free budget. Errors: ``InputError`` for an invalid budget.
     """
     return _tokens(tokens, keep, tokenizer, everything=True)
 
@@ -202,27 +198,27 @@ def sliding_window(
     keep: float = KEEP,
     tokenizer: ConversationTokenizer | None = None,
 ) -> HistoryStrategy:
-    """Shows at most the last so many exchanges, or exchanges of so many tokens. What always stays is not counted.
+    """Shows at most the last exchanges, by number or by tokens. Canisters that always stay are not counted.
 
-    After a cut, ``keep`` of them are left, so that the window moves seldom. Errors: ``InputError`` when not exactly one
-    of the two is given, or makes no sense.
+    A cut leaves the part ``keep`` of them, so that the window moves rarely. Errors: ``InputError`` unless exactly one
+    of the two is given and valid.
     """
     if (exchanges is None) == (tokens is None):
-        raise InputError("A window has a number of exchanges or a number of tokens: give exactly one of them.")
+        raise InputError("A sliding window needs either exchanges or tokens: give exactly one of them.")
     if exchanges is not None:
         return _Window(budget=Budget(amount=exchanges, keep=keep))
     return _tokens(tokens or 0, keep, tokenizer, everything=False)
 
 
 def chain(*strategies: HistoryStrategy) -> HistoryStrategy:
-    """One strategy after the other, each over what the one before it shows.
+    """Applies strategies one after the other, each to the result of the one before it.
 
-    ``excess`` is the largest of theirs: what shortens contents goes before what cuts.
+    ``excess`` is the largest of theirs, so strategies that shorten contents must come before those that cut.
     """
     return Chain(strategies=strategies)
 
 
 def _tokens(tokens: int, keep: float, tokenizer: ConversationTokenizer | None, *, everything: bool) -> HistoryStrategy:
     counting = tokenizer or EstimatingTokenizer()
-    said = counting.count((UserCanister.of(LEFT_OUT),)).tokens
-    return Tokens(budget=Budget(amount=tokens, keep=keep, marker=said), tokenizer=counting, everything=everything)
+    marker = counting.count((UserCanister.of(LEFT_OUT),)).tokens
+    return Tokens(budget=Budget(amount=tokens, keep=keep, marker=marker), tokenizer=counting, everything=everything)

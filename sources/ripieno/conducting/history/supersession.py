@@ -1,4 +1,4 @@
-"""Which calls make which results stale, and how much room the results of an ensemble have: what tools declare."""
+"""The declarations of tools about stale results, and of ensembles about the budget of their results."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from ripieno.exceptions import InputError, ToolFault
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Key:
-    """A template of a tool's ``supersedes``: whose results it makes stale, and which of them."""
+    """A template of a tool's ``supersedes``: the tool whose results become stale, and which of them."""
 
     tool: str
     template: Template
@@ -21,12 +21,12 @@ class _Key:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Supersession:
-    """Which calls make which results stale, by the names that a model sees; and the budgets of ensembles.
+    """The calls that make results stale, by the exposed names of tools; and the budgets of ensembles.
 
-    A key such as ``read_file:{path}`` names a tool, and is filled from the arguments of the call that has it. Results
-    of that tool are known by the keys that it has of itself: a tool without any is never stale. A call with an argument
-    that fills no place has no such key. A tool's own results become stale by a call with the same arguments, or with
-    none but those of its key: whoever reads other lines of a file needs both.
+    A key such as ``read_file:{path}`` names a tool and is filled from the arguments of the call. Results of a tool are
+    identified by the keys that it declares for itself: without any, its results never become stale. A call whose
+    arguments cannot fill a key does not have it. A tool's own results become stale by a call with the same arguments,
+    or with no arguments but those of the key: two reads of different lines of a file are both needed.
 
     ``ensembles`` has the ensemble of each tool that has a budget, ``budgets`` their tokens.
     """
@@ -37,15 +37,15 @@ class Supersession:
 
     @classmethod
     def of(cls, declared: Mapping[str, Iterable[str]]) -> "Supersession":
-        """From the keys of each tool. Errors: ``InputError`` for a template that cannot be read, or names no tool."""
+        """The declarations from the keys of each tool. Errors: ``InputError`` for an invalid template."""
         return cls(keys=frozendict({name: tuple(map(_read, texts)) for name, texts in declared.items()}))
 
     @classmethod
     def of_offer(cls, offer: Offer, *, stale: bool = True) -> "Supersession":
-        """From what is offered: its policies, unless not ``stale``, and the budgets of its ensembles.
+        """The declarations of offered tools: their policies, unless not ``stale``, and the budgets of their ensembles.
 
-        A key means a tool of the same ensemble, by its own name there; or of any, as ``ensemble.tool``. One that names
-        what is not offered makes nothing stale. Errors: ``InputError`` as above.
+        A key names a tool of the same ensemble by its own name, or any tool as ``ensemble.tool``. A key of a tool that
+        is not offered has no effect. Errors: ``InputError`` as above.
         """
         exposed = {invoker.identity: invoker.exposed for invoker in offer.everything}
         keys: dict[str, tuple[_Key, ...]] = {}
@@ -53,10 +53,10 @@ class Supersession:
             if not invoker.policy.supersedes:
                 continue
             own = f"{invoker.ensemble.name}."
-            read = map(_read, invoker.policy.supersedes)
-            meant = ((exposed.get(own + key.tool) or exposed.get(key.tool), key) for key in read)
+            declared = map(_read, invoker.policy.supersedes)
+            resolved = ((exposed.get(own + key.tool) or exposed.get(key.tool), key) for key in declared)
             keys[invoker.exposed] = tuple(
-                dataclasses.replace(key, tool=tool) for tool, key in meant if tool is not None
+                dataclasses.replace(key, tool=tool) for tool, key in resolved if tool is not None
             )
         limited = [invoker for invoker in offer.everything if invoker.ensemble.tokens is not None]
         return cls(
@@ -68,11 +68,11 @@ class Supersession:
         )
 
     def __bool__(self) -> bool:
-        """Whether anything at all is declared."""
+        """Whether anything is declared."""
         return any(self.keys.values()) or bool(self.budgets)
 
     def joined(self, later: "Supersession") -> "Supersession":
-        """With what was declared later. A tool that is gone keeps what it had, so that nothing comes back."""
+        """These declarations and later ones. A removed tool keeps its own, so that no result reappears."""
         return Supersession(
             keys=frozendict({**self.keys, **later.keys}),
             ensembles=frozendict({**self.ensembles, **later.ensembles}),
@@ -86,14 +86,14 @@ class Supersession:
         found: set[tuple[str, str]] = set()
         for key in self.keys.get(call.name, ()):
             try:
-                # Values are encoded, so that none of them can look like two.
+                # Values are encoded, so that keys are unambiguous.
                 found.add((key.tool, key.template.segment(call.arguments)))
             except ToolFault:
                 continue
         return frozenset(found)
 
     def covers(self, later: InvocationCanister, earlier: InvocationCanister) -> bool:
-        """Whether a call of the same key leaves nothing of an earlier one's result that it does not say itself."""
+        """Whether the result of a later call with the same key replaces all of an earlier one's result."""
         if later.name != earlier.name or later.arguments == earlier.arguments:
             return True
         own = (key.template.placeholders for key in self.keys.get(later.name, ()) if key.tool == later.name)
@@ -101,7 +101,7 @@ class Supersession:
         return all(name in places for name, value in later.arguments.items() if value is not None)
 
     def is_known_by(self, call: InvocationCanister) -> frozenset[tuple[str, str]]:
-        """The keys that a call's own result is known by."""
+        """The keys that identify a call's own result."""
         return frozenset(key for key in self.makes_stale(call) if key[0] == call.name)
 
 
@@ -109,7 +109,7 @@ def _read(text: str) -> _Key:
     template = Template.parse(text)
     tool, colon, _ = template.beginning.partition(":")
     if not tool or (not colon and template.literal is None):
-        raise InputError(f'{text!r} names no tool: write "TOOL:{{ARGUMENT}}", such as "read_file:{{path}}".')
+        raise InputError(f'{text!r} names no tool. Write "TOOL:{{ARGUMENT}}", such as "read_file:{{path}}".')
     rest = template.parts[0] if template.parts else ""
     assert isinstance(rest, str)
     return _Key(tool=tool, template=Template(parts=(f"={rest[len(tool) :]}", *template.parts[1:])))

@@ -1,4 +1,4 @@
-"""What the model of one run is shown, turn after turn: the strategies at work, and whoever is told of it."""
+"""Applies the history strategies of one run, turn after turn, and alerts about omitted parts."""
 
 import math
 from collections.abc import Callable, Collection, Sequence
@@ -19,17 +19,17 @@ from ripieno.models.fallback import FallbackModel
 from ripieno.models.protocol import RESERVED
 from ripieno.models.tokens import ConversationTokenizer, EstimatingTokenizer
 
-#: Tokens kept free for an answer, where nobody says how long it may be; at most a quarter of the context.
+#: Tokens reserved for an answer if no limit is set; at most a quarter of the context.
 _ANSWER = 8192
-#: Steps of the context in which the tools are counted: a tool more or less is no reason to cut anew.
+#: Steps of the context in which the tools are counted, so that one tool more or less causes no new cut.
 _STEPS = 32
 _NOTHING = Supersession()
 
 
 class HistoryView:
-    """What one run shows of its conversation. ``memory`` is the run's, ``alert`` tells whoever listens.
+    """The shown part of one run's conversation. ``memory`` belongs to the run; ``alert`` sends alerts.
 
-    Errors: ``InputError`` for a strategy whose budget nobody knows, or one that makes no sense.
+    Errors: ``InputError`` for a strategy whose budget is unknown or invalid.
     """
 
     def __init__(
@@ -49,29 +49,29 @@ class HistoryView:
         self._free = _free(model, controls)
         self._kept: dict[object, Any] = {}
         self._offer: Offer | None = None
-        #: Offers whose declarations are not read yet, the tools in them that declare ``supersedes``, and whether an
-        #: ensemble in them has a budget.
+        #: Offers whose declarations are not read yet, their tools that declare ``supersedes``, and whether one of their
+        #: ensembles has a budget.
         self._unread: list[Offer] = []
         self._superseding: set[str] = set()
         self._bounded = False
-        #: Canisters that were searched for calls of these tools, and the calls found.
+        #: The number of canisters searched for calls of these tools, and of calls found.
         self._searched = self._found = 0
         self._supersession = _NOTHING
         self._budget: int | None = None
         self._strategy: HistoryStrategy | None = None
         self._plain: HistoryStrategy | None = None
         self._reserved: set[str] = set()
-        self._whole: tuple[Canister, ...] = ()
+        self._canisters: tuple[Canister, ...] = ()
         self._shown = Shown(canisters=())
-        #: What was left out when a strategy's model had failed.
+        #: The number of canisters left out when the model of a strategy failed.
         self._failed: int | None = None
-        self._told: set[str] = set()
-        #: How much was left out when it was told last.
+        self._alerted: set[str] = set()
+        #: The number of canisters left out at the last alert about it.
         self._most: int | None = None
         self._build(self._tokens(0))
 
     async def show(self, canisters: tuple[Canister, ...], *, open: Collection[str] = (), offer: Offer) -> Shown:
-        """What is shown of a conversation now, beside these tools."""
+        """The shown part of a conversation now, with these tools."""
         if offer is not self._offer:
             self._note(offer)
         if self._strategy is None and not self._may_change(canisters):
@@ -83,44 +83,44 @@ class HistoryView:
             shown = Shown(canisters=canisters)
         else:
             if self._most is None:
-                # What was cut in an earlier run was told then.
-                self._most = (await self._without(canisters[: _last_request(canisters)], ())).left_out
+                # An earlier run alerted about its own cuts.
+                self._most = (await self._show_plain(canisters[: _last_request(canisters)], ())).left_out
             shown = await self._show(self._strategy, canisters, open)
             self._reserve(canisters)
-            self._tell(shown, len(canisters))
-        self._whole, self._shown = canisters, shown
+            self._report(shown, len(canisters))
+        self._canisters, self._shown = canisters, shown
         return shown
 
     def latest(self, canisters: tuple[Canister, ...]) -> tuple[Canister, ...]:
-        """What would be shown of a conversation, as far as nothing more is cut: what was, and what has come since."""
-        done = len(self._whole)
-        if canisters[:done] != self._whole:
+        """The part that was shown last, and the canisters since: the part to show if nothing more is cut."""
+        done = len(self._canisters)
+        if canisters[:done] != self._canisters:
             return canisters
         return (*self._shown.canisters, *canisters[done:]) if self._strategy is not None else canisters
 
     async def _show(self, strategy: HistoryStrategy, canisters: tuple[Canister, ...], open: Collection[str]) -> Shown:
         if self._failed is not None:
-            # Until something more is left out, it stays as it is: what is shown grows at its end.
-            shown = await self._without(canisters, open)
+            # Until more is left out, the shown part only grows at its end.
+            shown = await self._show_plain(canisters, open)
             if shown.left_out == self._failed:
                 return shown
         try:
             shown = await strategy.show(canisters, open=open, memory=self._kept)
         except ProviderFailure as error:
-            self._alert(Alert(message=f"What is left out has no summary: {error} The oldest is left out without one."))
-            shown = await self._without(canisters, open)
+            self._alert(Alert(message=f"The oldest parts are left out without a summary: {error}"))
+            shown = await self._show_plain(canisters, open)
             self._failed = shown.left_out
         else:
             self._failed = None
         return shown
 
-    async def _without(self, canisters: tuple[Canister, ...], open: Collection[str]) -> Shown:
-        """What is shown where no model is there to ask."""
+    async def _show_plain(self, canisters: tuple[Canister, ...], open: Collection[str]) -> Shown:
+        """The shown part if no model can be asked."""
         try:
             if self._plain is not None:
                 return await self._plain.show(canisters, open=open, memory=self._kept)
         except ProviderFailure:
-            pass  # A strategy of somebody else's has nothing else to offer.
+            pass  # A third-party strategy has no version without a model.
         return Shown(canisters=canisters)
 
     def _note(self, offer: Offer) -> None:
@@ -132,7 +132,7 @@ class HistoryView:
         self._searched = self._found = 0
 
     def _may_change(self, canisters: tuple[Canister, ...]) -> bool:
-        """Whether anything may be shortened where nothing is cut: results with a budget, or one of two such calls."""
+        """Whether results may be shortened: some have a budget, or there are two calls that may supersede results."""
         if self._superseding:
             added = canisters[self._searched :]
             self._found += sum(isinstance(one, InvocationCanister) and one.name in self._superseding for one in added)
@@ -140,23 +140,21 @@ class HistoryView:
         return self._bounded or self._found > 1
 
     def _adopt(self, offer: Offer) -> None:
-        """Takes what the tools declare, and the room that they need."""
+        """Applies the declarations of the tools, and the tokens that they take."""
         try:
             declared = Supersession.of_offer(offer, stale=self._history.supersession)
         except InputError as error:
-            self._once("supersedes", f"No result is taken for stale: {error}")
+            self._alert_once("supersedes", f"No result counts as stale: {error}")
             declared = Supersession.of_offer(offer, stale=False)
         joined = self._supersession.joined(declared)
-        budget = self._tokens(self._tokenizer.count((), offer).tokens if self._needs_count() else 0)
+        counted = self._history.tokens is None and self._free is not None
+        budget = self._tokens(self._tokenizer.count((), offer).tokens if counted else 0)
         if (joined, budget) != (self._supersession, self._budget):
             self._supersession = joined
             self._build(budget)
 
-    def _needs_count(self) -> bool:
-        return self._history.tokens is None and self._free is not None
-
     def _tokens(self, tools: int) -> int | None:
-        """How many tokens of canisters may be shown beside so many of tools; None where nobody knows."""
+        """The tokens of canisters that may be shown beside those of tools; None if unknown."""
         if self._history.tokens is not None or self._free is None:
             return self._history.tokens
         step = max(1, self._free // _STEPS)
@@ -173,38 +171,38 @@ class HistoryView:
         self._plain = None if self._strategy is None else plain(self._strategy)
 
     def _reserve(self, canisters: Sequence[Canister]) -> None:
-        """No later call gets the identifier of one that is not shown."""
-        known = len(self._whole) if tuple(canisters[: len(self._whole)]) == self._whole else 0
+        """Reserves the identifiers of all calls, so that no later call gets that of an omitted one."""
+        known = len(self._canisters) if tuple(canisters[: len(self._canisters)]) == self._canisters else 0
         self._reserved.update(one.identifier for one in canisters[known:] if isinstance(one, InvocationCanister))
         self._memory[RESERVED] = self._reserved
 
-    def _tell(self, shown: Shown, whole: int) -> None:
-        who = self._model.identity
+    def _report(self, shown: Shown, total: int) -> None:
+        model = self._model.identity
         if shown.left_out > (self._most or 0):
             self._most = shown.left_out
             self._alert(
                 Alert(
-                    message=f"{shown.left_out} of {whole} parts of the conversation are not shown to {who} any more: "
-                    "the oldest are left out.",
-                    details=frozendict({"left_out": shown.left_out, "canisters": whole, "cuts": shown.cuts}),
+                    message=f"The oldest {shown.left_out} of {total} parts of the conversation are no longer shown to "
+                    f"{model}.",
+                    details=frozendict({"left_out": shown.left_out, "canisters": total, "cuts": shown.cuts}),
                 )
             )
         if shown.shortened:
-            self._once("shortened", f"Notes stand for some results, of which {who} has newer ones or had enough.")
+            self._alert_once("shortened", f"Some results, stale or over a budget, are shown to {model} as short notes.")
         if shown.excess:
-            self._once(
+            self._alert_once(
                 "excess",
-                f"{who} is shown about {shown.excess} more than its history allows: what is left cannot be parted.",
+                f"{model} is shown about {shown.excess} more than its history allows: the rest cannot be cut.",
             )
 
-    def _once(self, what: str, message: str) -> None:
-        if what not in self._told:
-            self._told.add(what)
+    def _alert_once(self, key: str, message: str) -> None:
+        if key not in self._alerted:
+            self._alerted.add(key)
             self._alert(Alert(message=message))
 
 
 def _last_request(canisters: Sequence[Canister]) -> int:
-    """How many canisters the model had before it when it was asked last; 0 where it was not."""
+    """The number of canisters of the model's last request; 0 if there was none."""
     for position in range(len(canisters) - 1, 0, -1):
         if is_of_assistant(canisters[position]) and not is_of_assistant(canisters[position - 1]):
             return position
@@ -212,7 +210,7 @@ def _last_request(canisters: Sequence[Canister]) -> int:
 
 
 def _free(model: Model, controls: Controls) -> int | None:
-    """The tokens of a model's context that its answer leaves; of the smallest one, in a chain. None if nobody knows."""
+    """The tokens of a model's context without its answer; of a fallback chain, the smallest. None if unknown."""
     known: list[int] = []
     for one in model.models if isinstance(model, FallbackModel) else (model,):
         capabilities = one.provider.capabilities(one.name)

@@ -1,5 +1,5 @@
-"""What goes to the observers of a whole system: traces and metrics, and logs that programs read.
+"""Observers of runs: the console, structured logs, and OpenTelemetry traces and metrics.
 
-``tracing`` makes OpenTelemetry's spans and metrics of events, ``conventions`` is the one room that knows their names,
-``logs`` makes records of ``logging``. Each is imported by whoever wants it, and costs nothing until then.
+``console`` shows events to people, ``logs`` writes records of ``logging``, ``tracing`` makes spans and metrics with the
+names in ``conventions``. Each is imported only where it is used.
 """

@@ -25,30 +25,30 @@ from ripieno.jsonvalues import canonical
 
 #: Characters of arguments, and of a result, that a line shows.
 SHOWN = 160
-#: What can move a cursor, hide text or turn the direction of reading; joiners, which scripts need, stay.
+#: Characters that can move a cursor, hide text or reverse its direction; joiners, which scripts need, are allowed.
 DANGEROUS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
-#: Ends of a run that need no word: good ones, and those that an exception tells of.
-_TOLD = ("stop", "terminal", "error", "aborted")
+#: Finishes of a run that are not shown: good ones, and those for which an exception is raised.
+_SILENT = ("stop", "terminal", "error", "aborted")
 Kind = Literal["text", "reasoning"]
 
 
 def clean(text: str) -> str:
-    """Text that is safe on a terminal: lines and tabs stay, what could act on the terminal becomes visible."""
+    """Text that is safe on a terminal: lines and tabs stay, control characters become visible."""
     return DANGEROUS.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text.replace("\r\n", "\n"))
 
 
 def brief(text: str, length: int = SHOWN) -> str:
-    """The first line of a text, as far as it fits, with a mark where something is left out."""
+    """The first line of a text, up to a length, with a mark if something is left out."""
     stripped = text.strip()
     shown = stripped.partition("\n")[0].rstrip()[:length]
     return clean(shown) if shown == stripped else f"{clean(shown)} ..."
 
 
 def label(content: ImageContent | AudioContent | DocumentContent | OpaqueContent) -> str:
-    """What stands for a content that is no text: what it is, and how long, or where. Not safe on a terminal yet."""
+    """The label of a content that is not text: its type, and its size or URL. It may be unsafe on a terminal."""
     if isinstance(content, OpaqueContent):
         return f"[{content.kind}, for {content.protocol} only]"
     if content.data is None:
@@ -58,7 +58,7 @@ def label(content: ImageContent | AudioContent | DocumentContent | OpaqueContent
 
 @dataclasses.dataclass(slots=True)
 class ConsoleLine:
-    """The line that a stream is in the middle of: what it shows, or None at the beginning of one."""
+    """The unfinished line of a stream: the kind of its text, or None at the beginning of a line."""
 
     kind: Kind | None = None
     #: Whether deltas have shown the content that is sealed next.
@@ -80,7 +80,7 @@ class Renderer:
         self._line = line or ConsoleLine()
 
     def show(self, event: Event) -> None:  # noqa: PLR0912  one branch an event
-        """Shows one event; those that only other programs want to know of show nothing."""
+        """Shows one event. Events that are only for programs show nothing."""
         match event:
             case TextDelta(text=text):
                 self._line.shown = True
@@ -90,7 +90,7 @@ class Renderer:
                     self._stream("reasoning", text)
             case ContentSealed(content=content):
                 if isinstance(content, TextualContent):
-                    # What did not come as deltas is shown now.
+                    # Text that did not come as deltas.
                     if not self._line.shown:
                         self._stream("text", content.text)
                     self._line.shown = False
@@ -106,19 +106,19 @@ class Renderer:
                 self.note(_result(event), "red" if event.result.error is not None else "green")
             case Alert():
                 self.note(f"! {f'{event.tool}: ' if event.tool else ''}{clean(event.message)}", "yellow")
-            case ConductEnded(finish=finish) if finish not in _TOLD:
+            case ConductEnded(finish=finish) if finish not in _SILENT:
                 self.note(f"! The run ended with {finish!r} after {_count(event.turns, 'turn')}.", "yellow")
             case _:
                 pass
 
     def note(self, text: str, style: str = "") -> None:
-        """One line beside the text, unless it is to be quiet."""
+        """Shows one line beside the text, unless quiet."""
         self.end_line()
         if not self._quiet:
             _write(self._notes, f"{text}\n", style)
 
     def end_line(self) -> None:
-        """Ends the line that was begun, if one was."""
+        """Ends the unfinished line, if there is one."""
         if self._line.kind is not None:
             _write(self._text if self._line.kind == "text" else self._notes, "\n")
             self._line.kind = None
@@ -142,7 +142,7 @@ def show(event: Event, file: TextIO | None = None) -> None:
 
 
 def _write(stream: TextIO, text: str, style: str = "") -> None:
-    """To a terminal what is safe there; to anything else the text as it is."""
+    """Writes safe text to a terminal, and unchanged text to any other stream."""
     if stream.isatty():
         text = clean(text)
         if style:
@@ -164,12 +164,12 @@ def _arguments(event: ExecutionBegan | ResultReady) -> str:
 
 
 def _progress(event: ExecutionProgress) -> str:
-    # A number that nothing is said of, such as the bytes that a program wrote, says less than what was told with it.
-    said = brief(event.message)
-    if event.total is None and said:
-        return f". {event.tool}: {said}"
+    # Without a total, the message says more than the number, such as the bytes that a program wrote.
+    message = brief(event.message)
+    if event.total is None and message:
+        return f". {event.tool}: {message}"
     total = "" if event.total is None else f" of {event.total:g}"
-    return f". {event.tool} {event.done:g}{total} {said}".rstrip()
+    return f". {event.tool} {event.done:g}{total} {message}".rstrip()
 
 
 def _result(event: ResultReady) -> str:
@@ -180,13 +180,13 @@ def _result(event: ResultReady) -> str:
     marks += ["discarded, because the answer was lost"] if event.discarded else []
     if result.error is not None:
         advice = brief(result.error.suggestion or "")
-        said = f"{result.error.category}: {brief(result.error.message)} {advice}".rstrip()
+        text = f"{result.error.category}: {brief(result.error.message)} {advice}".rstrip()
     else:
-        said = _contents(result)
+        text = _contents(result)
     if result.report.attempts:
-        return f"< {event.tool} ({', '.join(marks)}) {said}"
-    # It never began, so no line has told its arguments.
-    return f"x {event.tool} {_arguments(event)} ({', '.join(marks)}) {said}"
+        return f"< {event.tool} ({', '.join(marks)}) {text}"
+    # It never began, so no earlier line has its arguments.
+    return f"x {event.tool} {_arguments(event)} ({', '.join(marks)}) {text}"
 
 
 def _contents(result: ResultCanister) -> str:

@@ -1,7 +1,7 @@
-"""The names of OpenTelemetry's conventions for generative AI, and what of our events and results goes by them.
+"""The names of OpenTelemetry's conventions for generative AI, and the attributes of events and results.
 
-They are in development and do change; this module alone knows them. Spans: ``invoke_agent``, ``chat``,
-``execute_tool``. What the conventions have no name for begins with ``ripieno.``.
+The conventions are in development and change; only this module has their names. Spans: ``invoke_agent``, ``chat``,
+``execute_tool``. Names outside the conventions begin with ``ripieno.``.
 """
 
 import os
@@ -34,7 +34,7 @@ TOOL_TYPE = "gen_ai.tool.type"
 TOOL_CALL = "gen_ai.tool.call.id"
 ERROR = "error.type"
 STATUS = "http.response.status_code"
-#: Content, which goes out only when it is asked for.
+#: Content, which is sent only on request.
 OUTPUT_MESSAGES = "gen_ai.output.messages"
 TOOL_ARGUMENTS = "gen_ai.tool.call.arguments"
 TOOL_RESULT = "gen_ai.tool.call.result"
@@ -44,16 +44,16 @@ DURATION_METRIC = "gen_ai.client.operation.duration"
 FIRST_CHUNK_METRIC = "gen_ai.client.operation.time_to_first_chunk"
 AGENT_METRIC = "gen_ai.invoke_agent.duration"
 TOOL_METRIC = "gen_ai.execute_tool.duration"
-#: The boundaries of buckets that the conventions recommend; for calls, which they have none for, those of requests.
+#: The bucket boundaries that the conventions recommend. They have none for calls, which use those of requests.
 TOKEN_BUCKETS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
 DURATION_BUCKETS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 AGENT_BUCKETS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102.4, 204.8, 409.6)
 
-#: What a server of models tells of itself.
+#: The metrics of a model server.
 SERVER_DURATION_METRIC = "gen_ai.server.request.duration"
 SERVER_FIRST_METRIC = "gen_ai.server.time_to_first_token"
 FIRST_BUCKETS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
-#: What the conventions have no name for.
+#: Names outside the conventions.
 REQUESTS_METRIC = "ripieno.gateway.requests"
 ACTIVE_METRIC = "ripieno.gateway.active_requests"
 DEPARTURES_METRIC = "ripieno.gateway.departures"
@@ -63,21 +63,21 @@ BREAKERS_METRIC = "ripieno.gateway.breaker_openings"
 WIRE = "ripieno.wire"
 REASON = "ripieno.refusal.reason"
 
-#: The variable by which all instrumentations of generative AI are told to send content.
+#: The variable that makes all instrumentations of generative AI send content.
 _CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-#: Ends of a run that are errors; everything else is what somebody wanted, or a limit that somebody set.
+#: The finishes of a run that are errors; all others were requested, or are limits that were set.
 _FAILED = ("error", "aborted")
 OTHER = "_OTHER"
 
 
 def wants_content(environment: Mapping[str, str] | None = None) -> bool:
-    """Whether the environment asks for content."""
+    """Whether the environment requests content."""
     variables = os.environ if environment is None else environment
     return variables.get(_CONTENT, "").strip().lower() in ("true", "1", "span_only", "span_and_event")
 
 
 def wants_telemetry(environment: Mapping[str, str] | None = None) -> bool:
-    """Whether the environment says that somebody takes traces or metrics: it configures OpenTelemetry's SDK."""
+    """Whether the environment configures OpenTelemetry's SDK to export traces or metrics."""
     variables = os.environ if environment is None else environment
     if variables.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return False
@@ -85,18 +85,18 @@ def wants_telemetry(environment: Mapping[str, str] | None = None) -> bool:
 
 
 def spelled(name: str, unit: str = "") -> str:
-    """A name as Prometheus has it, with the unit as OpenTelemetry's rules for that put it there."""
+    """A name in the form of Prometheus, with the unit by OpenTelemetry's rules for it."""
     return "_".join(filter(None, (name.replace(".", "_"), unit)))
 
 
 def of_model(identity: str, names: Mapping[str, str]) -> Attributes:
-    """Provider and model of ``provider/model``. ``names`` are other names for providers, by ours."""
+    """Provider and model of ``provider/model``. ``names`` maps our names of providers to others."""
     provider, _, model = identity.partition("/")
     return {PROVIDER: names.get(provider, provider), REQUEST_MODEL: model or provider}
 
 
 def of_usage(usage: Usage) -> Attributes:
-    """Tokens. Those of caches and of reasoning are there when there were any."""
+    """The tokens of a usage. Those of caches and of reasoning are present if they are not 0."""
     attributes: Attributes = {INPUT_TOKENS: usage.input_tokens, OUTPUT_TOKENS: usage.output_tokens}
     further = {
         CACHE_READ_TOKENS: usage.cache_read_tokens,
@@ -107,12 +107,12 @@ def of_usage(usage: Usage) -> Attributes:
 
 
 def of_turn(event: TurnEnded) -> Attributes:
-    """How an answer ended: in the provider's own word where it has one."""
+    """The finish of an answer: the provider's own word if it has one."""
     return {FINISH: (event.reason or event.finish,)}
 
 
 def of_call(event: ExecutionBegan | ResultReady, *, content: bool) -> Attributes:
-    """What a call is. The name is ours, ``ensemble.tool``, whatever name the model knows it by."""
+    """The attributes of a call. Its name is the identity ``ensemble.tool``, not the exposed name."""
     attributes: Attributes = {
         OPERATION: "execute_tool",
         TOOL: event.tool,
@@ -127,7 +127,7 @@ def of_call(event: ExecutionBegan | ResultReady, *, content: bool) -> Attributes
 
 
 def of_result(event: ResultReady, *, content: bool) -> Attributes:
-    """What became of a call."""
+    """The attributes of a result."""
     result, report = event.result, event.result.report
     attributes: Attributes = {"ripieno.tool.attempts": report.attempts}
     if report.cached:
@@ -144,23 +144,23 @@ def of_result(event: ResultReady, *, content: bool) -> Attributes:
 
 
 def of_refusal(event: ResultReady) -> Attributes:
-    """A call that did not run."""
+    """The attributes of a call that did not run."""
     error = event.result.error
     return {TOOL: event.tool, TOOL_CALL: event.invocation.identifier, ERROR: error.category if error else OTHER}
 
 
 def of_conduct(event: ConductEnded) -> Attributes:
-    """How a run ended."""
-    return {FINISH: (event.finish,), "ripieno.turns": event.turns, "ripieno.execution.call": event.calls}
+    """The attributes of the end of a run."""
+    return {FINISH: (event.finish,), "ripieno.turns": event.turns, "ripieno.calls": event.calls}
 
 
 def failure_of(event: ConductEnded) -> str | None:
-    """The error that a run ended with, if it was one."""
+    """The finish of a run if it is an error, else None."""
     return event.finish if event.finish in _FAILED else None
 
 
 def messages(canisters: Iterable[Canister], finish: str) -> str:
-    """The assistant's message as the conventions write it: JSON of ``{"role", "parts", "finish_reason"}``."""
+    """The assistant's message in the form of the conventions: JSON of ``{"role", "parts", "finish_reason"}``."""
     parts: list[dict[str, Any]] = []
     for canister in canisters:
         if isinstance(canister, AssistantCanister) and canister.text:

@@ -1,4 +1,4 @@
-"""Runs as records of ``logging``: one for each answer, call and end, with fields that programs can read.
+"""Runs as records of ``logging``: one for each answer, call and end, with fields for programs.
 
 ::
 
@@ -7,8 +7,8 @@
     logging.getLogger("ripieno").addHandler(handler)
     assemble(watchers=[log_runs])
 
-Each record has ``conversation`` and ``turn``, and ``tool`` and ``invocation`` where it is about a call. No texts,
-arguments or results are in it.
+Each record has ``conversation`` and ``turn``; that of a call has ``tool`` and ``invocation``. No record has texts,
+arguments or results.
 """
 
 import contextvars
@@ -34,19 +34,19 @@ from ripieno.canisters.events import (
 from ripieno.descriptors.names import spelled
 
 _logger = logging.getLogger("ripieno.runs")
-#: What every record of ``logging`` has; all else is a field that somebody gave.
+#: The attributes of every record of ``logging``; all others are fields of the caller.
 _OWN = frozenset(logging.LogRecord("", 0, "", 0, "", None, None).__dict__) | {"message", "asctime", "taskName"}
 _NONE: frozendict[str, str] = frozendict()
-#: Fields of every line that is written inside of a request to a server of ours, whoever logs it.
+#: Fields of every line that any code logs during a request to a server of this package.
 FIELDS: contextvars.ContextVar[Mapping[str, str]] = contextvars.ContextVar("fields of logs", default=_NONE)
 
 
 class JsonFormatter(logging.Formatter):
     """A record as one line of JSON in ASCII: ``time`` (ISO 8601, UTC), ``level``, ``logger``, ``message``, its fields.
 
-    ``process`` is the number of the process. What is logged for a request of a server has ``request``, the identifier
-    that its answer has as ``x-request-id``, and ``client``, the address that it came from.
-    An exception is in ``exception``, with its traceback. What is no JSON is written as text.
+    ``process`` is the number of the process. During a request of a server, ``request`` is the ``x-request-id`` of its
+    answer, and ``client`` the address of its client. ``exception`` has an exception with its traceback. Values that are
+    not JSON are written as text.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -67,14 +67,14 @@ class JsonFormatter(logging.Formatter):
 
 
 def log_runs(conversation: str, model: str) -> Callable[[Event], None]:
-    """A watcher: gives what writes the events of a run to the logger ``ripieno.runs``."""
+    """A watcher: returns a function that writes the events of a run to the logger ``ripieno.runs``."""
     return _Log(conversation, model).take
 
 
 class _Log:
     def __init__(self, conversation: str, model: str) -> None:
         self._fields: dict[str, Any] = {"conversation": conversation, "model": model, "turn": 0}
-        self._asked = time.monotonic()
+        self._began = time.monotonic()
         self._say(logging.INFO, "A run begins with %s.", model)
 
     def take(self, event: Event) -> None:
@@ -82,9 +82,9 @@ class _Log:
             case TurnBegan(turn=turn):
                 self._fields["turn"] = turn
             case TurnEnded(finish=finish, usage=usage):
-                taken = round((time.monotonic() - self._asked) * 1000)
+                taken = round((time.monotonic() - self._began) * 1000)
                 tokens = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
-                self._asked = time.monotonic()
+                self._began = time.monotonic()
                 self._say(logging.INFO, "An answer ended with %s.", finish, finish=finish, milliseconds=taken, **tokens)
             case ConfirmationRequested():
                 call = _call(event.tool, event.invocation.identifier)
@@ -93,7 +93,7 @@ class _Log:
                 call = _call(event.tool, event.invocation.identifier)
                 self._say(logging.DEBUG, "%s starts.", call["tool"], early=event.early, **call)
             case ResultReady():
-                self._asked = time.monotonic()
+                self._began = time.monotonic()
                 self._result(event)
             case Alert(message=message, tool=tool):
                 self._say(logging.WARNING, "%s", message, **({} if tool is None else {"tool": spelled(tool)}))
@@ -109,7 +109,7 @@ class _Log:
         call = _call(event.tool, event.invocation.identifier)
         fields |= call
         if result.error is None:
-            self._say(logging.INFO, "%s gave its result.", call["tool"], error=None, **fields)
+            self._say(logging.INFO, "%s succeeded.", call["tool"], error=None, **fields)
         else:
             category = result.error.category
             what = "%s failed: %s." if result.report.attempts or result.report.cached else "%s was refused: %s."

@@ -1,16 +1,17 @@
-"""Spans and metrics of runs for OpenTelemetry, made of events. Whoever configures its SDK decides where they go.
+"""OpenTelemetry spans and metrics of runs, made from events. The configuration of its SDK decides where they go.
 
 ::
 
     async with assemble(watchers=[Telemetry()]) as assembly:
         await assembly.conduct("What is in README.rst?")
 
-``invoke_agent`` is a run; in it are a ``chat`` for each answer and an ``execute_tool`` for each call. A call's span
-is current while the call runs: what a tool does through instrumented libraries is inside of it, and MCP servers are
-told of it (``traceparent``), since the SDK of MCP passes on what is current. No texts, arguments or results are sent
-unless content is wanted.
+``invoke_agent`` is a run; it contains a ``chat`` for each answer and an ``execute_tool`` for each call. A call's span
+is current while the call runs: the spans of instrumented libraries are inside it, and MCP servers get it
+(``traceparent``), since the MCP SDK passes the current span on. Texts, arguments and results are sent only if content
+is enabled.
 """
 
+import functools
 import time
 from collections.abc import Callable, Iterable, Mapping
 
@@ -46,11 +47,11 @@ _PARENT = TraceContextTextMapPropagator()
 
 
 class Telemetry:
-    """A watcher: called with a conversation's identifier and ``provider/model``, it gives what takes a run's events.
+    """A watcher: called with a conversation's identifier and ``provider/model``, returns a function that takes events.
 
-    Providers of tracers and meters are the global ones unless others are given. ``content`` sends arguments, results
-    and answers; None asks the environment (``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT``). ``provider_names``
-    are the conventions' names for providers, by ours, where they differ.
+    The providers of tracers and meters default to the global ones. ``content`` sends arguments, results and answers;
+    None reads the environment (``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT``). ``provider_names`` maps our
+    names of providers to those of the conventions, where they differ.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class Telemetry:
         self.calls = durations(names.TOOL_METRIC, "Duration of a call.", names.DURATION_BUCKETS)
 
     def __call__(self, conversation: str, model: str) -> Callable[[Event], None]:
-        """What takes the events of a run that begins now, in the task that drives it."""
+        """Begins the spans of a run, in the task that drives it; returns the function that takes its events."""
         return _Watch(self, conversation, model).take
 
 
@@ -108,7 +109,7 @@ class _Watch:
         self._identity = model
         self._model = names.of_model(model, telemetry.provider_names)
         self._conversation = conversation
-        self._began = self._asked = telemetry.clock()
+        self._began = self._requested = telemetry.clock()
         attributes: Attributes = {names.OPERATION: "invoke_agent", names.CONVERSATION: conversation, **self._model}
         self._run = telemetry.tracer.start_span("invoke_agent", attributes=attributes, start_time=self._began)
         self._context: Context = trace.set_span_in_context(self._run)
@@ -142,10 +143,10 @@ class _Watch:
                 pass
 
     def _begin_answer(self, event: TurnBegan) -> None:
-        # What the driving task does between calls is inside of the run.
+        # The work of the driving task between calls is inside the run's span.
         contexts.attach(self._context)
         if self._answer is not None:
-            # It was asked again, or somebody else was.
+            # A retry, or a fallback to another model.
             self._lose(self._answer, names.OTHER)
         attributes: Attributes = {names.OPERATION: "chat", **self._model}
         if event.model and event.model != self._identity:
@@ -155,9 +156,9 @@ class _Watch:
             context=self._context,
             kind=SpanKind.CLIENT,
             attributes={**attributes, names.CONVERSATION: self._conversation, "ripieno.turn": event.turn},
-            start_time=self._asked,
+            start_time=self._requested,
         )
-        self._answer = _Answer(span, self._asked, attributes)
+        self._answer = _Answer(span, self._requested, attributes)
 
     def _hear(self, answer: _Answer) -> None:
         answer.heard = True
@@ -168,7 +169,7 @@ class _Watch:
     def _end_answer(self, event: TurnEnded) -> None:
         answer, self._answer = self._answer, None
         contexts.attach(self._context)
-        self._asked = now = self._telemetry.clock()
+        self._requested = now = self._telemetry.clock()
         if answer is None:
             return
         answer.span.set_attributes(names.of_turn(event))
@@ -182,8 +183,8 @@ class _Watch:
         self._telemetry.answers.record((now - answer.began) / 1e9, answer.attributes, self._context)
 
     def _lose(self, answer: _Answer, why: str) -> None:
-        """Ends the span of an answer that never came to its end."""
-        self._asked = now = self._telemetry.clock()
+        """Ends the span of an incomplete answer."""
+        self._requested = now = self._telemetry.clock()
         answer.span.set_attribute(names.ERROR, why)
         answer.span.set_status(StatusCode.ERROR)
         answer.span.end(now)
@@ -200,7 +201,7 @@ class _Watch:
         )
 
     def _recall(self, event: ResultReady, now: int) -> None:
-        """A call that has an earlier one's result, and did not run."""
+        """Records a call with a cached result, which did not run."""
         span = self._start_call(event, now)
         span.set_attributes(names.of_result(event, content=self._telemetry.content))
         span.end(now)
@@ -209,11 +210,11 @@ class _Watch:
         began = self._telemetry.clock()
         span = self._start_call(event, began)
         self._calls[event.invocation.identifier] = (span, began, event.tool)
-        # The call's task, which is made next, takes its context from here.
+        # The call's task, which is created next, copies this context.
         contexts.attach(trace.set_span_in_context(span, self._context))
 
     def _end_call(self, event: ResultReady) -> None:
-        self._asked = now = self._telemetry.clock()
+        self._requested = now = self._telemetry.clock()
         begun = self._calls.pop(event.invocation.identifier, None)
         if begun is None:
             if event.result.report.cached:
@@ -252,20 +253,11 @@ class _Watch:
 
 
 def adopt(headers: Iterable[tuple[bytes, bytes]]) -> Callable[[], None]:
-    """Makes the span that a request names (``traceparent``) the parent of what this task does; gives what ends that.
+    """Makes the span of a request (``traceparent``) the parent of this task's spans; returns the function to undo that.
 
-    Where a span is current already, somebody has done it. Baggage is not taken: it would go on to whom we ask.
+    If a span is already current, this does nothing. Baggage is ignored: it would be passed on to other servers.
     """
     if trace.get_current_span().get_span_context().is_valid:
-        return _nothing
+        return lambda: None
     carrier = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers if name.startswith(b"trace")}
-    token = contexts.attach(_PARENT.extract(carrier))
-
-    def end() -> None:
-        contexts.detach(token)
-
-    return end
-
-
-def _nothing() -> None:
-    """There is nothing to end."""
+    return functools.partial(contexts.detach, contexts.attach(_PARENT.extract(carrier)))
