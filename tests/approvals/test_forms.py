@@ -27,8 +27,8 @@ def test_each_property_has_a_label_that_says_all_that_is_asked_for() -> None:
         "Your name (As on the door) [string]",
         "size [integer]",
         "colour [string; one of red, blue; default red]",
-        "tags [several, parted by commas; may be left out]",
-        "sure [yes or no; may be left out]",
+        "tags [several, separated by commas; optional]",
+        "sure [yes or no; optional]",
     ]
 
 
@@ -42,11 +42,11 @@ TITLED = [{"const": "eu", "title": "Europe"}, {"const": "us", "title": "America"
         ({"type": "string", "enum": ["a", "b"], "enumNames": ["A!", "b"]}, "string; one of a (A!), b"),
         (
             {"type": "array", "items": {"anyOf": TITLED}, "minItems": 1, "maxItems": 2},
-            "several of eu (Europe), us (America), parted by commas; 1 to 2 of them",
+            "several of eu (Europe), us (America), separated by commas; 1 to 2 of them",
         ),
         (
             {"type": "array", "items": {"type": "string"}, "default": ("a", "b")},
-            "several, parted by commas; default a, b",
+            "several, separated by commas; default a, b",
         ),
         ({"type": "boolean", "default": False}, "yes or no; default no"),
         ({"type": "integer", "minimum": 1, "maximum": 5}, "integer; 1 to 5"),
@@ -71,7 +71,7 @@ def test_a_label_says_what_may_be_typed(schema: dict[str, Any], label: str) -> N
         ({"type": "string", "enum": ["a", "b"]}, "c", 'one of "a", "b"'),
         ({"type": "string", "oneOf": TITLED}, "asia", '"eu" or "us"'),
         ({"type": "array", "items": {"anyOf": TITLED}}, "eu, asia", "`it[1]` must be"),
-        ({"type": "string"}, "", "It must be given."),
+        ({"type": "string"}, "", "A value is required."),
         ({"type": "string", "format": "email"}, "ada", "e-mail"),
         ({"type": "string", "format": "uri"}, "example.org", "URI"),
         ({"type": "string", "format": "date"}, "2026-02-30", "date"),

@@ -17,6 +17,7 @@ from ripieno.approvals.grants import LIFETIME, Binding, digest_definition, diges
 from ripieno.approvals.presentation import present
 from ripieno.canisters.controls import Rules
 from ripieno.exceptions import InputError, JsonInvalidity, PermissionFault
+from ripieno.jsonvalues import digest
 from tests.counts import count
 
 DEFINITION = digest_definition(
@@ -36,13 +37,13 @@ class Clock:
 
 
 def binding(number: int = 0, **changes: object) -> Binding:
-    made = Binding.of(
+    made = Binding(
         conversation="one",
         invocation=f"call_{number}",
         tool="io.write_file",
         definition=DEFINITION,
-        arguments={"path": f"docs/{number}", "content": "Hi."},
-        rules=RULES,
+        arguments=digest({"path": f"docs/{number}", "content": "Hi."}),
+        rules=digest_rules(RULES),
     )
     return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
 
@@ -113,10 +114,9 @@ def test_all_of_a_definition_is_in_its_digest(other: dict[str, object]) -> None:
 def test_the_arguments_that_are_shown_are_those_that_are_bound() -> None:
     arguments = {"b": 1, "a": "Hi. \u202e"}
     shown = present(tool="io.write_file", effect="write", reason="", arguments=arguments)
-    bound = Binding.of(conversation="", invocation="", tool="", definition="", arguments=arguments, rules=RULES)
-    assert bound.arguments == shown.digest
+    assert digest(arguments) == shown.digest
     with pytest.raises(JsonInvalidity):
-        Binding.of(conversation="", invocation="", tool="", definition="", arguments={"a": "\ud800"}, rules=RULES)
+        digest({"a": "\ud800"})
 
 
 def test_a_grant_expires_after_ten_minutes_or_when_it_is_said(store: GrantStore) -> None:
@@ -142,7 +142,7 @@ def test_a_clock_that_is_set_back_makes_no_grant_live_longer(store: GrantStore) 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_lifetime_is_a_number_of_seconds(seconds: float) -> None:
-    with pytest.raises(InputError, match="number of seconds above 0"):
+    with pytest.raises(InputError, match="must be above 0 seconds"):
         Grants().issue(binding(), seconds=seconds)
 
 

@@ -203,7 +203,7 @@ async def test_whoever_asks_can_be_cancelled(stubborn: bool, monkeypatch: pytest
 async def test_nobody_there_names_the_key_to_set() -> None:
     answer = await RulesConfirmer().confirm(request())
     assert answer == Deny(
-        "Nobody is there to ask (its effect is write). "
+        "No one can approve it here (its effect is write). "
         'The user can allow it with approve = ["mine.erase"] under [confirmation].'
     )
 
@@ -238,7 +238,7 @@ async def test_only_a_plain_yes_approves(line: str, answer: Answer) -> None:
 @pytest.mark.parametrize("error", [EOFError(), OSError(6, "No such device")])
 async def test_no_terminal_means_denied(error: Exception) -> None:
     assert await TerminalConfirmer(lambda prompt: raising(error)()).confirm(request()) == Deny(
-        "Nobody is at the terminal to ask."
+        "There is no terminal on which to ask the user."
     )
 
 
@@ -335,7 +335,7 @@ async def test_a_field_is_asked_again_with_the_reason(capsys: pytest.CaptureFixt
     assert [line.strip() for line in said] == [
         'It must be integer, not string: "abc".',
         "It must be at least 1, not 0.",
-        "It must be given.",
+        "A value is required.",
     ]
 
 
@@ -350,7 +350,7 @@ async def test_answers_that_do_not_fit_together_are_told_so(capsys: pytest.Captu
     schema = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "minProperties": 1}
     answer, _ = await inquire("y", "", "", schema=schema)
     assert isinstance(answer, Deny)
-    assert capsys.readouterr().err.startswith("Declined: The answers do not fit: ")
+    assert capsys.readouterr().err.startswith("Declined: The answers are invalid: ")
 
 
 async def test_a_decline_is_said(capsys: pytest.CaptureFixture[str]) -> None:
@@ -360,4 +360,4 @@ async def test_a_decline_is_said(capsys: pytest.CaptureFixture[str]) -> None:
 
 async def test_what_is_said_after_an_unanswered_prompt_begins_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert isinstance((await inquire("y", "3"))[0], Deny)
-    assert capsys.readouterr().err == "\nDeclined: Nobody is at the terminal to ask.\n"
+    assert capsys.readouterr().err == "\nDeclined: There is no terminal on which to ask the user.\n"

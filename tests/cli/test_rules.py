@@ -68,7 +68,7 @@ def test_nothing_is_approved_that_was_not_seen_whole(user: User) -> None:
         screen.wait_for("bytes are not shown here")
         screen.wait_for("Allow it? [y/N, v: view all, a: always allow io.write_file in this session, e: edit")
         screen.type("y\n")
-        screen.wait_for("Look at the whole of it first: v.")
+        screen.wait_for("View the whole call first: v.")
         screen.wait_for("Allow it?")
         screen.type("v\n")
         for number in (0, 777, 1_999):

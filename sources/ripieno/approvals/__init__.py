@@ -1,7 +1,7 @@
 """Decides whether a call may run: rules first, then a confirmer. Without a confirmer, the call is denied.
 
-``rules`` judges, ``requests`` is what is asked and answered, ``confirmers`` and ``terminal`` answer, ``presentation``
-is what a person is shown, ``grants`` are approvals that are valid for one call only.
+``rules`` judges, ``requests`` has requests and answers, ``confirmers`` and ``terminal`` answer, ``presentation`` shows
+a call to a person, ``grants`` has approvals that are valid for one call only.
 """
 
 from ripieno.approvals.confirmers import AutonomousConfirmer, CallbackConfirmer, DeferredConfirmer, RulesConfirmer

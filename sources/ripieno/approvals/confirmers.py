@@ -1,4 +1,4 @@
-"""Confirmers without a screen: the rules alone, those of a server, a function, nobody for now, and nobody at all."""
+"""Confirmers without a screen: by rules alone, for a server, by a function, deferred, and autonomous."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Collection
@@ -9,42 +9,42 @@ from ripieno.ensembles.threads import run_in_thread
 
 
 class RulesConfirmer:
-    """Nobody is there: what the rules do not approve is denied, and the text names the key to set.
+    """Denies every call that the rules do not approve, and names the key to set.
 
     ::
 
-        ripieno.assemble("ripieno.toml")  # It is what answers when nothing is said.
+        ripieno.assemble("ripieno.toml")  # The default.
     """
 
     async def confirm(self, request: ConfirmationRequest) -> Answer:
-        """Denies, and says how it could be approved."""
+        """A denial with the setting that would approve the call."""
         return Deny(
-            f"Nobody is there to ask ({request.reason}). "
+            f"No one can approve it here ({request.reason}). "
             f'The user can allow it with approve = ["{request.tool}"] under [confirmation].'
         )
 
 
 class ServingConfirmer:
-    """The confirmer of a server: nobody can be asked, and the text says what its operator can do.
+    """The confirmer of a server: denies every call, and tells how the operator can allow it.
 
-    ``command`` is what the operator started, such as ``ripieno serve mcp``.
+    ``command`` is the operator's command, such as ``ripieno serve mcp``.
     """
 
     def __init__(self, command: str) -> None:
         self._command = command
 
     async def confirm(self, request: ConfirmationRequest) -> Answer:
-        """Denies."""
+        """A denial with the option that would approve the call."""
         if not request.reason.startswith("its effect is"):
-            return Deny(f"Nobody is there to ask, and it asks always: {request.reason}.")
+            return Deny(f"No one can approve it here, and it always needs approval: {request.reason}.")
         return Deny(
-            f"Nobody is there to ask ({request.reason}). Whoever runs this server can allow it: "
+            f"No one can approve it here ({request.reason}). The operator of this server can allow it: "
             f'{self._command} --approve {request.tool}, or approve = ["{request.tool}"] under [confirmation].'
         )
 
 
 class CallbackConfirmer:
-    """Asks a function, plain or asynchronous; a plain one runs in a thread, and may block.
+    """Asks a function. A plain one runs in a thread and may block; it may also be asynchronous.
 
     ::
 
@@ -59,17 +59,17 @@ class CallbackConfirmer:
         self._callback = callback
 
     async def confirm(self, request: ConfirmationRequest) -> Answer:
-        """What the function says."""
+        """The answer of the function."""
         if is_asynchronous(self._callback):
-            said = self._callback(request)
+            returned = self._callback(request)
         else:
-            said = await run_in_thread(self._callback, request, name="confirmation", patient=False)
-        answer: Answer = await said if inspect.isawaitable(said) else said
+            returned = await run_in_thread(self._callback, request, name="confirmation", patient=False)
+        answer: Answer = await returned if inspect.isawaitable(returned) else returned
         return answer
 
 
 class DeferredConfirmer:
-    """Whoever answers is not there now: the calls stay open, for another time or process.
+    """Leaves calls open, to be answered later or by another process.
 
     ::
 
@@ -77,16 +77,16 @@ class DeferredConfirmer:
     """
 
     async def confirm(self, request: ConfirmationRequest) -> Answer:
-        """Defers. A question that a tool asks back has no later, and gets no answer."""
+        """Defers a call. A question of a tool cannot be deferred and gets no answer."""
         if request.question is not None:
-            return Deny("Nobody is there to answer now.")
+            return Deny("No one can answer now.")
         return Defer(request.reason)
 
 
 class AutonomousConfirmer:
-    """Nobody is asked: what the rules do not deny may run. Tools that can destroy may only by their full names.
+    """Approves every call that the rules do not deny. Destructive tools must be listed by their full names.
 
-    These stand in ``destructive`` here, or under ``[confirmation] approve``.
+    They are listed in ``destructive``, or under ``[confirmation] approve``.
 
     ::
 
@@ -97,12 +97,12 @@ class AutonomousConfirmer:
         self._destructive = frozenset(destructive)
 
     async def confirm(self, request: ConfirmationRequest) -> Answer:
-        """Approves what is no question: values come from a person, or not at all."""
+        """Approves calls, not questions: values come from a person, or not at all."""
         if request.question is not None:
-            return Deny("Nobody is there to answer.")
+            return Deny("No one can answer here.")
         if request.effect == "destructive" and request.tool not in self._destructive:
             return Deny(
-                f"{request.tool} can destroy, and nobody is there to ask. "
+                f"{request.tool} is destructive, and no one can approve it here. "
                 f'The user can allow it by its name: approve = ["{request.tool}"] under [confirmation].'
             )
         return Approve()

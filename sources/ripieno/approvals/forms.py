@@ -1,4 +1,4 @@
-"""The properties of a flat JSON Schema as questions to a person: a label for each, and values out of typed lines."""
+"""Forms: the properties of a flat JSON Schema as labelled questions, and typed lines as values."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from ripieno.schemas import Schema
 
 _YES = frozenset({"y", "yes", "true", "1"})
 _NO = frozenset({"n", "no", "false", "0"})
-#: The formats that are checked when a line is typed, in words.
+#: The formats that are checked when a line is typed, with descriptions.
 _FORMATS: Mapping[str, str] = {
     "email": "an e-mail address, such as ada@example.org",
     "uri": "a URI, such as https://example.org",
@@ -23,7 +23,7 @@ _SHARED = ("$schema", "$defs", "definitions")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """One of the values that there are, under the name that it has for people, if it has one."""
+    """One of the allowed values, with its name for people if it has one."""
 
     value: object
     title: str = ""
@@ -35,9 +35,9 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One property. A line is read by its type and its choices; one that means nothing stays text, and is refused.
+    """One property. A line is read by its type and its choices; an invalid one stays text, and is refused.
 
-    ``needed``: an empty line is no answer. ``schema`` is one of an object that has this property alone.
+    ``needed``: an empty line is no answer. ``schema`` is the schema of an object with only this property.
     """
 
     name: str
@@ -49,19 +49,19 @@ class Field:
     schema: Mapping[str, Any] = EMPTY
 
     def read(self, line: str) -> object:
-        """The value that somebody typed."""
+        """The value of a typed line."""
         if self.kind != "array":
-            return self._one(line, self.kind)
+            return self._value(line, self.kind)
         if line.startswith("["):
             value = _parsed(line)
             if is_list(value):
                 return value
-        return [self._one(part.strip(), self.item) for part in line.split(",")]
+        return [self._value(part.strip(), self.item) for part in line.split(",")]
 
     def complaint(self, line: str) -> str:
-        """What is wrong with a line, as a sentence; empty for one that will do."""
+        """The problem of a line, as a sentence; empty for a valid one."""
         if not line:
-            return "It must be given." if self.needed else ""
+            return "A value is required." if self.needed else ""
         value = self.read(line)
         for problem in Schema.of(self.schema, closed=False).validate({self.name: value}):
             message = problem.message
@@ -72,7 +72,7 @@ class Field:
             return f"It must be {_FORMATS[shape]}."
         return ""
 
-    def _one(self, word: str, kind: str) -> object:
+    def _value(self, word: str, kind: str) -> object:
         if self.choices:
             return next((one.value for one in self.choices if word in (_typed(one.value), one.title)), word)
         if kind == "boolean":
@@ -82,7 +82,7 @@ class Field:
 
 
 def fields_of(schema: Mapping[str, Any]) -> Iterator[Field]:
-    """The properties in their order, each with all that a person has to know to answer."""
+    """The properties in their order, each with all that a person needs to answer."""
     required = schema.get("required") or ()
     properties = schema.get("properties")
     shared = {keyword: schema[keyword] for keyword in _SHARED if keyword in schema}
@@ -98,7 +98,7 @@ def fields_of(schema: Mapping[str, Any]) -> Iterator[Field]:
         if "default" in one:
             notes.append(f"default {_typed(one['default'])}")
         elif not needed:
-            notes.append("may be left out")
+            notes.append("optional")
         label = str(one.get("title") or name)
         if description := one.get("description"):
             label += f" ({description})"
@@ -114,7 +114,7 @@ def fields_of(schema: Mapping[str, Any]) -> Iterator[Field]:
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
-    """The type; of several the first that is not null; empty where none is said."""
+    """The type; of several, the first that is not null; empty if there is none."""
     declared = schema.get("type")
     kinds: Sequence[Any] = declared if is_list(declared) else (declared,)
     return next((kind for kind in kinds if isinstance(kind, str) and kind != "null"), "")
@@ -135,10 +135,10 @@ def _choices(schema: Mapping[str, Any]) -> tuple[Choice, ...]:
 
 
 def _notes(schema: Mapping[str, Any], kind: str, choices: tuple[Choice, ...]) -> Iterator[str]:
-    """What a value must be, in pieces."""
+    """The requirements of a value, in words."""
     listed = ", ".join(map(str, choices))
     if kind == "array":
-        yield f"several of {listed}, parted by commas" if choices else "several, parted by commas"
+        yield f"several of {listed}, separated by commas" if choices else "several, separated by commas"
     else:
         yield from ["yes or no"] if kind == "boolean" else [kind] if kind else []
         if choices:
@@ -162,12 +162,12 @@ def _range(least: object, most: object, unit: str) -> Iterator[str]:
     if not bounds:
         return
     plural = "s" if unit == " character" and bounds[-1] != 1 else ""
-    said = f"{least} to {most}" if len(bounds) > 1 else f"at {'most' if least is None else 'least'} {bounds[0]}"
-    yield f"{said}{unit}{plural}"
+    words = f"{least} to {most}" if len(bounds) > 1 else f"at {'most' if least is None else 'least'} {bounds[0]}"
+    yield f"{words}{unit}{plural}"
 
 
 def _typed(value: object) -> str:
-    """A value as somebody would type it."""
+    """A value as a person would type it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
@@ -178,7 +178,7 @@ def _typed(value: object) -> str:
 
 
 def _parsed(text: str) -> object:
-    """A JSON value, or the text where it is none."""
+    """A JSON value, or the text if it is not JSON."""
     try:
         return parse(text)
     except JsonInvalidity:

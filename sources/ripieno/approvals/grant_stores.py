@@ -1,6 +1,6 @@
-"""Where grants are kept until they are used: in a file that several processes share, or in memory for one.
+"""Stores of grants: a file that several processes share, or the memory of one.
 
-Tokens are not kept, only their hashes: who reads a store can use nothing of it.
+A store has only the hashes of tokens: a reader of it cannot use a grant.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from typing import Protocol
 
 from ripieno.exceptions import InputError
 
-#: Seconds for which it is still known that a grant was used, or has expired, after it expired.
+#: Seconds for which an expired grant is kept, so that its refusal can name the reason.
 _KEPT = 86_400.0
 #: Seconds to wait for other processes.
 _PATIENCE = 30.0
@@ -24,7 +24,7 @@ _COLUMNS = ("conversation", "invocation", "tool", "definition", "arguments", "ru
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """One grant in a store. ``parts`` are hashes of what it is bound to; times are seconds since 1970."""
+    """One grant in a store. ``parts`` are the hashes of its binding; times are seconds since 1970."""
 
     parts: tuple[str, ...]
     issued: float
@@ -33,10 +33,10 @@ class Held:
 
 
 class GrantStore(Protocol):
-    """Keeps grants under the hashes of their tokens. Errors: ``InputError`` when it cannot be read or written."""
+    """Stores grants under the hashes of their tokens. Errors: ``InputError`` when it cannot be read or written."""
 
     def add(self, key: str, held: Held) -> None:
-        """Keeps a grant. It is durable when this returns, as far as the store is."""
+        """Stores a grant, durably if the store is durable."""
         ...
 
     def find(self, key: str) -> Held | None:
@@ -44,12 +44,12 @@ class GrantStore(Protocol):
         ...
 
     def use(self, key: str, now: float) -> bool:
-        """Notes that a grant is used: true for exactly one caller, and durable when this returns."""
+        """Marks a grant as used, durably; true for exactly one caller."""
         ...
 
 
 class MemoryStore:
-    """Grants of one process; a child that it forks knows none of them. Threads may share it."""
+    """Grants of one process; a forked child has none of them. Thread-safe."""
 
     def __init__(self) -> None:
         self._held: dict[str, Held] = {}
@@ -57,9 +57,9 @@ class MemoryStore:
         self._process = os.getpid()
 
     def add(self, key: str, held: Held) -> None:
-        """Keeps a grant, and forgets those that are long expired."""
+        """Stores a grant, and drops those that expired long ago."""
         if os.getpid() != self._process:
-            raise InputError("Grants in memory belong to the process that made their store. Use a FileStore.")
+            raise InputError("Grants in memory belong to the process that created their store. Use a FileStore.")
         with self._guard:
             for old in [one for one, other in self._held.items() if other.expires < held.issued - _KEPT]:
                 del self._held[old]
@@ -73,7 +73,7 @@ class MemoryStore:
             return self._held.get(key)
 
     def use(self, key: str, now: float) -> bool:
-        """True for exactly one caller."""
+        """Marks a grant as used; true for exactly one caller."""
         if os.getpid() != self._process:
             return False
         with self._guard:
@@ -85,16 +85,16 @@ class MemoryStore:
 
 
 class FileStore:
-    """Grants in an SQLite file in the user's state, readable by the user alone. Threads and processes may share it.
+    """Grants in an SQLite file in the user's state, readable only by the user. Threads and processes may share it.
 
-    Every access opens the file anew, so that a process may fork at any time. Nothing is made before the first grant.
+    Every access opens the file again, so that a process may fork at any time. The first grant creates the file.
     """
 
     def __init__(self, state: pathlib.Path) -> None:
         self.path = state / "approvals" / "grants.sqlite3"
 
     def add(self, key: str, held: Held) -> None:
-        """Keeps a grant, and forgets those that are long expired."""
+        """Stores a grant, and drops those that expired long ago."""
         with self._opened(make=True) as connection, connection:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("DELETE FROM grants WHERE expires < ?", (held.issued - _KEPT,))
@@ -117,7 +117,7 @@ class FileStore:
         return Held(parts=tuple(parts), issued=issued, expires=expires, used=used)
 
     def use(self, key: str, now: float) -> bool:
-        """True for exactly one caller in all processes."""
+        """Marks a grant as used; true for exactly one caller in all processes."""
         if not self.path.exists():
             return False
         with self._opened() as connection, connection:
@@ -129,7 +129,7 @@ class FileStore:
         try:
             self._check(make=make)
             with contextlib.closing(sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)) as connection:
-                # A grant that was used must not come back after a loss of power.
+                # A used grant must stay used after a loss of power.
                 connection.execute("PRAGMA synchronous = EXTRA")
                 if make:
                     columns = ", ".join(f"{name} TEXT NOT NULL" for name in _COLUMNS)
@@ -142,7 +142,7 @@ class FileStore:
             raise InputError(f"The approvals in {self.path} cannot be read or written: {error}.") from error
 
     def _check(self, *, make: bool) -> None:
-        """Makes the file, for its user alone, and refuses one that is another user's or a link to elsewhere."""
+        """Creates the file with mode 0600; refuses a link, and a file that other users own or may access."""
         if make:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if make else 0)
@@ -150,8 +150,8 @@ class FileStore:
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
-                raise InputError(f"{self.path} is not a file of this user; nothing in it counts. Delete it.")
+                raise InputError(f"{self.path} is not a file of this user and is not used. Delete it.")
             if stat.S_IMODE(status.st_mode) & 0o077:
-                raise InputError(f"Others may read or write {self.path}; nothing in it counts. Delete it.")
+                raise InputError(f"Others may read or write {self.path}, so it is not used. Delete it.")
         finally:
             os.close(descriptor)

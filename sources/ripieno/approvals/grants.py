@@ -1,7 +1,7 @@
-"""Grants: an approval is a token that is good once, for one call exactly as it was approved, and for some minutes.
+"""Grants: an approval is a token that is valid once, for one call exactly as it was approved, and for some minutes.
 
-What it is bound to: the conversation, the invocation, the tool and the digest of its definition, the digest of the
-canonical arguments, and the digest of the rules that applied. Source: measured threats "approve A, run B" and replay.
+It is bound to the conversation, the invocation, the tool and the digest of its definition, the digest of the canonical
+arguments, and the digest of the rules that applied. Source: measured threats "approve A, run B" and replay.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from ripieno.canisters.faults import Effect
 from ripieno.exceptions import InputError, PermissionFault
 from ripieno.jsonvalues import digest
 
-#: Seconds for which a grant is good, unless it is said otherwise.
+#: Seconds for which a grant is valid by default.
 LIFETIME = 600.0
 #: Seconds by which the clocks of processes may differ.
 _DRIFT = 5.0
@@ -45,7 +45,7 @@ def digest_definition(
     origin: str,
     presets: Mapping[str, Any] | None = None,
 ) -> str:
-    """The digest of all of a tool's definition that an approval relies on. Errors: ``JsonInvalidity``."""
+    """The digest of the parts of a tool's definition on which an approval relies. Errors: ``JsonInvalidity``."""
     return digest(
         {"description": description, "schema": schema, "effect": effect, "origin": origin, "presets": presets or {}}
     )
@@ -67,36 +67,15 @@ class Binding:
     arguments: str
     rules: str
 
-    @classmethod
-    def of(
-        cls,
-        *,
-        conversation: str,
-        invocation: str,
-        tool: str,
-        definition: str,
-        arguments: Mapping[str, Any],
-        rules: Rules,
-    ) -> "Binding":
-        """The binding of a call with these arguments, under these rules. Errors: ``JsonInvalidity``."""
-        return cls(
-            conversation=conversation,
-            invocation=invocation,
-            tool=tool,
-            definition=definition,
-            arguments=digest(arguments),
-            rules=digest_rules(rules),
-        )
-
     @property
     def parts(self) -> tuple[str, ...]:
-        """The hashes of its fields, in their order: of equal length, whatever a conversation is called."""
+        """The hashes of its fields, in their order; all have the same length."""
         return tuple(_hash(field) for field in dataclasses.astuple(self))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """A token, what it is good for, and until when, in seconds since 1970. The token is a secret until it is used."""
+    """A token, its binding, and its end in seconds since 1970. The token is a secret until it is used."""
 
     token: str = dataclasses.field(repr=False)
     binding: Binding
@@ -104,28 +83,27 @@ class Grant:
 
 
 class Grants:
-    """Issues grants and redeems them, over a store; in memory where none is given."""
+    """Issues grants and redeems them, with a store, by default in memory."""
 
     def __init__(self, store: GrantStore | None = None, *, clock: Callable[[], float] = time.time) -> None:
         self._store: GrantStore = store or MemoryStore()
         self._clock = clock
 
     def issue(self, binding: Binding, *, seconds: float = LIFETIME) -> Grant:
-        """A grant for one call, which must be redeemed within some seconds.
+        """A grant for one call, which must be redeemed within ``seconds``.
 
-        Errors: ``InputError`` when the store cannot be written, or the seconds are none.
+        Errors: ``InputError`` when the store cannot be written, or ``seconds`` is invalid.
         """
         if not (math.isfinite(seconds) and seconds > 0):
-            raise InputError(f"A grant is good for a number of seconds above 0, not for {seconds}.")
+            raise InputError(f"The lifetime of a grant must be above 0 seconds, not {seconds}.")
         token, now = secrets.token_urlsafe(32), self._clock()
         self._store.add(_hash(token), Held(parts=binding.parts, issued=now, expires=now + seconds))
         return Grant(token=token, binding=binding, expires=now + seconds)
 
     def redeem(self, token: str, binding: Binding) -> None:
-        """Uses a grant up for the call that is about to run, and returns only if it may.
+        """Uses up a grant for the call that is about to run; returns only if the call may run.
 
-        Refused is a ``PermissionFault``, whose ``code`` is a ``Reason``. Whatever is refused leaves the grant as it
-        was: it is still good for the call that it was given for.
+        Errors: ``PermissionFault`` whose ``code`` is a ``Reason``. A refusal leaves the grant valid for its own call.
         """
         try:
             key, now = _hash(token), self._clock()
@@ -140,7 +118,7 @@ class Grants:
 
 
 _NOTHING = Held(parts=("",) * 6, issued=math.inf, expires=-math.inf)
-_ASIDE: tuple[Reason, ...] = (
+_MISMATCHES: tuple[Reason, ...] = (
     "other_conversation",
     "other_invocation",
     "other_tool",
@@ -149,7 +127,7 @@ _ASIDE: tuple[Reason, ...] = (
     "other_rules",
 )
 _WORDS: Mapping[Reason, str] = {
-    "unknown_grant": "there is none of that token",
+    "unknown_grant": "no grant has this token",
     "used_grant": "it was used already",
     "expired_grant": "it has expired",
     "other_conversation": "it was given in another conversation",
@@ -163,11 +141,11 @@ _WORDS: Mapping[Reason, str] = {
 
 
 def _compare(found: Held | None, binding: Binding, now: float) -> Reason | None:
-    """Why a grant is not good for a call. All of it is compared, whatever differs first."""
+    """Why a grant is not valid for a call, or None. All parts are compared, so that the time reveals nothing."""
     held = found or _NOTHING
-    pairs = zip(held.parts, binding.parts, _ASIDE, strict=True)
+    pairs = zip(held.parts, binding.parts, _MISMATCHES, strict=True)
     wrong: list[Reason] = [name for before, after, name in pairs if not hmac.compare_digest(before, after)]
-    # One that comes from the future was issued before a clock was set back: nobody knows how old it is.
+    # A grant from the future was issued before a clock was set back: its age is unknown.
     fresh = held.issued - _DRIFT <= now < held.expires
     if found is None:
         return "unknown_grant"
@@ -184,7 +162,7 @@ def _hash(text: str) -> str:
 
 def _refusal(reason: Reason) -> PermissionFault:
     return PermissionFault(
-        f"The approval does not count: {_WORDS[reason]}.",
+        f"The approval is not valid: {_WORDS[reason]}.",
         code=reason,
-        suggestion="The user must be asked again about the call as it is now.",
+        suggestion="The user must approve the call as it is now.",
     )

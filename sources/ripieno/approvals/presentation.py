@@ -1,18 +1,17 @@
-"""What a person is shown of a call before it runs: made from the call itself, never from what a model or server says.
+"""The presentation of a call to a person: made from the call itself, never from the words of a model or server.
 
 ::
 
     io.write_file wants to run.
     Effect: write. Asked because: its effect is write.
-    The server 'io' claims, and nobody has checked it:
+    The server 'io' claims (not verified):
     ~ Writes a file.
     Arguments (41 bytes, SHA-256 2f…):
     | {"content":"Hi.\\n","path":"docs/index.rst"}
     Note: This cannot be undone.
 
-Lines of others stand behind a margin, so that none can pass for a line of ours. All characters are visible ones.
-
-What a call would change, where its tool can tell: a unified diff, made before anybody is asked.
+Lines of others have a margin, so that they cannot imitate a line of ours. All characters are visible. If the tool has a
+preview, the changes are shown as a unified diff.
 """
 
 import dataclasses
@@ -27,64 +26,64 @@ from ripieno.canisters.faults import Effect
 from ripieno.ensembles import ServerClaim
 from ripieno.jsonvalues import canonical, thaw
 
-#: Foresees what a call with these arguments would change, as text (a unified diff, by custom), and changes nothing.
-#: None where it cannot tell.
+#: Returns the changes that a call with these arguments would make, as text (usually a unified diff), without making
+#: them; None if they are unknown.
 Preview: TypeAlias = Callable[[Mapping[str, Any]], str | None]
 
-#: Lines, before and after together, of which a diff is made. It takes time in proportion to their product.
+#: Lines of both texts together of which a diff is made. Its time grows with the product of the two.
 _MOST_LINES = 4_000
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 def foresee(preview: Preview | None, arguments: Mapping[str, Any]) -> str | None:
-    """What a preview says of a copy of the arguments. One that fails says so, and keeps nobody from being asked."""
+    """The text of a preview for a copy of the arguments; if it fails, a text that says so."""
     if preview is None:
         return None
     try:
         return preview(thaw(arguments))
     except Exception as error:
-        return f"What would change is not known: the preview failed with {type(error).__name__}."
+        return f"The changes are not known: the preview failed with {type(error).__name__}."
 
 
 def show_change(path: str, before: str | None, after: str | None) -> str:
-    """The unified diff of a text that becomes another one; None is a file that is not there. Empty for no change.
+    """The unified diff of two texts; None is a missing file. Empty for no change.
 
-    Texts of too many lines are told by their sizes and hashes.
+    Texts of too many lines are described by their sizes and hashes.
     """
     if before == after:
         return ""
     old, new = _lines(before), _lines(after)
     names = ("/dev/null" if before is None else path, "/dev/null" if after is None else path)
     if len(old) + len(new) > _MOST_LINES:
-        return f"--- {names[0]}\n+++ {names[1]}\n{_told('-', before)}\n{_told('+', after)}\n"
+        return f"--- {names[0]}\n+++ {names[1]}\n{_digest_line('-', before)}\n{_digest_line('+', after)}\n"
     lines = list(difflib.unified_diff(old, new, *names))
-    if not lines:  # A file without content comes or goes.
+    if not lines:  # An empty file is created or deleted.
         lines = [f"--- {names[0]}\n", f"+++ {names[1]}\n"]
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
 def _lines(text: str | None) -> list[str]:
-    """Lines that end at line feeds alone, as programs count them."""
+    """The lines of a text; only line feeds end a line, as programs count them."""
     return _LINE.findall(text or "")
 
 
-def _told(sign: str, text: str | None) -> str:
+def _digest_line(sign: str, text: str | None) -> str:
     data = (text or "").encode("utf-8", "surrogatepass")
     return f"{sign} {len(data)} bytes, SHA-256 {hashlib.sha256(data).hexdigest()}"
 
 
-#: Bytes of visible text that are shown whole; of more, the first and the last ones.
+#: Bytes of visible text that are shown completely; of more, the first and the last ones.
 SHOWN = 2048
 _HEAD, _TAIL = 1024, 512
-#: Lines of a text that stay lines.
+#: Lines of a text that is not abridged.
 _LINES = 60
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Presentation:
-    """One call as a person is shown it. ``arguments`` is canonical JSON; ``change`` is what a preview said.
+    """One call as a person is shown it. ``arguments`` is canonical JSON; ``change`` is the text of a preview.
 
-    ``notes`` are lines of whoever defines the tool here, such as "This cannot be undone."; they are no server's.
+    ``notes`` are lines of the tool's local definition, such as "This cannot be undone."; never those of a server.
     """
 
     tool: str
@@ -102,44 +101,44 @@ class Presentation:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the canonical arguments, in hexadecimal digits: the one that a grant is bound to."""
+        """The SHA-256 of the canonical arguments, in hexadecimal digits; a grant is bound to it."""
         return hashlib.sha256(self.arguments.encode()).hexdigest()
 
     @property
     def abridged(self) -> bool:
-        """Whether something is left out unless the whole is asked for. It has to be offered then."""
+        """Whether ``render`` leaves something out. The whole text must be offered then."""
         return _is_long(self.arguments) or any(map(_is_tall, self._others()))
 
     def render(self, width: int = 80, *, whole: bool = False) -> str:
-        """Plain text of lines that are narrower than ``width`` cells, which is at least 20; ``whole`` abridges nothing.
+        """Plain text in lines narrower than ``width`` cells (at least 20); ``whole`` abridges nothing.
 
-        What is left out is counted in bytes, and its SHA-256 is shown.
+        For an abridged text, the number of missing bytes and the SHA-256 are shown.
         """
         room = max(width, 20) - 1
         lines = _plain(f"{self.tool} wants to run.", room)
         lines += _plain(f"Effect: {self.effect}. Asked because: {self.reason}", room)
         if self.claim is not None:
-            lines += _plain(f"The server {self.claim.server!r} claims, and nobody has checked it:", room)
+            lines += _plain(f"The server {self.claim.server!r} claims (not verified):", room)
             for text in filter(None, (self.claim.title, self.claim.description)):
                 lines += _several(text, "~ ", room, whole=whole)
         if self.change is not None:
             lines += _plain("It would change:" if self.change else "It would change nothing.", room)
             lines += _several(self.change, "| ", room, whole=whole)
-        # Last, right above the answer, where no length of the rest can move it out of sight.
+        # Last, directly above the answer, so that no long text can move it out of sight.
         lines += _plain(f"Arguments ({self.size} bytes, SHA-256 {self.digest}):", room)
         lines += _quoted(self.arguments, "| ", room, whole=whole)
         for note in self.notes:
             lines += _plain(f"Note: {note}", room)
         if self.abridged and not whole:
-            lines += _plain("This is not all of it. Look at the whole before you agree.", room)
+            lines += _plain("This is not all of it. View the whole before you approve.", room)
         return "\n".join(lines)
 
     def whole(self, width: int = 80) -> str:
-        """The same text, and nothing is left out."""
+        """The same text without abridgement."""
         return self.render(width, whole=True)
 
     def mapping(self) -> dict[str, Any]:
-        """The JSON form, for other screens; these must make its texts visible themselves."""
+        """The JSON form, for other screens, which must make its texts visible themselves."""
         return {**dataclasses.asdict(self), "notes": list(self.notes), "size": self.size, "digest": self.digest}
 
     def _others(self) -> Sequence[str]:
@@ -157,7 +156,7 @@ def present(
     notes: Sequence[str] = (),
     claim: ServerClaim | None = None,
 ) -> Presentation:
-    """What is shown of a call with just these arguments. Errors: ``JsonInvalidity`` for what is no JSON."""
+    """The presentation of a call with exactly these arguments. Errors: ``JsonInvalidity`` if they are not JSON."""
     return Presentation(
         tool=tool,
         effect=effect,
@@ -170,13 +169,13 @@ def present(
 
 
 def _plain(text: str, room: int) -> list[str]:
-    """Lines of ours; where one goes on, it is indented, so that no part of a name can look like a line."""
+    """Lines of ours; continuation lines are indented, so that no part of a name can look like a line."""
     first, *rest = wrap(visible(text), room - 2)
     return [first, *(f"  {line}" for line in rest)]
 
 
 def _several(text: str, margin: str, room: int, *, whole: bool) -> list[str]:
-    """A text of lines, which stay lines. It is abridged as one."""
+    """A text of several lines, which is abridged as one text."""
     if not text:
         return []
     if not whole and _is_tall(text):
@@ -200,19 +199,17 @@ def _is_tall(text: str) -> bool:
 
 
 def _abridged(text: str, margin: str, room: int) -> list[str]:
-    """The beginning and the end of a text, in one paragraph, with what is left out told between them."""
+    """The beginning and the end of a text, in one paragraph, with the size of the missing part between them."""
     shown = visible(text)
     if len(shown.encode()) <= SHOWN:
         return [margin + line for line in wrap(shown, room - len(margin))]
     head, tail = _beginning(list(pieces(shown)), _HEAD), _beginning([*pieces(shown)][::-1], _TAIL)[::-1]
     data = text.encode("utf-8", "surrogatepass")
     left_out = len(shown.encode()) - len("".join(head + tail).encode())
-    told = (
-        f"... {left_out} bytes are not shown here, of {len(data)} bytes with SHA-256 {hashlib.sha256(data).hexdigest()}"
-    )
+    digest = hashlib.sha256(data).hexdigest()
     return [
         *(margin + line for line in wrap("".join(head), room - len(margin))),
-        *_plain(told, room),
+        *_plain(f"... {left_out} bytes are not shown here, of {len(data)} bytes with SHA-256 {digest}", room),
         *(margin + line for line in wrap("".join(tail), room - len(margin))),
     ]
 

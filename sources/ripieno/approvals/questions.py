@@ -1,6 +1,6 @@
-"""Questions that a tool asks in the middle of a call: whoever confirms calls is asked, and what is said is validated.
+"""Questions that a tool asks during a call. The confirmer answers them, and the answers are validated.
 
-Values come from a person, or not at all: approving without saying anything gives the defaults, where they suffice.
+Values come from a person, or not at all: a plain approval gives the defaults, if they suffice.
 """
 
 import contextlib
@@ -17,19 +17,19 @@ from ripieno.ensembles import Invoker
 from ripieno.jsonvalues import EMPTY, freeze
 from ripieno.schemas import Schema
 
-#: Questions of one call that are passed on; a tool that asks more is answered for the person: no.
+#: Questions of one call that are passed on; further ones get no answer.
 ROUNDS = 5
-#: Asks somebody else than the confirmer: text and schema; values, or None where nobody gave any. It may raise
-#: ``NobodyAsked``, and then the confirmer is asked.
+#: Asks instead of the confirmer, with text and schema; returns values, or None if there are none. It may raise
+#: ``NobodyAsked``; then the confirmer is asked.
 Inquire = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
 
 
 class NobodyAsked(Exception):
-    """There is nobody who could be asked that."""
+    """No person can be asked this question."""
 
 
 class Inquirer:
-    """Asks on behalf of one call. Calling it gives values that fit the schema, or None where nobody gave any.
+    """Asks the questions of one call. Calling it returns values that match the schema, or None.
 
     Errors: ``SchemaInvalidity`` for a schema that cannot be used.
     """
@@ -50,28 +50,24 @@ class Inquirer:
         self._conversation = conversation
         self._notify = notify
         self._inquire = inquire
-        self._asked = 0
-        #: Entered while somebody is asked: the time of the call does not pass.
+        self._count = 0
+        #: Entered while a person is asked, to stop the time of the call.
         self.pause: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
 
     async def __call__(self, text: str, schema: Mapping[str, Any]) -> frozendict[str, object] | None:
-        self._asked += 1
-        if self._asked > ROUNDS:
+        self._count += 1
+        if self._count > ROUNDS:
             return None
         checked = Schema.of(schema, closed=False)
         with self.pause():
-            return await self._answer(text, checked)
-
-    async def _answer(self, text: str, checked: Schema) -> frozendict[str, object] | None:
-        """What the one who is to be asked says."""
-        if self._inquire is not None:
-            with contextlib.suppress(NobodyAsked):
-                return _fitting(checked, await self._inquire(text, checked.mapping))
-        return _fitting(checked, await self._confirm(text, checked))
+            if self._inquire is not None:
+                with contextlib.suppress(NobodyAsked):
+                    return _validated(checked, await self._inquire(text, checked.mapping))
+            return _validated(checked, await self._confirm(text, checked))
 
     async def _confirm(self, text: str, checked: Schema) -> Mapping[str, Any] | None:
-        """What whoever confirms calls says."""
-        reason = "it asks something back"
+        """The values that the confirmer gives."""
+        reason = "it asks a question"
         request = ConfirmationRequest(
             invocation=self._invocation.identifier,
             tool=self._invoker.identity,
@@ -90,12 +86,12 @@ class Inquirer:
         answer = await ask(self._confirmer, request)
         if isinstance(answer, Edit):
             return answer.arguments
-        # A question has no later: what is deferred is not answered.
+        # A question cannot be deferred: it then has no answer.
         return request.arguments if isinstance(answer, Approve) else None
 
 
-def _fitting(checked: Schema, values: Mapping[str, Any] | None) -> frozendict[str, object] | None:
-    """The values, completed, if they fit."""
+def _validated(checked: Schema, values: Mapping[str, Any] | None) -> frozendict[str, object] | None:
+    """The values with defaults if they match the schema, else None."""
     if values is None:
         return None
     try:

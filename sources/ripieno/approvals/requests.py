@@ -1,4 +1,4 @@
-"""What somebody is asked, what they may answer, and how a confirmer is asked so that nothing but a yes is one."""
+"""Requests for confirmation and their answers; asks a confirmer so that only an explicit approval counts as one."""
 
 import asyncio
 import contextlib
@@ -19,9 +19,9 @@ from ripieno.jsonvalues import canonical, thaw
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a tool asks in the middle of a call. ``text`` is the tool's, or its server's, and nobody has checked it.
+    """A question that a tool asks during a call. ``text`` comes from the tool or its server and is not verified.
 
-    ``schema`` is a JSON Schema of the object of values that would answer it.
+    ``schema`` is the JSON Schema of the object of values that answers it.
     """
 
     text: str
@@ -30,11 +30,10 @@ class Question:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ConfirmationRequest:
-    """A call that somebody is asked about: the full arguments, presets too, nothing left out.
+    """A call that needs confirmation, with its full arguments and presets.
 
-    ``presentation`` is what a person is shown. ``waivable``: ``Approve(always=True)`` would count. With a ``question``
-    it is the tool that asks: ``arguments`` are the defaults then, ``Edit`` gives other values, ``Approve`` gives the
-    defaults, and ``Deny`` none.
+    A person is shown the ``presentation``. ``waivable``: ``Approve(always=True)`` is effective. With a ``question``,
+    the tool asks: ``arguments`` are the defaults, ``Edit`` gives other values, ``Approve`` the defaults, ``Deny`` none.
     """
 
     invocation: str
@@ -54,13 +53,13 @@ class ConfirmationRequest:
 
     @property
     def shown(self) -> Presentation:
-        """What a person is shown; where none was made ahead, one of the call alone."""
+        """The presentation; if there is none, one made from the call alone."""
         return self.presentation or present(
             tool=self.tool, effect=self.effect, reason=self.reason, arguments=self.arguments
         )
 
     def mapping(self) -> dict[str, Any]:
-        """The JSON form, for whoever is asked elsewhere; texts in it are not made visible."""
+        """The JSON form, for confirmers in other programs; its texts are not made visible."""
         question = self.question
         return {
             "invocation": self.invocation,
@@ -77,10 +76,10 @@ class ConfirmationRequest:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Approve:
-    """The call may run, this once. With ``always``, so may later calls of its tool in this process.
+    """The call may run once. With ``always``, later calls of its tool in this process may run, too.
 
-    ``exact`` narrows that to calls with just these arguments, as it always is for a tool that can destroy. What the
-    rules ask about stays asked about.
+    ``exact`` narrows that to calls with exactly these arguments, as always for a destructive tool. Rules that ask
+    still apply.
     """
 
     always: bool = False
@@ -89,21 +88,21 @@ class Approve:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Deny:
-    """The call may not run; a model reads ``advice``."""
+    """The call may not run; the model reads ``advice``."""
 
     advice: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Edit:
-    """The call may run with these arguments instead; they are validated and judged like any others."""
+    """The call may run with these arguments instead, which are validated and judged like any others."""
 
     arguments: Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Defer:
-    """Nobody can answer now: the call stays open, and is neither run nor denied. ``reason`` is for people."""
+    """The call stays open for a later answer, and is neither run nor denied. ``reason`` is for people."""
 
     reason: str = ""
 
@@ -114,9 +113,9 @@ register({Approve: "approve", Deny: "deny", Edit: "edit", Defer: "defer"})
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """An answer that was given ahead, to a request of before, and the binding of the call that it is about.
+    """An answer to an earlier request, with the binding of its call.
 
-    ``token`` is that of a grant, where one was issued for it: it is used up then, wherever it is kept.
+    ``token`` is that of a grant if one was issued for it; the grant is then used up.
     """
 
     answer: Answer
@@ -128,20 +127,20 @@ class Confirmer(Protocol):
     """Answers requests for confirmation. Applications write these."""
 
     async def confirm(self, request: ConfirmationRequest) -> Answer:
-        """The answer. Raising, or answering anything else, counts as a denial."""
+        """The answer. An exception, or any other value, counts as a denial."""
         ...
 
 
 async def ask(confirmer: Confirmer, request: ConfirmationRequest) -> Answer:
-    """What a confirmer answers. One that raises, is cancelled from within, or answers anything else, denies.
+    """The answer of a confirmer; a denial if it raises, is cancelled from within, or returns anything else.
 
-    It runs as a task of its own, and has the grace of a tool to end when this is cancelled.
+    It runs in its own task, and has the grace period of a tool to end when this is cancelled.
     """
     try:
         task = asyncio.ensure_future(confirmer.confirm(request))
     except Exception as error:
         return Deny(f"The confirmation failed with {type(error).__name__}.")
-    # An error that comes after we left is nobody's any more.
+    # Retrieves an error that comes after this function has returned.
     task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     try:
         await asyncio.wait((task,))
@@ -159,10 +158,10 @@ async def ask(confirmer: Confirmer, request: ConfirmationRequest) -> Answer:
 
 
 def checked(answer: Any) -> Answer:
-    """Whatever somebody answered, as an answer: anything else is a denial."""
+    """The answer with its fields checked; a denial for any other value."""
     match answer:
         case Approve():
-            # Nothing but a plain yes makes it last.
+            # Only an exact ``True`` makes it last.
             return Approve(always=answer.always is True, exact=answer.exact is True)
         case Deny():
             return Deny(str(answer.advice))

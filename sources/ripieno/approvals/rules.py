@@ -1,6 +1,6 @@
-"""What the rules say of a call, and of a tool before there is a call of it.
+"""The verdict of the rules on a call, and on a tool before any call.
 
-The stricter rule holds: deny, then ``confirm = true`` and ask, then what an effect or an approval lets run.
+The stricter rule applies: deny, then ``confirm = true`` and ask, then an effect or an approval that allows the call.
 """
 
 import dataclasses
@@ -16,9 +16,9 @@ from ripieno.jsonvalues import canonical
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What the rules say of a call, and which of them said it.
+    """The action for a call, and the rule that determined it.
 
-    ``waivable``: it is asked about for its effect alone, and may be allowed for good.
+    ``waivable``: it needs confirmation only because of its effect, and may be allowed for the session.
     """
 
     action: Literal["run", "ask", "deny"]
@@ -37,10 +37,10 @@ _ALLOWED = Verdict(action="run", reason="it was allowed for the rest of this ses
 
 
 class Allowances:
-    """What a person allowed for as long as the program runs: a tool, or a tool with just these arguments.
+    """The permissions that a person gave while the program runs: for a tool, or a tool with exact arguments.
 
-    It lets run what is asked about for its effect alone, and weakens no rule. A tool that can destroy is allowed with
-    just these arguments only.
+    They apply to calls that need confirmation only because of their effect; they weaken no rule. A destructive tool is
+    allowed only with exact arguments.
     """
 
     def __init__(self) -> None:
@@ -55,14 +55,14 @@ class Allowances:
             self._tools.add(identity)
 
     def allows(self, identity: str, effect: Effect, arguments: Mapping[str, Any]) -> bool:
-        """Whether a call was allowed: its tool by its full name, or all of it."""
+        """Whether a call was allowed: by its tool's full name, or with exactly these arguments."""
         if effect != "destructive" and identity in self._tools:
             return True
         return bool(self._calls) and (identity, _digest(arguments)) in self._calls
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """The full names of the tools that were allowed, whatever their arguments: rules that could be written down."""
+        """The full names of the tools that were allowed with any arguments."""
         return tuple(sorted(self._tools))
 
 
@@ -73,16 +73,16 @@ def judge(
     arguments: Mapping[str, Any],
     allowances: Allowances | None = None,
 ) -> Verdict:
-    """Whether a call runs, is asked about, or is denied. ``arguments`` are all of them, presets too.
+    """Whether a call runs, needs confirmation, or is denied. ``arguments`` include the presets.
 
-    A tool that can destroy is approved only by its full name, never by a wildcard; ``confirm = true`` always asks.
+    A destructive tool is approved only by its full name, never by a wildcard; ``confirm = true`` always asks.
     """
     decision = rules.decide(identity, policy.effect, arguments)
     action = None if decision is None else decision.action
     if policy.confirm and action != "deny":
         return _CONFIRMED
     if decision is not None and not (action == "approve" and policy.harmless):
-        return _said(decision.action, decision.pattern)
+        return _verdict(decision.action, decision.pattern)
     if policy.harmless or allowances is None or not allowances.allows(identity, policy.effect, arguments):
         return _BY_EFFECT[policy.effect]
     return _ALLOWED
@@ -90,28 +90,28 @@ def judge(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """What the rules say of a tool before it is called. ``depends``: on the arguments; ``reason`` says on what."""
+    """The verdict on a tool before any call. ``depends``: on the arguments; ``reason`` says how."""
 
     action: Literal["run", "ask", "deny", "depends"]
     reason: str
 
 
 def expect(identity: str, policy: Policy, rules: CallRules) -> Outlook:
-    """What would become of calls of a tool, whatever their arguments."""
+    """The verdict on calls of a tool, for all arguments."""
     possible = list(_possible(identity, policy, rules))
     *earlier, last = possible
     if all(verdict.action == last.action for verdict in earlier):
-        # Conditions that change nothing are no reason.
+        # Conditions without an effect are not mentioned.
         return Outlook(action=last.action, reason=last.reason)
-    told = "; ".join(f"{verdict.action} where {verdict.reason}" for verdict in earlier)
-    return Outlook(action="depends", reason=f"{told}; otherwise {last.action}, because {last.reason}")
+    cases = "; ".join(f"{verdict.action} where {verdict.reason}" for verdict in earlier)
+    return Outlook(action="depends", reason=f"{cases}; otherwise {last.action}, because {last.reason}")
 
 
 def _possible(identity: str, policy: Policy, rules: CallRules) -> Iterator[Verdict]:
-    """All verdicts that calls may have, from the strictest down; the last one is what holds where no condition does."""
+    """All possible verdicts, the strictest first; the last one applies where no condition is met."""
     for pattern in rules.deny:
         if pattern.meets(identity):
-            yield _said("deny", pattern.text)
+            yield _verdict("deny", pattern.text)
             if not pattern.conditions or pattern.text == identity:
                 return
     if policy.confirm:
@@ -119,13 +119,13 @@ def _possible(identity: str, policy: Policy, rules: CallRules) -> Iterator[Verdi
         return
     for pattern in rules.ask:
         if pattern.meets(identity):
-            yield _said("ask", pattern.text)
+            yield _verdict("ask", pattern.text)
             if not pattern.conditions or pattern.text == identity:
                 return
     if not policy.harmless:
         for pattern in rules.approve:
             if _may_approve(pattern, identity, policy.effect):
-                yield _said("approve", pattern.text)
+                yield _verdict("approve", pattern.text)
                 if not pattern.conditions or pattern.text == identity:
                     return
     yield _BY_EFFECT[policy.effect]
@@ -135,7 +135,7 @@ def _may_approve(pattern: Pattern, identity: str, effect: Effect) -> bool:
     return dataclasses.replace(pattern, conditions=()).fits(identity, effect, {})
 
 
-def _said(action: Literal["approve", "ask", "deny"], pattern: str) -> Verdict:
+def _verdict(action: Literal["approve", "ask", "deny"], pattern: str) -> Verdict:
     return Verdict(action="run" if action == "approve" else action, reason=f"[confirmation] {action} has {pattern!r}")
 
 

@@ -1,4 +1,4 @@
-"""The person at the terminal: shown a call whole, and asked for a yes, a no, advice, or other arguments."""
+"""The confirmer at the terminal: shows a call, and asks for a yes, a no, advice, or other arguments."""
 
 import asyncio
 import json
@@ -15,19 +15,20 @@ from ripieno.exceptions import JsonInvalidity
 from ripieno.jsonvalues import is_table, parse, thaw
 from ripieno.schemas import Schema
 
-#: How often a person is asked for one property of what a tool asks, or for other arguments.
+#: Tries for one property of a tool's question, or for other arguments.
 _TRIES = 3
-#: Lines that a person may type over one request.
+#: Lines that a person may type for one request.
 _LINES = 50
 _COLUMNS = 80
-_NOT_YET = "Look at the whole of it first: v."
+_NOT_YET = "View the whole call first: v."
+_NO_TERMINAL = "There is no terminal on which to ask the user."
 
 
 class TerminalConfirmer:
-    """Asks the person at the terminal, one request at a time; no terminal means denied.
+    """Asks the person at the terminal, one request at a time. Without a terminal, it denies.
 
-    ``read`` shows a prompt and gives the line that is typed; ``edit`` gives a text as it was edited, None where it was
-    left alone. Without ``edit``, other arguments are typed as one line of JSON.
+    ``read`` shows a prompt and returns the typed line; ``edit`` returns the edited text, or None if it is unchanged.
+    Without ``edit``, other arguments are typed as one line of JSON.
 
     ::
 
@@ -42,17 +43,17 @@ class TerminalConfirmer:
         self._turn = asyncio.Lock()
 
     async def confirm(self, request: ConfirmationRequest) -> Answer:
-        """What the person types: a letter of the menu, or advice to the model; or values, one a line."""
+        """The person's answer: a letter of the menu, advice for the model, or values, one per line."""
         if request.question is not None:
             return await self._inquire(request, request.question)
         async with self._turn:
             try:
                 return await self._decide(request)
             except (EOFError, OSError):
-                return Deny("Nobody is at the terminal to ask.")
+                return Deny(_NO_TERMINAL)
 
     async def _decide(self, request: ConfirmationRequest) -> Answer:
-        """Shows the call, and asks until there is an answer. What was not seen whole is not approved."""
+        """Shows the call, and asks until there is an answer. An abridged call must be viewed before approval."""
         shown = request.shown
         menu = _menu(request, abridged=shown.abridged)
         prompt = f"\n{shown.render(_columns())}\n{menu}"
@@ -62,13 +63,13 @@ class TerminalConfirmer:
             prompt = menu
             match line.casefold():
                 case "y" | "yes" | "a" | "always" if not seen:
-                    _say(_NOT_YET)
+                    _print(_NOT_YET)
                 case "y" | "yes":
                     return Approve()
                 case "a" | "always" if request.waivable:
                     return Approve(always=True)
                 case "v":
-                    _say(shown.whole(_columns()))
+                    _print(shown.whole(_columns()))
                     seen = True
                 case "e":
                     arguments = await self._other_arguments(request)
@@ -77,17 +78,17 @@ class TerminalConfirmer:
                 case "" | "n" | "no":
                     return Deny("The user said no.")
                 case "a" | "always":
-                    _say("It is always asked about; nothing here changes that.")
+                    _print("A rule requires confirmation of each call; it cannot be allowed for the session.")
                 case _:
                     return Deny(f"The user said no, and adds: {line}")
         return Deny("The user gave no answer.")
 
     async def _other_arguments(self, request: ConfirmationRequest) -> dict[str, Any] | None:
-        """The arguments as the person would have them; None to be asked again."""
+        """The arguments that the person enters; None to return to the menu."""
         text = json.dumps(thaw(request.arguments), indent=2)
         for _ in range(_TRIES):
             if self._edit is None:
-                line = await self._line("The arguments, as one line of JSON (nothing: as they are): ")
+                line = await self._line("The arguments, as one line of JSON (empty: unchanged): ")
                 if not line.strip():
                     return None
                 text = line
@@ -99,16 +100,16 @@ class TerminalConfirmer:
             try:
                 arguments = parse(text)
             except JsonInvalidity as invalidity:
-                _say(f"That is no JSON: {visible(str(invalidity))}")
+                _print(f"That is not JSON: {visible(str(invalidity))}")
                 continue
             if is_table(arguments):
                 plain: dict[str, Any] = thaw(arguments)
                 return plain
-            _say("The arguments are an object, in braces.")
+            _print("The arguments are an object, in braces.")
         return None
 
     async def _inquire(self, request: ConfirmationRequest, question: Question) -> Answer:
-        """Values for the properties of a schema, one by one; each is asked for again while it does not fit."""
+        """Values for the properties of a schema, one by one; an invalid value is requested again."""
         prompt = f"\n{visible(request.tool)} asks, in words of its own:\n  {visible(question.text)}\n"
         values: dict[str, Any] = {}
         async with self._turn:
@@ -123,32 +124,32 @@ class TerminalConfirmer:
                     if line:
                         values[field.name] = field.read(line)
             except (EOFError, OSError):
-                return _decline("Nobody is at the terminal to ask.")
-        # Properties can fit one by one, and not together.
+                return _decline(_NO_TERMINAL)
+        # Properties can be valid one by one, and not together.
         schema = Schema.of(question.schema, closed=False)
         for problem in schema.validate(schema.complete(values)):
-            return _decline(f"The answers do not fit: {problem.message}")
+            return _decline(f"The answers are invalid: {problem.message}")
         return Edit(values)
 
     async def _field(self, field: Field) -> str | None:
-        """A line that fits the property, empty where it is left out; None after some that do not fit."""
+        """A valid line for the property, empty if it is left out; None after too many invalid ones."""
         for _ in range(_TRIES):
             line = (await self._line(f"  {visible(field.label)}: ")).strip()
             complaint = field.complaint(line)
             if not complaint:
                 return line
-            _say(f"    {visible(complaint)}")
+            _print(f"    {visible(complaint)}")
         return None
 
     async def _line(self, prompt: str) -> str:
         try:
             line = await run_in_thread(self._read, prompt, name="confirmation", patient=False)
         except (EOFError, asyncio.CancelledError):
-            # Nobody has ended the line of the prompt, and what is said next must not stand behind it.
-            _say("")
+            # Ends the line of the prompt, so that the next output begins on a new one.
+            _print("")
             raise
         if not line.endswith("\n"):
-            _say("")
+            _print("")
         return line
 
 
@@ -173,18 +174,18 @@ def _columns() -> int:
 
 
 def _decline(reason: str) -> Deny:
-    """A question that stays unanswered, which the person is told."""
-    _say(f"Declined: {visible(reason)}")
+    """A denial of a question, which is also printed for the person."""
+    _print(f"Declined: {visible(reason)}")
     return Deny(reason)
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 
 
 def _read_line(prompt: str) -> str:
-    """A line from the controlling terminal, which tools that inherit standard input cannot answer on."""
+    """A line from the controlling terminal; tools that inherit standard input cannot answer there."""
     with open("/dev/tty", encoding="utf-8") as terminal:
         sys.stderr.write(prompt)
         sys.stderr.flush()

@@ -1,7 +1,7 @@
-"""Text that shows every character for what it is: nothing hides, moves the cursor, or passes for something else.
+"""Makes every character of a text visible: none can hide, move the cursor, or look like another one.
 
-What is made visible is written as JSON writes it (``\\n``, ``\\u202e``, two of them beyond 16 bits). So JSON that is
-made visible is still JSON, of the same value.
+Characters are escaped as in JSON (``\\n``, ``\\u202e``, two escapes beyond 16 bits). So visible JSON is still JSON with
+the same value.
 """
 
 import functools
@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterator
 
 _SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
-#: Scripts whose letters are shown, by the first word of their names, and which of them are written in one word.
+#: Scripts whose letters are shown, by the first word of their names. Those with equal values may share a word.
 _SCRIPTS = {
     "LATIN": "latin",
     "CYRILLIC": "cyrillic",
@@ -23,24 +23,24 @@ _SCRIPTS = {
     "DEVANAGARI": "devanagari",
     "THAI": "thai",
 }
-#: Latin letters that no ASCII letter with a mark makes up, and that are read for no other one.
+#: Latin letters that are not an ASCII letter with a mark, and that look like no other letter.
 _LATIN = frozenset("ßæøœđłþðÆØŒĐŁÞÐ")
-#: Letters that are read for Latin ones, or for punctuation. A word of nothing else is shown by its code points.
+#: Letters that look like Latin ones, or like punctuation. A word of only these is shown by its code points.
 _LIKENESSES = frozenset(
     "АВЕЅІЈКМНОРСТУХЗБаеѕіјорсухһԁԛԝѵгпиЬьѴҮүҺԌԜӀӏΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹϳανικορυγωτηχϲ一丨丶丿二八口工ノニハロエトー"
 )
-#: An escape, whose letters are no part of the word behind it; or a word.
+#: An escape, whose letters are not part of the word after it; or a word.
 _WORD = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)|[^\W_]+", re.DOTALL)
-#: One character of visible text, or one escape of it. The halves of one character stay together.
+#: One character or one escape of visible text. Surrogate pairs stay together.
 _PIECE = re.compile(r"\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|\\u[0-9a-f]{4}|\\.|.", re.DOTALL)
 
 
 def visible(text: str) -> str:
     """The text in one line, in which each character is either plain or an escape.
 
-    Escaped are: controls, whatever has no shape or no cell of its own, turns the direction of reading, is another way
-    to write a common character, or belongs to no script that is known here; and the letters of words that mix scripts,
-    or that could be read as Latin ones throughout. Backslashes stay as they are.
+    Escaped are control characters; characters without a shape or a cell, that reverse the direction, that are another
+    form of a common character, or of an unknown script; and the letters of words that mix scripts, or that consist only
+    of letters that look like Latin ones. Backslashes stay unchanged.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -55,17 +55,17 @@ def visible(text: str) -> str:
 
 
 def pieces(shown: str) -> Iterator[str]:
-    """What visible text is made of; none of it can be taken apart."""
+    """The indivisible pieces of visible text."""
     return (match[0] for match in _PIECE.finditer(shown))
 
 
 def cells(shown: str) -> int:
-    """The most cells that visible text takes on a terminal: letters that some terminals draw wide count as wide."""
+    """The maximum of cells that visible text takes on a terminal: letters that may be wide count as wide."""
     return len(shown) if shown.isascii() else sum(map(_cells, shown))
 
 
 def wrap(shown: str, width: int) -> list[str]:
-    """Lines of at most ``width`` cells (at least 12) which, put together, are the text again. At least one line."""
+    """Lines of at most ``width`` cells (at least 12) whose concatenation is the text. At least one line."""
     room, lines, line, used = max(width, 12), list[str](), list[str](), 0
     for piece in pieces(shown):
         size = cells(piece)
@@ -89,7 +89,7 @@ def _word(word: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _script(character: str) -> str:
-    """The script of a letter that may be shown, ``latin`` for ASCII, or nothing."""
+    """The script of a letter that may be shown, ``latin`` for ASCII, or "" for others."""
     if character.isascii():
         return "latin"
     if not character.isalpha() or unicodedata.bidirectional(character) != "L":
@@ -100,7 +100,7 @@ def _script(character: str) -> str:
     if script == "latin" and character not in _LATIN:
         base = unicodedata.normalize("NFD", character)[0]
         return script if base.isascii() else ""
-    # Fillers and the letters that syllables are composed of are drawn over each other, or not at all.
+    # Fillers, and the letters that compose syllables, are drawn over each other or not at all.
     return "" if script == "hangul" and not "\uac00" <= character <= "\ud7a3" else script
 
 

@@ -131,7 +131,7 @@ async def test_history_approves_no_later_call(tmp_path: pathlib.Path) -> None:
     async with staged(tmp_path, tools) as played:
         model = scripted(invokes(invoke("write", "w2")), says())
         events = await played.answer(model, sends(items))
-        assert "Nobody is there to ask" in results_in(events)[0][1]
+        assert "No one can approve it here" in results_in(events)[0][1]
     assert len(write.runs) == 1
 
 
