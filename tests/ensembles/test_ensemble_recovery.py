@@ -116,6 +116,6 @@ def test_a_changed_list_is_the_next_snapshot() -> None:
         assert (list(mine.invokers), mine.revision, mine.state) == (["added", "find", "look"], 2, "connected")
         town.changed(town.definitions(["find", "look", "added"]))
         await mine.disconnect()
-        assert listening.messages == ["Ensemble 'mine' offers something else now. New: added."]
+        assert listening.messages == ["Ensemble 'mine' has changed its tools. New: added."]
 
     in_virtual_time(scene)

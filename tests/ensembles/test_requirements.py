@@ -112,11 +112,13 @@ def test_an_ensemble_that_another_needs() -> None:
     assert absent["git"] == (
         "it requires 'command:no-such-program', and there is no program 'no-such-program' in any folder of PATH"
     )
-    assert absent["review"] == f"it requires 'ensemble:git', and the ensemble 'git' does not play: {absent['git']}"
+    assert absent["review"] == f"it requires 'ensemble:git', and the ensemble 'git' is not available: {absent['git']}"
     absent = find_absent([review], ["review", "git"], around())
-    assert (absent["review"] or "").endswith("does not play: it is not selected; [ensembles] include can name it")
+    assert (absent["review"] or "").endswith(
+        'is not available: it is not enabled; to enable it, set include = ["git"] under [ensembles]'
+    )
     absent = find_absent([review], ["review"], around())
-    assert (absent["review"] or "").endswith("the ensemble 'git' does not play: there is none of that name")
+    assert (absent["review"] or "").endswith("the ensemble 'git' is not available: no ensemble has this name")
     assert find_absent([review, ensemble("git", ())], [], around()) == {"review": None, "git": None}
 
 

@@ -345,7 +345,7 @@ async def test_the_helper_alone_calls_nothing() -> None:
     offer = Offer.of([house()])
     assert offer.helpers is not None
     unused: Any = None
-    with pytest.raises(Exception, match="no pipeline"):
+    with pytest.raises(Exception, match="without the pipeline"):
         await offer.helpers.call(unused, {"name": "look"})
 
 

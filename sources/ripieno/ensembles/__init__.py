@@ -1,8 +1,7 @@
 """Ensembles: groups of invokers with one configuration, one connection and one life cycle.
 
-``ensemble`` has the ensemble and its invokers, ``origin`` the contract of the places that they come from, ``owner``
-the task that owns a connection, ``offers`` the tools of one turn, ``tool_search`` tools that a model finds by
-searching.
+``ensemble`` has the ensemble and its invokers, ``origin`` the contract of their origins, ``owner`` the task that owns a
+connection, ``offers`` the tools of one turn, ``tool_search`` the tools that a model finds by searching.
 """
 
 from ripieno.ensembles.ensemble import (

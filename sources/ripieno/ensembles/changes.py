@@ -1,14 +1,11 @@
-"""Who wants to know that something has changed. What one of them does wrong is logged, and hinders nobody.
-
-What one listing has that another has not, in words that a person reads.
-"""
+"""Change notifications, and the difference between two listings in words."""
 
 import logging
 from collections.abc import Callable, Mapping
 
 
 def difference(before: Mapping[str, object], after: Mapping[str, object]) -> str:
-    """``New: a, b. Gone: c. Changed: d.``, for names with a value each; empty where nothing differs."""
+    """``New: a, b. Gone: c. Changed: d.``, for names with values; empty if nothing differs."""
     kinds = (
         ("New", [name for name in after if name not in before]),
         ("Gone", [name for name in before if name not in after]),
@@ -21,15 +18,15 @@ _logger = logging.getLogger(__name__)
 
 
 class Watchers:
-    """Functions without arguments, told in the order in which they came. ``what`` names for the log what they watch."""
+    """Callbacks without arguments, called in the order of registration. ``what`` names the watched object."""
 
     def __init__(self, what: str) -> None:
         self._what = what
-        #: By an object of its own each, so that one function may watch twice.
+        #: Each under its own key, so that one function may be registered twice.
         self._callbacks: dict[object, Callable[[], None]] = {}
 
     def add(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """From now on it is told. The function that is returned ends that, and may be called twice."""
+        """Registers a callback; returns a function that removes it, which may be called twice."""
         key = object()
         self._callbacks[key] = callback
 
@@ -39,7 +36,7 @@ class Watchers:
         return leave
 
     def tell(self) -> None:
-        """Tells all who watch now; whoever leaves meanwhile is told no more."""
+        """Calls all callbacks, but none that was removed meanwhile. An exception is logged and does not spread."""
         for key, callback in tuple(self._callbacks.items()):
             if key not in self._callbacks:
                 continue

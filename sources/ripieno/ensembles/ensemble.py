@@ -1,7 +1,7 @@
-"""THE main concept: invocables become invokers, and invokers play in an ensemble.
+"""The main concept: invocables become invokers, and an ensemble groups invokers.
 
-An ensemble has one configuration, one connection and one life cycle. Where its invokers come from is an
-origin's matter. This module starts no process, opens no file and knows no wire.
+An ensemble has one configuration, one connection and one life cycle. An origin provides its invokers. This module
+starts no process, opens no file and depends on no wire.
 """
 
 import asyncio
@@ -26,36 +26,36 @@ from ripieno.exceptions import ConnectionFailure, NameAbsence, RipienoError, Val
 from ripieno.schemas import Schema
 
 Invocable: TypeAlias = Callable[["Context", dict[str, Any]], Awaitable[Any] | Any]
-#: Says what a call with these arguments would change, as text (a unified diff, by custom), and changes nothing. None
-#: where it cannot tell. It runs in a thread.
+#: Returns the changes that a call with these arguments would make, as text (usually a unified diff), without making
+#: them; None if they are unknown. It runs in a thread.
 Foresight: TypeAlias = Callable[["Context", Mapping[str, Any]], str | None]
-#: ``reconnecting``: it was lost, and is tried again; ``failed``: it never connected, or is lost for good.
+#: ``reconnecting``: the connection was lost and is tried again; ``failed``: it was never made, or is lost permanently.
 State = Literal["new", "connecting", "connected", "reconnecting", "disconnected", "failed"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ServerClaim:
-    """What a server says of its tool. Nobody has checked it."""
+    """A server's description of its tool. It is not verified."""
 
     server: str
     title: str = ""
     description: str = ""
 
 
-async def _nobody(text: str, schema: Mapping[str, Any]) -> None:
-    """Nobody is there to ask."""
+async def _no_answer(text: str, schema: Mapping[str, Any]) -> None:
+    """Gives no answer: no person can be asked."""
 
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
 class Context:
-    """What an invocable learns of the call that it serves.
+    """The context of the call that an invocable serves.
 
-    ``turn`` is the number of the answer in the conversation that asked for it, from 1. ``namespace`` belongs to one
-    conversation and one ensemble: whatever a tool keeps between calls. ``deadline``
-    is in the event loop's time. ``progress(done, total, message)`` may be called from any thread. ``inquire(text,
-    schema)`` asks the person behind the call for an object of values; None when there is no answer that fits. Whoever
-    runs a program for the call sets ``sandbox`` to the name of what it runs in: the report has it, however it ends.
-    ``kept`` is how many bytes of a text the model can read on in where it is too long to be shown; 0 where it cannot.
+    ``turn`` is the number of the answer in the conversation that requested it, from 1. ``namespace`` belongs to one
+    conversation and one ensemble, for data that a tool keeps between calls. ``deadline`` is in the event loop's time.
+    ``progress(done, total, message)`` may be called from any thread. ``inquire(text, schema)`` asks the person behind
+    the call for an object of values; None if there is no valid answer. Code that runs a program for the call sets
+    ``sandbox`` to the name of its sandbox, which goes into every report. ``kept`` is the number of bytes of a long text
+    that are stored for the model to read later; 0 if it cannot.
     """
 
     invoker: "Invoker"
@@ -69,18 +69,18 @@ class Context:
     surroundings: Surroundings | None
     deadline: float | None
     progress: Callable[..., None]
-    inquire: Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]] = _nobody
+    inquire: Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]] = _no_answer
     sandbox: str | None = None
     kept: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """What makes an invoker, before it has an ensemble. Without an invocable somebody else runs it.
+    """The definition of an invoker, before it has an ensemble. Without an invocable, the caller or a provider runs it.
 
     ``exposed`` fixes the name that a model sees; None derives it from ``name`` and the ensemble's prefix. ``origin``
-    tells one place that it comes from, and one way to run it, from others: an approval counts for it alone. ``preview``
-    says what a call would change; ``claim`` is what a server says of its tool, which nobody has checked.
+    identifies its source and the way to run it: an approval is valid for this origin only. ``preview`` returns the
+    changes of a call; ``claim`` is a server's description of its tool, which is not verified.
     """
 
     name: str
@@ -154,9 +154,9 @@ class Invoker:
         return None if self.results is None else self.results.mapping
 
     async def __call__(self, context: Context, arguments: Mapping[str, Any]) -> Any:
-        """Validates the arguments, fills in what has a default, and runs the invocable.
+        """Fills in defaults, validates the arguments, and runs the invocable.
 
-        Errors: ``ValidationFault`` when the arguments do not fit; whatever the invocable raises.
+        Errors: ``ValidationFault`` for invalid arguments; those of the invocable.
         """
         complete = self.schema.complete(arguments)
         problems = self.schema.validate(complete)
@@ -165,7 +165,7 @@ class Invoker:
         return await self.perform(context, dict(complete))
 
     async def perform(self, context: Context, arguments: dict[str, Any]) -> Any:
-        """Runs the invocable with arguments that are known to fit; plain functions in a thread."""
+        """Runs the invocable with valid arguments; plain functions in a thread."""
         invocable = self.invocable
         if invocable is None:
             raise ConnectionFailure(self.ensemble.name, f"{self.identity} is run by the {self.hosted}, not here.")
@@ -179,13 +179,13 @@ class Invoker:
 
 
 def is_asynchronous(invocable: object) -> bool:
-    """Whether calling it gives an awaitable, as far as can be seen without calling it."""
+    """Whether calling it returns an awaitable, as far as can be determined without a call."""
     return inspect.iscoroutinefunction(invocable) or inspect.iscoroutinefunction(getattr(invocable, "__call__", None))  # noqa: B004
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """A connection and everything that can be invoked over it; ``subscribe`` and ``left_out`` as in ``Connected``."""
+    """A connection and its definitions; ``subscribe`` and ``left_out`` as in ``Connected``."""
 
     connection: Any
     definitions: tuple[Definition, ...]
@@ -199,8 +199,8 @@ Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[Opened]]
 class Ensemble:
     """A group of invokers with one configuration, one connection and one life cycle.
 
-    The one live object: ``invokers`` is an immutable snapshot, ``revision`` counts the snapshots, and ``watch`` tells
-    that one of them or the ``state`` is another.
+    It is the only live object: ``invokers`` is an immutable snapshot, ``revision`` counts the snapshots, and ``watch``
+    reports changes of the snapshot and of the ``state``.
     """
 
     def __init__(
@@ -221,11 +221,11 @@ class Ensemble:
         self.prefix = prefix
         self.required = required
         self.description = description
-        #: How many tokens its results together may take of what a model is shown; None is no limit.
+        #: The tokens that its results together may take of what a model is shown; None is no limit.
         self.tokens = tokens
         self.configuration: Mapping[str, Any] = frozendict(configuration or {})
         self.surroundings = surroundings
-        #: How many of its calls may run at the same time, whichever conversations they belong to.
+        #: The number of its calls that may run at the same time, in all conversations together.
         self.max_parallel = max_parallel
         self.connection: Any = None
         self.state: State = "new"
@@ -236,7 +236,7 @@ class Ensemble:
         self._recovery = recovery
         self._owner: Owner[Opened] | None = None
         self._watchers = Watchers(f"ensemble {name!r}")
-        #: Who connects while another one does waits for the same connection.
+        #: Concurrent callers of ``connect`` wait for the same connection.
         self._turn = asyncio.Lock()
 
     def __repr__(self) -> str:
@@ -244,7 +244,7 @@ class Ensemble:
 
     @classmethod
     def of(cls, name: str, definitions: Iterable[Definition], **settings: Any) -> "Ensemble":
-        """An ensemble of definitions that need no connection. ``settings`` are those of the constructor."""
+        """An ensemble of definitions without a connection. ``settings`` are those of the constructor."""
         ensemble = cls(name, **settings)
         ensemble._adopt(Opened(connection=None, definitions=tuple(definitions)))
         return ensemble
@@ -255,8 +255,8 @@ class Ensemble:
     ) -> "Ensemble":
         """An ensemble of Python functions: schemas from their annotations, descriptions from their docstrings.
 
-        A first parameter named ``context`` receives the ``Context``. The effect is ``write`` unless ``policy``
-        says otherwise. Errors: ``SchemaInvalidity`` for an annotation that JSON Schema cannot express.
+        A first parameter named ``context`` receives the ``Context``. The effect is ``write`` unless ``policy`` sets
+        another one. Errors: ``SchemaInvalidity`` for an annotation that JSON Schema cannot express.
         """
         from ripieno.schemas.functions import define_function
 
@@ -276,18 +276,18 @@ class Ensemble:
 
     @classmethod
     def of_request(cls, definitions: Iterable[Definition], name: str = "client") -> "Ensemble":
-        """Tools that a caller declares in its request and runs itself, under the names it sent."""
+        """An ensemble of tools that a caller declares in its request and runs itself, under the names it sent."""
         return cls.of(
             name, (dataclasses.replace(one, hosted="caller", exposed=one.exposed or one.name) for one in definitions)
         )
 
     @property
     def left_out(self) -> Mapping[str, str]:
-        """The tools that are declared or offered to us and that do not play, by name, each with its reason."""
+        """The declared or discovered tools that are not offered, by name, each with the reason."""
         return types.MappingProxyType(self._left_out)
 
     def access_invoker(self, name: str) -> Invoker:
-        """The invoker of that name. Errors: ``NameAbsence``, with the nearest names, or why it is left out."""
+        """The invoker with a name. Errors: ``NameAbsence``, with the nearest names, or why it is left out."""
         if name in self.invokers:
             return self.invokers[name]
         why = f"is left out: {self._left_out[name]}." if name in self._left_out else ""
@@ -295,9 +295,9 @@ class Ensemble:
         raise NameAbsence("tool", f"{self.name}.{name}", known, left_out=why)
 
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Calls a function whenever ``invokers`` or ``state`` have changed, on the event loop, as soon as they have.
+        """Calls a function after each change of ``invokers`` or ``state``, on the event loop.
 
-        The function that is returned ends that. What the callback raises is logged, and goes no further.
+        The returned function ends that. An exception of the callback is logged and does not spread.
         """
         return self._watchers.add(callback)
 
@@ -309,9 +309,9 @@ class Ensemble:
         await self.disconnect()
 
     async def connect(self) -> None:
-        """Connects, and takes what is offered. May be called twice; what is lost later is connected again by itself.
+        """Connects, and adopts the tools. May be called twice; a connection lost later is restored automatically.
 
-        Errors: ``ConnectionFailure`` with the reason; nothing is left open then.
+        Errors: ``ConnectionFailure`` with the reason; nothing stays open then.
         """
         async with self._turn:
             if self.state == "connected":
@@ -320,7 +320,7 @@ class Ensemble:
                 self._become("connected")
                 return
             if self._owner is not None:
-                await self._owner.close()  # It waits for its next attempt: this is one.
+                await self._owner.close()  # It waits before its next attempt, which this call replaces.
             self._become("connecting")
             self._owner = Owner(
                 self.name, self._opener, recovery=self._recovery, lost=self._lose, regained=self._regain
@@ -328,7 +328,7 @@ class Ensemble:
             try:
                 opened = await self._owner.open()
             except BaseException as error:
-                # A cancelled attempt says nothing of the connection.
+                # A cancelled attempt does not mean that the connection failed.
                 self._become("failed" if isinstance(error, Exception) else "disconnected")
                 if isinstance(error, RipienoError) or not isinstance(error, Exception):
                     raise
@@ -336,7 +336,7 @@ class Ensemble:
             self._adopt(opened)
 
     async def disconnect(self) -> None:
-        """Disconnects. May be called twice, and before ``connect``; never raises for what goes wrong on the way."""
+        """Disconnects. May be called twice, and before ``connect``; raises no errors of the connection."""
         owner, self._owner = self._owner, None
         self.connection = None
         if self.state != "failed":
@@ -346,7 +346,7 @@ class Ensemble:
 
     def _lose(self, error: BaseException, pause: float | None) -> None:
         self._become("failed" if pause is None else "reconnecting")
-        # What follows may end with lines of the server's, which ours must not pass for.
+        # The reason comes last: it may end with lines of the server, which must not look like ours.
         again = "" if pause is None else f", and is connected again in {pause:g} s"
         why = explain_absence(self.name, error) if isinstance(error, RipienoError) else f"{reason(error)}."
         self._alert(f"Ensemble {self.name!r} was lost{again}: {why}")
@@ -367,10 +367,10 @@ class Ensemble:
         self._watchers.tell()
         changes = difference(before, self._shown())
         if changes:
-            self._alert(f"Ensemble {self.name!r} offers something else now. {changes}")
+            self._alert(f"Ensemble {self.name!r} has changed its tools. {changes}")
 
     def _shown(self) -> dict[str, object]:
-        """What a model sees of each invoker."""
+        """The definition of each invoker as a model sees it."""
         return {name: (one.description, one.schema.mapping) for name, one in self.invokers.items()}
 
     def _alert(self, message: str) -> None:
@@ -387,7 +387,7 @@ class Ensemble:
             opened.subscribe(self._change)
 
     def _offer(self, definitions: Iterable[Definition]) -> None:
-        """Takes a new snapshot of what is offered, ordered by name so that it is the same byte for byte."""
+        """Makes a new snapshot of the invokers, ordered by name so that it is the same byte for byte."""
         invokers = (Invoker(definition, self) for definition in sorted(definitions, key=lambda one: one.name))
         self.invokers = frozendict({invoker.name: invoker for invoker in invokers})
         self.revision += 1

@@ -1,4 +1,4 @@
-"""What a turn offers: an ordered snapshot of invokers under the names that a model sees."""
+"""The offer of a turn: an ordered snapshot of invokers under their exposed names."""
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -9,22 +9,22 @@ from ripieno.canisters import Controls, InvocationCanister
 from ripieno.canisters.faults import Fault
 from ripieno.descriptors.names import matches
 from ripieno.ensembles.ensemble import Ensemble, Invoker
-from ripieno.ensembles.tool_search import Catalogue, Helpers, choose_searchable, make_helpers, meant
+from ripieno.ensembles.tool_search import Catalogue, Helpers, choose_searchable, make_helpers, resolve_call
 from ripieno.exceptions import ConfigurationInvalidity, NameAbsence, Problem, ToolFault, nearest
 from ripieno.storage.outputs import READER
 
-#: How many names a model is told when none is like the one it used.
-_TOLD = 24
-#: How many searchable ones.
-_LIKE = 3
+#: Names in an error if none is similar to the one that the model used.
+_LISTED = 24
+#: Names of searchable tools in an error.
+_SIMILAR = 3
 
 
 class Offer:
-    """Invokers in the order in which they are offered, which is the same byte for byte (caches depend on it).
+    """Invokers in a fixed order, which is the same byte for byte (providers' caches depend on it).
 
-    ``everything`` can be called. ``invokers`` are sent, and ``names`` are theirs: without those in ``searchable``, but
-    with the ``helpers`` that find and call them. Immutable; ``encodings`` is where protocols keep the list of
-    tools they made of it.
+    All of ``everything`` can be called. ``invokers`` are sent under ``names``: all but the ``searchable`` ones, with
+    the ``helpers`` that find and call those. Immutable, except that protocols cache their list of tools in
+    ``encodings``.
     """
 
     __slots__ = ("_by_name", "_catalogue", "encodings", "everything", "helpers", "invokers", "names", "searchable")
@@ -55,11 +55,11 @@ class Offer:
         tools: Sequence[str] | None = None,
         left_out: Callable[[Invoker, Invoker], None] | None = None,
     ) -> "Offer":
-        """Everything that the ensembles have, in their order, or what ``tools`` (patterns) name of it.
+        """The invokers of the ensembles in their order, or those that ``tools`` (patterns) match.
 
-        Two tools of one exposed name are an error that names both, and so is a pattern that fits nothing. With
-        ``left_out``, for what changes later, the newcomer is left out and ``left_out(newcomer, holder)`` is told.
-        Errors: ``ConfigurationInvalidity`` for a clash, ``NameAbsence`` for a pattern.
+        Errors: ``ConfigurationInvalidity`` for two tools with one exposed name, ``NameAbsence`` for a pattern without a
+        match. With ``left_out``, for later changes, neither is raised: ``left_out(newcomer, holder)`` is called, and
+        the newcomer is left out.
         """
         chosen: dict[str, Invoker] = {}
         clashes: list[Problem] = []
@@ -88,36 +88,33 @@ class Offer:
         return cls(invokers, choose_searchable(invokers, ensembles))
 
     def named(self, exposed: str) -> Invoker | None:
-        """The invoker of this name. One that is searchable is known as well: a model may remember it, and call it."""
+        """The invoker with this exposed name, also a searchable one, which a model may remember and call."""
         return self._by_name.get(exposed)
 
     @property
     def reader(self) -> str | None:
-        """What a model calls the tool that reads on in results which are too long to be shown; None where it has none.
-
-        It is known by its identity, whatever prefix it has.
-        """
+        """The exposed name of the tool that reads the rest of long results; None if it is not offered."""
         return next((one.exposed for one in self.invokers if one.identity == READER), None)
 
     def direct(self, call: InvocationCanister) -> InvocationCanister:
-        """The call of another tool that a call of ``call_tool`` stands for; any other call as it is."""
+        """The call that a call of ``call_tool`` names; any other call unchanged."""
         if self.helpers is None or call.name != self.helpers.call.exposed or call.fault is not None:
             return call
         schema = self.helpers.call.schema
         arguments = schema.coerce(schema.complete(call.arguments))
         try:
-            return call if schema.validate(arguments) else meant(call, arguments, self.helpers)
+            return call if schema.validate(arguments) else resolve_call(call, arguments, self.helpers)
         except ToolFault:
             return call
 
     def sent(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Those of the names whose tools are sent: a request can say nothing of others."""
+        """The names whose tools are sent; a request cannot mention others."""
         return tuple(name for name in names if name in self.names)
 
     def narrow(self, controls: Controls, *, strict: bool) -> Controls:
-        """The controls, with those of the allowed tools that are offered; where one is searchable, with its helpers.
+        """The controls with only the offered ones of the allowed tools, and with the helpers of searchable ones.
 
-        Errors: ``NameAbsence`` for one that is not, if it is ``strict``.
+        Errors: ``NameAbsence``, if ``strict``, for an allowed tool that is not offered.
         """
         allowed = controls.allowed_tools or ()
         left = tuple(name for name in allowed if name in self._by_name)
@@ -129,23 +126,21 @@ class Offer:
         return controls if left == allowed else dataclasses.replace(controls, allowed_tools=left)
 
     def absence(self, name: str) -> Fault:
-        """Why a call of a name that is not offered cannot run, with the names that are most like it.
-
-        Searchable tools are among them, with how they are called.
-        """
+        """The fault of a call of an unknown name, with the most similar names, and how to call searchable ones."""
         known = nearest(name, self.names)
-        searchable = self._like(name) if self.helpers is not None else ()
+        searchable = self._similar(name) if self.helpers is not None else ()
         if known:
             advice = f"Did you mean {' or '.join(known)}?"
         elif searchable:
             advice = ""
         else:
-            more = len(self.names) - _TOLD
-            advice = f"Known tools: {', '.join(self.names[:_TOLD]) or 'none'}{f' and {more} more' if more > 0 else ''}."
+            more = len(self.names) - _LISTED
+            listed = ", ".join(self.names[:_LISTED]) or "none"
+            advice = f"Known tools: {listed}{f' and {more} more' if more > 0 else ''}."
         if searchable and self.helpers is not None:
             search, call = self.helpers.search.exposed, self.helpers.call.exposed
             advice = (
-                f"{advice} Not listed, but there: {', '.join(searchable)}. See its arguments with "
+                f"{advice} Available by search: {', '.join(searchable)}. See its arguments with "
                 f'{search}(query="{searchable[0]}"), and call it with {call}(name="{searchable[0]}", arguments).'
             ).strip()
         return Fault(
@@ -155,12 +150,12 @@ class Offer:
             suggestion=advice,
         )
 
-    def _like(self, name: str) -> tuple[str, ...]:
-        """Names of searchable tools that are like a name, or have a word of it; also of one that has its ensemble's."""
+    def _similar(self, name: str) -> tuple[str, ...]:
+        """Names of searchable tools with this identity, a similar name, or a word in common."""
         by_identity = (one.exposed for one in self.searchable if one.identity == name)
         close = nearest(name, [one.exposed for one in self.searchable])
-        similar = (one.exposed for one in self._catalogue.search(name, _LIKE))
-        return tuple(dict.fromkeys((*by_identity, *close, *similar)))[:_LIKE]
+        similar = (one.exposed for one in self._catalogue.search(name, _SIMILAR))
+        return tuple(dict.fromkeys((*by_identity, *close, *similar)))[:_SIMILAR]
 
 
 def _clash(newcomer: Invoker, holder: Invoker) -> Problem:

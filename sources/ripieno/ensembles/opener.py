@@ -1,9 +1,7 @@
-"""From a descriptor to an opener: the connection, and everything that can be invoked over it.
+"""Makes the opener of an ensemble from its descriptor, and connects several ensembles concurrently.
 
-The origins of one ensemble (its connection's, and those of its invokers) are opened together and left together, by
-whichever task enters the opener.
-
-Connects ensembles together: all at once, and none of them where something unforeseen ends it.
+The origins of one ensemble (its connection's, and those of its invokers) are opened and closed together, by the task
+that enters the opener.
 """
 
 import asyncio
@@ -24,7 +22,7 @@ from ripieno.storage.pins import admit, advise, check_command
 
 
 async def connect_all(ensembles: Sequence[Ensemble]) -> list[RipienoError | None]:
-    """Connects all at once: for each why it failed, or None. Whatever else ends it leaves none connected."""
+    """Connects all concurrently: for each its failure, or None. After any other error, none stays connected."""
     tasks = [asyncio.create_task(ensemble.connect()) for ensemble in ensembles]
     try:
         outcomes: list[RipienoError | None] = []
@@ -40,16 +38,16 @@ async def connect_all(ensembles: Sequence[Ensemble]) -> list[RipienoError | None
 
 
 async def disconnect_all(ensembles: Sequence[Ensemble]) -> None:
-    """Disconnects all at once; never raises for what goes wrong on the way."""
+    """Disconnects all concurrently; raises no errors of the connections."""
     await asyncio.gather(*(ensemble.disconnect() for ensemble in ensembles))
 
 
 def opener(descriptor: EnsembleDescriptor, origins: Mapping[str, Origin], surroundings: Surroundings) -> Opener:
-    """What opens an ensemble. Invokers that are not enabled are left out; nothing happens before it is entered.
+    """The opener of an ensemble. Invokers that are not enabled are left out; nothing happens before it is entered.
 
-    Errors, when it is entered: ``NameAbsence`` for an origin that is not among ``origins``; whatever an origin raises.
-    ``ConnectionFailure`` for a command that is not the one that was approved. A tool that a connection offers and that
-    cannot be used, or is not pinned as it has to be, is left out, and an ``Alert`` says why.
+    Errors on entering: ``NameAbsence`` for an origin that is not in ``origins``; ``ConnectionFailure`` for a command
+    that is not the approved one; those of the origins. A discovered tool that cannot be used, or does not match its
+    pin, is left out, with an ``Alert``.
     """
 
     @contextlib.asynccontextmanager
@@ -105,7 +103,7 @@ def needed_origins(descriptor: EnsembleDescriptor) -> tuple[str, ...]:
 
 
 def _define(invoker: InvokerDescriptor, connected: Connected) -> Definition:
-    """A declared invoker. Its schema is ours, and closed unless it says otherwise."""
+    """The definition of a declared invoker. Its schema is closed unless it sets ``additionalProperties``."""
     return _definition(
         invoker,
         connected,
@@ -122,14 +120,14 @@ def _define_discovered(
     surroundings: Surroundings,
     left_out: dict[str, str],
 ) -> Iterator[Definition]:
-    """What a connection offers, as far as it can be used; else why. Foreign schemas stay as they are."""
+    """The usable tools of a connection; ``left_out`` gets the others. Foreign schemas stay unchanged."""
     declared = {invoker.name for invoker in descriptor.invokers}
     offered = tuple(found)
     connection = descriptor.connection
     origin = "" if connection is None else _digest(connection.origin, connection.settings)
 
-    def tell(name: str, what: str) -> None:
-        surroundings.alert(Alert(message=what, tool=f"{descriptor.name}.{name}"))
+    def alert(name: str, message: str) -> None:
+        surroundings.alert(Alert(message=message, tool=f"{descriptor.name}.{name}"))
 
     admitted = admit(descriptor, offered, surroundings.pins, surroundings.alert)
     left_out.update((one.name, f"it is not pinned as it is now. {advise(descriptor.name)}") for one in offered)
@@ -140,25 +138,25 @@ def _define_discovered(
             left_out[invoker.name] = unmet
             continue
         if invoker.name in declared:
-            tell(invoker.name, "The tool is left out: an invoker of this ensemble has its name.")
+            alert(invoker.name, "The tool is left out: an invoker of this ensemble has its name.")
             continue
         try:
             schema = Schema.of(invoker.arguments, closed=False)
         except SchemaInvalidity as invalidity:
             left_out[invoker.name] = f"the schema of its arguments cannot be used: {invalidity}"
-            tell(invoker.name, f"The tool is left out: {left_out[invoker.name]}")
+            alert(invoker.name, f"The tool is left out: {left_out[invoker.name]}")
             continue
         results = None
         if invoker.results is not None:
             try:
                 results = Schema.of_results(invoker.results)
             except SchemaInvalidity as invalidity:
-                tell(invoker.name, f"The results of the tool are not checked: their schema is broken: {invalidity}")
+                alert(invoker.name, f"The results of the tool are not checked: their schema is invalid: {invalidity}")
         yield _definition(invoker, connected, schema, results, origin=origin, claim=_claim(descriptor.name, invoker))
 
 
 def _find_disabled(descriptor: EnsembleDescriptor, surroundings: Surroundings) -> Iterator[tuple[str, str]]:
-    """The declared invokers that are not offered, and why."""
+    """The declared invokers that are not offered, with reasons."""
     for invoker in descriptor.invokers:
         reason = why_not(invoker, descriptor, surroundings)
         if reason is not None:
@@ -173,12 +171,12 @@ def why_not(invoker: InvokerDescriptor, descriptor: EnsembleDescriptor, surround
 
 
 def _digest(origin: str, settings: Mapping[str, Any]) -> str:
-    """A place that tools come from, told from others without what its settings may hide."""
+    """The identifier of an origin with its settings, which are hashed because they may contain secrets."""
     return f"{origin} {digest(settings)}"
 
 
 def _claim(server: str, invoker: InvokerDescriptor) -> ServerClaim:
-    """What a server says of its tool, whatever the operator says instead."""
+    """A server's own title and description of its tool, even if the operator overrides them."""
     offered = EMPTY if invoker.offered is None else invoker.offered
     title, description = offered.get("title"), offered.get("description", invoker.description)
     return ServerClaim(

@@ -1,7 +1,4 @@
-"""What an origin is, and what it gives while it is open: the contract that plugins write to.
-
-What an invocable gives back, where a plain value does not say enough.
-"""
+"""The contract of origins, which plugins implement: ``Origin``, ``Connected`` and ``Outcome``."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,20 +23,19 @@ from ripieno.jsonvalues import EMPTY, is_list, is_table
 from ripieno.storage.pins import Pin, pin_command
 
 
-def _nothing(descriptor: InvokerDescriptor) -> Foresight | None:
-    """Nothing can tell what calls would change."""
-    del descriptor
+def _no_preview(_: InvokerDescriptor) -> Foresight | None:
+    """Provides no preview."""
     return None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Connected:
-    """What an origin gives while it is open.
+    """An open origin.
 
-    ``definitions`` are those that it discovered; ``bind`` makes the invocable of a declared or discovered one.
-    ``subscribe`` takes a function that is told all definitions whenever they have changed, as long as it is open.
-    ``foresee`` gives what says of its calls what they would change, where there is something that can.
-    ``left_out`` has what it found and does not give: names, and why. It may change together with the definitions.
+    ``definitions`` are the discovered tools; ``bind`` makes the invocable of a declared or discovered one.
+    ``subscribe`` takes a function that gets all definitions after each change while it is open. ``foresee`` returns
+    the preview of a tool's calls, if there is one. ``left_out`` has the names of the discovered tools that it does not
+    provide, with reasons; it may change together with the definitions.
     """
 
     connection: Any = None
@@ -47,7 +43,7 @@ class Connected:
     bind: Callable[[InvokerDescriptor], Invocable | None]
     subscribe: Callable[[Callable[[tuple[InvokerDescriptor, ...]], None]], None] | None = None
     hosted: Hosted = "here"
-    foresee: Callable[[InvokerDescriptor], Foresight | None] = _nothing
+    foresee: Callable[[InvokerDescriptor], Foresight | None] = _no_preview
     left_out: Mapping[str, str] = dataclasses.field(default_factory=frozendict[str, str])
 
 
@@ -67,9 +63,9 @@ class NeededVariable:
 class NeededProgram:
     """A program that an origin starts: its ``argv``, and the names of the variables that it gets.
 
-    ``key`` leads to it from ``[connection]``, or from the ``[invocable]`` of ``invoker``. A program without a slash
-    is looked for in ``PATH``, and ``./name`` beneath the descriptor's folder. ``replaced`` is true where the origin
-    starts something else when there is none.
+    ``key`` leads to it from ``[connection]``, or from the ``[invocable]`` of ``invoker``. A program without a slash is
+    searched in ``PATH``, and ``./name`` beneath the descriptor's folder. ``replaced``: the origin has a substitute for
+    a missing program.
     """
 
     argv: tuple[str, ...]
@@ -80,38 +76,38 @@ class NeededProgram:
 
 
 class Origin(Protocol):
-    """A kind of place that invokers come from. Plugins write these.
+    """A kind of source of invokers. Plugins write these.
 
-    ``name`` is what ``origin = "…"`` says. ``tables`` has the keys that it adds to the tables ``connection`` and
-    ``invocable``: a descriptor with other keys is refused, and so is a table that is not among them. Without any, both
-    take any keys. ``tables``, ``variables`` and ``programs`` may be left out, also by a class that does not inherit.
-    The last two are called only for descriptors that the tables accept.
+    ``name`` is the value of ``origin = "…"``. ``tables`` has the keys that it adds to the tables ``connection`` and
+    ``invocable``: other keys, and a table that is not in it, are refused. Without any, both accept all keys.
+    ``tables``, ``variables`` and ``programs`` are optional, also for a class that does not inherit. The last two are
+    called only for descriptors that the tables accept.
     """
 
     name: str
     tables: Mapping[str, Table] = EMPTY
 
     def check(self, descriptor: EnsembleDescriptor) -> Sequence[Problem]:
-        """What else is wrong with the parts of a descriptor that are this origin's. Imports nothing, does no I/O."""
+        """Further problems of the parts of a descriptor that belong to this origin. Imports nothing, does no I/O."""
         ...
 
     def variables(self, descriptor: EnsembleDescriptor) -> Iterable[NeededVariable]:
-        """The variables that it needs. By default those in values of the kind ``TemplateText(variables=True)``."""
+        """The variables that it needs; by default those in values of the kind ``TemplateText(variables=True)``."""
         return _declared_variables(self, descriptor)
 
     def programs(self, descriptor: EnsembleDescriptor) -> Iterable[NeededProgram]:
-        """The programs that it starts. By default the list ``command`` of ``[connection]``."""
+        """The programs that it starts; by default the list ``command`` of ``[connection]``."""
         return _command(self, descriptor)
 
     def open(
         self, descriptor: EnsembleDescriptor, surroundings: Surroundings
     ) -> AbstractAsyncContextManager[Connected]:
-        """Connects, and disconnects at the end. Entered and left by one task."""
+        """Connects, and disconnects at the end. One task enters and leaves it."""
         ...
 
 
 def tables_of(origin: Origin) -> Mapping[str, Table]:
-    """The keys that an origin adds, by table; none for one that declares none."""
+    """The keys that an origin adds, by table."""
     tables: Mapping[str, Table] = getattr(origin, "tables", EMPTY)
     return tables
 
@@ -132,21 +128,21 @@ def needed_programs(origin: Origin, descriptor: EnsembleDescriptor) -> tuple[Nee
 
 
 def pin_programs(origin: Origin, descriptor: EnsembleDescriptor) -> Pin | None:
-    """The pin of what a connection starts; None for a connection that starts nothing."""
+    """The pin of the programs that a connection starts; None if it starts none."""
     started = [one for one in needed_programs(origin, descriptor) if one.invoker is None]
     names = {name for one in started for name in one.environment}
     return pin_command(descriptor.name, [one.argv for one in started], names)
 
 
 def check_origin(origin: Origin, descriptor: EnsembleDescriptor) -> tuple[Problem, ...]:
-    """Everything that is wrong with the parts of a descriptor that are this origin's."""
+    """All problems of the parts of a descriptor that belong to this origin."""
     found = check_tables(origin, descriptor)
     refused = {(problem.file, problem.key) for problem in found}
     return (*found, *(one for one in origin.check(descriptor) if (one.file, one.key) not in refused))
 
 
 def check_tables(origin: Origin, descriptor: EnsembleDescriptor) -> tuple[Problem, ...]:
-    """What the tables of an origin refuse."""
+    """The problems that the tables of an origin find."""
     tables = _whole_tables(origin)
     found: dict[str | None, Problems] = {}
     for place in _places(origin, descriptor) if tables else ():
@@ -156,7 +152,7 @@ def check_tables(origin: Origin, descriptor: EnsembleDescriptor) -> tuple[Proble
 
 
 def check_invocable(origin: Origin, settings: Mapping[str, Any], problems: Problems) -> None:
-    """Adds what the tables of an origin refuse of ``[invocable]`` in the file of an invoker."""
+    """Adds the problems that the tables of an origin find in ``[invocable]`` of an invoker's file."""
     if tables := _whole_tables(origin):
         _check_settings(origin, tables.get("invocable"), settings, ("invocable",), problems)
 
@@ -208,7 +204,7 @@ def _declared_variables(origin: Origin, descriptor: EnsembleDescriptor) -> Itera
 
 
 def _templates(kind: Kind | None, value: Any, key: Path) -> Iterator[tuple[Template, Path]]:
-    """The templates that a value has where its kind says so; what cannot be read has none."""
+    """The templates in a value, by its kind; an invalid value has none."""
     if isinstance(kind, Table | Named) and is_table(value):
         for name, item in value.items():
             inner = kind.kind if isinstance(kind, Named) else kind.known[name].kind if name in kind.known else None
@@ -234,10 +230,10 @@ def _command(origin: Origin, descriptor: EnsembleDescriptor) -> Iterator[NeededP
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What an invocable may return when its content alone does not say enough.
+    """The detailed return value of an invocable: its content with an exit code, changes and sizes.
 
     ``content`` is a string, JSON, a content, or a sequence of contents. Sizes are in bytes. ``sandbox`` is the name of
-    the one that a program ran in.
+    the program's sandbox.
     """
 
     content: object = ""

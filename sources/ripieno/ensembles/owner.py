@@ -1,7 +1,7 @@
-"""One task that owns something open: enters it, keeps it, and leaves it; what was lost it enters again.
+"""``Owner``: one task that enters, holds and leaves a context manager, and enters it again after a loss.
 
-Cancel scopes and task groups must be left by the task that entered them (measured: leaving from another one
-raises, or leaks). So whoever wants something open tells an owner, and waits.
+Cancel scopes and task groups must be left by the task that entered them (measured: leaving from another one raises, or
+leaks).
 """
 
 import asyncio
@@ -24,10 +24,10 @@ GRACE = 2.0
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """How what was lost is opened again. All but ``attempts`` in seconds.
+    """The schedule of reconnections. All values but ``attempts`` are in seconds.
 
     The first pause is ``first``, and each further one is twice as long, up to ``longest``. After ``attempts`` losses
-    within ``window`` the next attempt comes after ``rest``: something that breaks again and again is left alone.
+    within ``window`` the pause is ``rest``.
     """
 
     first: float = 0.5
@@ -42,10 +42,10 @@ class Recovery:
 
 
 class Owner(Generic[Value]):
-    """Opens an asynchronous context manager in a task of its own.
+    """Opens an asynchronous context manager in its own task.
 
-    ``lost(error, pause)`` is told what broke it later, and after how many seconds it is opened again: None for never.
-    ``regained(value)`` is told when it is.
+    ``lost(error, pause)`` is called after a loss, with the seconds until it is opened again, or None for never.
+    ``regained(value)`` is called when it is open again.
     """
 
     def __init__(
@@ -69,10 +69,10 @@ class Owner(Generic[Value]):
         self._task: asyncio.Task[None] | None = None
 
     async def open(self) -> Value:
-        """What the context manager gives.
+        """Opens the context manager and returns its value.
 
-        Errors: whatever entering raises; ``TimeoutError`` at the deadline, also when the opener does not heed it.
-        Nothing is left open then, nor when this is cancelled.
+        Errors: those of entering it; ``TimeoutError`` at the deadline, even if the opener ignores it. Then, and when
+        this is cancelled, nothing stays open.
         """
         ready: asyncio.Future[Value] = asyncio.get_running_loop().create_future()
         self._opening = True
@@ -92,7 +92,7 @@ class Owner(Generic[Value]):
         clock = asyncio.get_running_loop().time
         while (error := await self._hold(ready)) is not None:
             pause: float | None = None
-            # A cancellation is the end of the loop, and nothing that could be mended.
+            # A cancellation is the end of the event loop; there is no recovery.
             if self._recovery is not None and isinstance(error, Exception):
                 now = clock()
                 losses.append(now)
@@ -108,7 +108,7 @@ class Owner(Generic[Value]):
                     return
 
     async def _hold(self, ready: asyncio.Future[Value]) -> BaseException | None:
-        """Opens, and keeps it until it is told to stop. What broke it; None at the end, or when it never opened."""
+        """Opens it and holds it until ``close``. Returns the error that broke it; None at the end or if never open."""
         timeout = asyncio.timeout(self._deadline)
         self._opening = True
         try:
@@ -126,11 +126,11 @@ class Owner(Generic[Value]):
             what = TimeoutError(self._late()) if late else error
             if ready.done():
                 return None if self._stop.is_set() else what
-            # A future takes neither of the two that end a coroutine in their own way.
+            # A future cannot hold these two, which end a coroutine in their own way.
             if isinstance(what, asyncio.CancelledError | StopIteration):
                 what = ConnectionError(f"Opening {self.name} was ended by {type(what).__name__}.")
             ready.set_exception(what)
-            # Whoever opened may be gone; an exception that nobody asks for is no news then.
+            # Retrieved, so that asyncio logs no warning if the opener is gone.
             ready.exception()
         finally:
             self._opening = False
@@ -140,9 +140,9 @@ class Owner(Generic[Value]):
         return f"it did not open within {self._deadline:g} s"
 
     async def close(self) -> None:
-        """Leaves what was entered, and waits for it; cancels what is slow. Never raises for what goes wrong there.
+        """Closes it and waits; cancels the task if it is slow. Raises no errors of closing.
 
-        What is still opening is cancelled at once. A cancellation that comes meanwhile is let through at the end.
+        A task that is still opening is cancelled at once. A cancellation of the caller is raised at the end.
         """
         task = self._task
         if task is None:
@@ -166,12 +166,12 @@ class Owner(Generic[Value]):
 
 
 def reason(error: BaseException) -> str:
-    """One line for an error, looking into groups for what really happened."""
+    """One line for an error; of a group, for its first leaf."""
     inner = error
     while isinstance(inner, BaseExceptionGroup):
         inner = cast("BaseExceptionGroup[BaseException]", inner).exceptions[0]
     try:
         text = str(inner).strip() or "it gave no message"
-    except Exception:  # Strangers' errors may fail at this, too.
+    except Exception:  # ``__str__`` of a third party may fail.
         text = "it could not say why"
     return f"{type(inner).__name__}: {text}"

@@ -1,11 +1,11 @@
-"""What must be there before an ensemble or a tool is offered: programs, a sandbox, the network, other ensembles.
+"""The requirements of an ensemble or a tool: programs, a sandbox, the network, other ensembles.
 
-``requires = ["git"]`` and ``["command:git"]`` name a program, ``["sandbox"]`` a sandbox of tier 1 or more,
-``["network"]`` what the operator grants of it, and ``["ensemble:git"]`` an ensemble that plays. What is not met leaves
-the tool out, with the reason; it is never replaced by something else, and never offered to fail.
+``requires = ["git"]`` and ``["command:git"]`` name a program, ``["sandbox"]`` a sandbox of tier 1 or higher,
+``["network"]`` the network as the operator grants it, and ``["ensemble:git"]`` an enabled ensemble. A tool with an
+unmet requirement is left out, with the reason; it is never replaced.
 
-A tool that runs a program of the project, where the project has one (``project = true`` at its ``[invocable]``), needs
-none in PATH then.
+A tool that may run the project's own program (``project = true`` at its ``[invocable]``) does not need one in PATH if
+the project has it.
 """
 
 import dataclasses
@@ -21,29 +21,29 @@ from ripieno.ensembles.surroundings import Surroundings
 from ripieno.sandbox.processes import clean_environment
 
 COMMAND, ENSEMBLE, NETWORK, SANDBOX = "command", "ensemble", "network", "sandbox"
-#: Where a project keeps programs of its own.
+#: The folders of a project's own programs.
 PROJECT_FOLDERS = (".venv/bin", "venv/bin", "node_modules/.bin")
 _OWN = "of your own configuration"
 
 
 def programs_of(requires: Iterable[str]) -> Iterator[str]:
-    """The programs among what is required."""
+    """The required programs."""
     return (name for kind, name in map(_split, requires) if kind == COMMAND)
 
 
 def find_unmet(descriptor: EnsembleDescriptor, surroundings: Surroundings) -> str | None:
-    """Why an ensemble cannot play, or None. Starts a process for a sandbox only."""
+    """Why an ensemble is unavailable, or None. Starts a process only to try a sandbox."""
     invocables = [one.invocable for one in descriptor.invokers]
     return _find(descriptor.requires, descriptor.name, descriptor, invocables, surroundings)
 
 
 def find_unmet_of(invoker: InvokerDescriptor, descriptor: EnsembleDescriptor, surroundings: Surroundings) -> str | None:
-    """Why a tool of an ensemble cannot be offered, or None; what the ensemble itself requires is not looked at."""
+    """Why a tool cannot be offered, or None, without the requirements of its ensemble."""
     return _find(invoker.policy.requires, descriptor.name, invoker, [invoker.invocable], surroundings)
 
 
 def waits_for_grant(invoker: InvokerDescriptor, descriptor: EnsembleDescriptor, surroundings: Surroundings) -> bool:
-    """Whether all is there that a tool and its ensemble require, and only the network is not granted."""
+    """Whether a tool and its ensemble lack only the grant of the network."""
     if find_unmet(descriptor, surroundings) is None and find_unmet_of(invoker, descriptor, surroundings) is None:
         return False
     policy = dataclasses.replace(invoker.policy, requires=_without_network(invoker.policy.requires))
@@ -59,31 +59,33 @@ def _without_network(requires: Iterable[str]) -> tuple[str, ...]:
 def find_absent(
     selected: Iterable[EnsembleDescriptor], known: Iterable[str], surroundings: Surroundings
 ) -> frozendict[str, str | None]:
-    """Why each ensemble does not play; None for those that do. ``known`` are the names of all that there are.
+    """Why each ensemble is unavailable; None for the enabled ones. ``known`` are the names of all ensembles.
 
-    Those that require each other play together. What becomes of a connection is not known before it is opened.
+    Ensembles that require each other are enabled together. Connections are not opened here.
     """
-    absent: dict[str, str | None] = dict.fromkeys(known, "it is not selected; [ensembles] include can name it")
-    playing = {one.name: one for one in selected}
-    absent.update(dict.fromkeys(playing))
+    absent: dict[str, str | None] = {
+        name: f'it is not enabled; to enable it, set include = ["{name}"] under [ensembles]' for name in known
+    }
+    enabled = {one.name: one for one in selected}
+    absent.update(dict.fromkeys(enabled))
     while True:
-        around = dataclasses.replace(surroundings, absent=frozendict(absent))
-        lost = {name: reason for name, one in playing.items() if (reason := find_unmet(one, around)) is not None}
+        current = dataclasses.replace(surroundings, absent=frozendict(absent))
+        lost = {name: reason for name, one in enabled.items() if (reason := find_unmet(one, current)) is not None}
         if not lost:
-            return around.absent
+            return current.absent
         absent.update(lost)
-        playing = {name: one for name, one in playing.items() if name not in lost}
+        enabled = {name: one for name, one in enabled.items() if name not in lost}
 
 
 def has_command(name: str) -> bool:
-    """Whether a program would be found as a tool finds it: in the absolute folders of PATH."""
+    """Whether a program is in the absolute folders of PATH, which tools use."""
     return shutil.which(name, path=clean_environment()["PATH"] or os.defpath) is not None
 
 
 def find_own_program(roots: Iterable[str], *names: str) -> str | None:
-    """The path of the first program of these names that a project in one of these folders has of its own, or None.
+    """The path of the first of these programs that a project in one of these folders has, or None.
 
-    It is the project's: whoever runs it confines it.
+    It belongs to the project, so the caller must confine it.
     """
     for root in dict.fromkeys(roots):
         for name in names:
@@ -101,7 +103,7 @@ def own_path(roots: Iterable[str]) -> str:
 
 
 def _split(requirement: str) -> tuple[str, str]:
-    """Its kind, and the name of what is meant; a bare word that is no kind of its own names a program."""
+    """The kind and the name of a requirement; a bare word that is not a kind is the name of a program."""
     kind, separator, name = requirement.partition(":")
     if separator:
         return kind, name
@@ -124,17 +126,17 @@ def _find(
             case (kind, name) if kind == COMMAND and name:
                 reason = _lacks_command(name, invocables, surroundings)
             case (kind, name) if kind == ENSEMBLE and name:
-                lack = surroundings.absent.get(name, "there is none of that name")
-                reason = None if lack is None else f"the ensemble {name!r} does not play: {lack}"
+                lack = surroundings.absent.get(name, "no ensemble has this name")
+                reason = None if lack is None else f"the ensemble {name!r} is not available: {lack}"
             case _:
-                reason = 'nobody knows what that is: write "command:NAME", "sandbox", "network" or "ensemble:NAME"'
+                reason = 'this is not a requirement: write "command:NAME", "sandbox", "network" or "ensemble:NAME"'
         if reason is not None:
             return f"it requires {requirement!r}, and {reason}"
     return None
 
 
 def _lacks_command(name: str, invocables: Sequence[InvocableDescriptor], surroundings: Surroundings) -> str | None:
-    """Why a program is not found; that of the project counts where all that need it would run that one, confined."""
+    """Why a program is missing. The project's own one suffices if all invocables would run that one, confined."""
     if has_command(name):
         return None
     settings = [one.settings for one in invocables if one.origin == COMMAND]
@@ -154,7 +156,7 @@ def _lacks_command(name: str, invocables: Sequence[InvocableDescriptor], surroun
 def _lacks_sandbox(surroundings: Surroundings) -> str | None:
     sandbox = surroundings.sandbox
     if sandbox is None:
-        return "there is none here"
+        return "there is no sandbox here"
     return sandbox.missing
 
 
@@ -164,13 +166,13 @@ def _lacks_network(
     invocables: Sequence[InvocableDescriptor],
     surroundings: Surroundings,
 ) -> str | None:
-    """Why nothing can be reached.
+    """Why the network is not granted.
 
-    Tools that ask HTTP servers themselves need ``hosts`` in their ``[configuration]``, and the ``[sandbox]`` is no
-    matter to them. Programs need ``network``: under ``[sandbox]``, or at the tool where that leaves it to tools.
+    Tools that ask HTTP servers themselves need ``hosts`` in their ``[configuration]``, whatever the ``[sandbox]``.
+    Programs need ``network`` under ``[sandbox]``, or at the tool if ``[sandbox]`` does not set it.
     """
     origins = {one.origin for one in invocables}
-    # The url of such a tool is what it may reach.
+    # Such a tool may reach its own url.
     if configuration.get("hosts") or origins == {"http"}:
         return None
     programs = "command" in origins or "network" in configuration
@@ -180,7 +182,7 @@ def _lacks_network(
     if decided is not None:
         advice = f"network is false under [sandbox]; set it to true there, or delete it, in a file {_OWN}"
         return None if decided else f"the network is not granted: {advice}"
-    # A server that is connected to, and a client, decide for themselves.
+    # Connected servers and clients decide for themselves.
     asked = not programs or any(one.settings.get("network") is True for one in invocables)
     if asked or configuration.get("network") is True:
         return None

@@ -1,4 +1,4 @@
-"""What the application lends to origins and invocables."""
+"""``Surroundings``: the services of the application for origins and invocables."""
 
 import dataclasses
 import fnmatch
@@ -14,22 +14,21 @@ from ripieno.storage.outputs import Outputs
 from ripieno.storage.pins import Pins
 from ripieno.storage.undo import UndoLog
 
-#: Is told the name of an ensemble and ``{"direction": "sent" or "received", "message": {…}}``. It never raises.
+#: Gets the name of an ensemble and ``{"direction": "sent" or "received", "message": {…}}``. It must not raise.
 Tap: TypeAlias = Callable[[str, Mapping[str, Any]], None]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What the application lends to origins and invocables.
+    """The services of the application for origins and invocables.
 
-    ``workspace`` is absolute; ``secrets`` are the variables that descriptors may name; ``alert`` tells the
-    application something, from any thread. ``pins`` is what was approved of foreign tools,
-    ``journal`` what lets changes of files be undone, ``sandbox`` where programs are confined. ``allow`` has the
-    patterns of names that variables were chosen by, which say why one may be missing; None where all were taken.
-    ``protected`` are true paths beneath the workspace that tools do not change, beside what is guarded by its name.
-    ``absent`` says of each ensemble why it does not play; None of those that do. ``search_over`` is the number of tools
-    beyond which their definitions are not sent, and ``outputs`` where results are kept that are too long to be shown.
-    ``tap`` is told each message to and from a server of the Model Context Protocol, as JSON.
+    ``workspace`` is absolute; ``secrets`` are the variables that descriptors may name; ``alert`` sends an alert to the
+    application, from any thread. ``pins`` has the approved definitions of foreign tools, ``journal`` logs changes of
+    files for undo, ``sandbox`` confines programs. ``allow`` has the patterns of the allowed variables, which explain a
+    missing one; None allows all. ``protected`` has real paths beneath the workspace that tools may not change, besides
+    those protected by name. ``absent`` has the reason of each ensemble that is not enabled, and None for the others.
+    ``search_over`` is the number of tools above which their definitions are not sent; ``outputs`` stores results that
+    are too long to be shown. ``tap`` gets each message to and from an MCP server, as JSON.
     """
 
     workspace: pathlib.Path
@@ -47,5 +46,5 @@ class Surroundings:
     tap: Tap | None = None
 
     def allows(self, name: str) -> bool:
-        """Whether a variable of that name is among the ``secrets`` when it is set."""
+        """Whether a variable with this name is in ``secrets`` if it is set."""
         return self.allow is None or any(fnmatch.fnmatchcase(name, pattern) for pattern in self.allow)

@@ -1,7 +1,7 @@
-"""Plain functions off the event loop: one daemon thread a call.
+"""Runs plain functions outside the event loop, in one daemon thread per call.
 
-A pool would let a few hung functions starve all the others and would keep the interpreter from ending; a
-thread of its own costs some 40 µs and does neither.
+With a pool, a few hung functions would block all the others and keep the interpreter from exiting. A new thread costs
+some 40 µs.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ Result = TypeVar("Result")
 async def run_in_thread(
     function: Callable[..., Result], *arguments: object, name: str = "invocable", patient: bool = True
 ) -> Result:
-    """What ``function`` returns or raises.
+    """Runs ``function`` in a thread; returns or raises its outcome.
 
-    A thread cannot be stopped. When a patient wait is cancelled it goes on, so that a value that comes all the same
-    is returned: what was done was done. When the function ends with an error instead, the cancellation is raised.
-    A second cancellation lets go at once, and so does the first one of a wait that is not patient; the thread then
-    ends alone. Whoever does more than return the value should not be patient.
+    A thread cannot be stopped. A cancelled ``patient`` wait goes on: if the function returns a value, that is returned,
+    since its work is done; if it raises, the cancellation is raised. A second cancellation, or the first one of a wait
+    that is not patient, ends the wait at once; the thread then ends by itself. A caller that does more than return the
+    value should not be patient.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Result] = loop.create_future()
@@ -36,11 +36,11 @@ async def run_in_thread(
         try:
             outcome: object = context.run(function, *arguments)
             method: Callable[..., None] = future.set_result
-        except BaseException as error:  # SystemExit too: it must not end the thread in silence.
-            # A future refuses StopIteration, which would end a coroutine as if it had returned.
+        except BaseException as error:  # SystemExit too: it must not end the thread silently.
+            # A future refuses StopIteration, which would end a coroutine like a return.
             outcome = RuntimeError("The function raised StopIteration.") if isinstance(error, StopIteration) else error
             method = future.set_exception
-        with contextlib.suppress(RuntimeError):  # The loop is gone, and with it whoever waited.
+        with contextlib.suppress(RuntimeError):  # The event loop is closed, and nothing waits.
             loop.call_soon_threadsafe(settle, method, outcome)
 
     threading.Thread(target=body, name=f"ripieno {name}", daemon=True).start()

@@ -12,7 +12,7 @@ from typing import Any
 from ripieno.canisters import Canister, InvocationCanister, ResultCanister
 from ripieno.canisters.faults import Fault
 from ripieno.ensembles.offers import Offer
-from ripieno.ensembles.tool_search import meant
+from ripieno.ensembles.tool_search import resolve_call
 from ripieno.exceptions import InputError, PermissionFault, ResourceFault, ToolFault, ValidationFault
 from ripieno.execution.approval import Judge
 from ripieno.execution.context import Circumstances, Prepared
@@ -124,7 +124,7 @@ class Preparer:
         invoker, identifier = named.invoker, named.invocation.identifier
         try:
             if offer.helpers is not None and invoker is offer.helpers.call:
-                call = meant(named.invocation, named.arguments, offer.helpers)
+                call = resolve_call(named.invocation, named.arguments, offer.helpers)
             else:
                 wanted = str(named.arguments.get(str(invoker.policy.again_argument)))
                 call = find_earlier(wanted, around.history, offer)

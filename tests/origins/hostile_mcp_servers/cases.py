@@ -124,7 +124,7 @@ LISTINGS = (
     *refuse("tools", "tools_are_missing", "tools_are_null", "tools_are_a_table"),
     *refuse("MCPError", "a_listing_is_a_string", "a_listing_is_a_list"),
     *give("^it$", "list_changed_and_then_mute", over=(STDIO,)),
-    *give("^it$", "another_definition_each_time", over=(STDIO,), alert="offers something else now"),
+    *give("^it$", "another_definition_each_time", over=(STDIO,), alert="has changed its tools"),
 )
 
 HANDSHAKES = (

@@ -129,7 +129,7 @@ async def test_calls_their_faults_and_tools_that_come_later(
             await waiting
         revision = ensemble.revision
         assert await call(ensemble, "grow") == said("grow {}")
-        await alerts.wait_for("Ensemble 'it' offers something else now. New: grown9.")
+        await alerts.wait_for("Ensemble 'it' has changed its tools. New: grown9.")
         assert ensemble.revision == revision + 1
         assert list(ensemble.invokers) == sorted(ensemble.invokers)
         assert await call(ensemble, "grown9") == said("grown9 {}")
@@ -161,7 +161,7 @@ async def test_a_server_that_dies_is_connected_again_twice_in_a_row(surroundings
             assert await call(ensemble, "echo") == said("echo {}")
         assert "grown9" not in ensemble.invokers
     assert [alert.message.partition(":")[0].partition(",")[0] for alert in alerts] == [
-        "Ensemble 'it' offers something else now. New",
+        "Ensemble 'it' has changed its tools. New",
         "Ensemble 'it' was lost",
         "Ensemble 'it' is connected again. Gone",
         "Ensemble 'it' was lost",

@@ -1,6 +1,6 @@
 """The catalogue of searchable tools, and the choice of which tools are searchable.
 
-A tool is searchable if it sets ``tool_search``. If there are more tools than ``search_over``, all that can be are.
+A tool is searchable if it sets ``tool_search``. With more tools than ``search_over``, all possible ones are searchable.
 """
 
 import threading
@@ -11,14 +11,14 @@ from ripieno.ensembles.ensemble import Ensemble, Invoker
 from ripieno.ensembles.tool_search.ranking import Ranking
 from ripieno.jsonvalues import is_list, is_table
 
-#: How often a name counts: whoever knows a word of it means it.
+#: The weight of a name: a query with a word of it probably means this tool.
 _NAMED = 3
 _LEVELS = 8
 _NESTED = frozenset({"properties", "items", "anyOf", "oneOf"})
 
 
 class Catalogue:
-    """Searchable tools in their order. The index is made by the first search, in whichever thread."""
+    """Searchable tools in their order. The first search, in any thread, makes the index."""
 
     def __init__(self, invokers: Iterable[Invoker]) -> None:
         self.invokers: tuple[Invoker, ...] = tuple(invokers)
@@ -27,11 +27,11 @@ class Catalogue:
         self._guard = threading.Lock()
 
     def named(self, name: str) -> Invoker | None:
-        """The tool of that exposed name."""
+        """The tool with this exposed name."""
         return self._by_name.get(name)
 
     def search(self, query: str, limit: int) -> Sequence[Invoker]:
-        """At most ``limit`` tools that have a word of the query, the best first; the one of that very name leads."""
+        """At most ``limit`` tools that have a word of the query, the best first; one with exactly this name leads."""
         with self._guard:
             ranking = self._ranking = self._ranking or Ranking(map(_text, self.invokers))
         found = [self.invokers[number] for number in ranking.rank(query, limit)]
@@ -42,7 +42,7 @@ class Catalogue:
 
 
 def _text(invoker: Invoker) -> str:
-    """What is known of a tool: its name, its ensemble's, its description, and its arguments."""
+    """The indexed text of a tool: its name, its ensemble's name, its description and its arguments."""
     texts = [invoker.exposed] * _NAMED
     texts += (invoker.ensemble.name, invoker.description)
     _gather(invoker.arguments_schema, texts, _LEVELS)
@@ -50,7 +50,7 @@ def _text(invoker: Invoker) -> str:
 
 
 def _gather(schema: Mapping[str, Any], texts: list[str], levels: int) -> None:
-    """Names and descriptions of arguments, as deep as they are nested."""
+    """Adds the names and descriptions of arguments, down to ``levels`` of nesting."""
     if levels < 0:
         return
     properties = schema.get("properties")
@@ -84,6 +84,6 @@ def choose_searchable(invokers: Sequence[Invoker], ensembles: Iterable[Ensemble]
 
 
 def _over(ensembles: Iterable[Ensemble]) -> int | None:
-    """How many tools may be sent before they are searchable, as the application of these ensembles has it."""
+    """The highest number of tools that are sent without search, as the application of these ensembles sets it."""
     lent = (one.surroundings.search_over for one in ensembles if one.surroundings is not None)
     return min((number for number in lent if number is not None), default=None)

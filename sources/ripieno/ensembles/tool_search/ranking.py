@@ -13,13 +13,13 @@ from collections.abc import Iterable, Sequence
 
 _K1 = 1.2
 _B = 0.75
-#: Places of words that one query looks at. The rarest words go first; what nearly every text has tells them apart by
-#: little, and costs the most.
+#: Occurrences of words that one query examines. The rarest words go first: words of nearly every text discriminate
+#: least, and cost most.
 _PLACES = 6_000
 _INSIDE = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
 _WORD = re.compile(r"[^\W_]+")
-#: The same for ASCII, which most tools are described in: three times as fast.
+#: The same for ASCII, the usual case: three times as fast.
 _ASCII = {code: " " for code in range(128) if not chr(code).isalnum()}
 
 
@@ -41,12 +41,12 @@ def _forms(words: Iterable[str]) -> set[str]:
 
 
 class Ranking:
-    """An index over texts, in which each has the number of its place. Immutable."""
+    """An index over texts, numbered in their order. Immutable."""
 
     __slots__ = ("_count", "_norms", "_places")
 
     def __init__(self, texts: Iterable[str]) -> None:
-        # A text stands at a word as often as it has the word: counted only when it is asked for.
+        # A text is listed at a word once per occurrence; these are counted only for a query.
         places: defaultdict[str, list[int]] = defaultdict(list)
         lengths: list[int] = []
         for number, text in enumerate(texts):

@@ -1,7 +1,7 @@
-"""The two tools that a model sees in place of the searchable ones: one finds them, the other stands for a call of one.
+"""The two tools that a model sees in place of the searchable ones: one finds them, the other calls one.
 
-Their definitions do not depend on what is found, so that the list of tools is the same in every request. A call of
-``call_tool`` goes through the pipeline as the call that it names: judged, confirmed, limited and recorded as that.
+Their definitions do not depend on the results of a search, so that the list of tools is the same in every request. A
+call of ``call_tool`` is judged, confirmed, limited and recorded as the call that it names.
 """
 
 import dataclasses
@@ -22,10 +22,10 @@ ENSEMBLE = "tool_search"
 SEARCH = "search_tools"
 CALL = "call_tool"
 _DEFAULT, _MOST = 5, 20
-#: Bytes of what is found, beyond which the rest is only named.
+#: Bytes of definitions in a result; further tools are only named.
 _ROOM = 24 * 1024
-#: Ensembles that are named to the model.
-_TOLD = 24
+#: Ensembles that the description names.
+_LISTED = 24
 
 _FINDS: Mapping[str, Any] = {
     "type": "object",
@@ -53,20 +53,20 @@ _CALLS: Mapping[str, Any] = {
 
 @functools.cache
 def _schemas() -> tuple[Schema, Schema]:
-    """Those of both tools, compiled when they are first wanted."""
+    """The schemas of both tools, compiled at the first use."""
     return Schema.of(_FINDS, closed=True), Schema.of(_CALLS, closed=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Helpers:
-    """What finds searchable tools, and what stands for a call of one."""
+    """The tool that finds searchable tools, and the tool that calls one."""
 
     search: Invoker
     call: Invoker
 
 
 def make_helpers(catalogue: Catalogue, taken: Collection[str]) -> Helpers:
-    """The helpers for these tools. A name that is taken has the ensemble's before it."""
+    """The helpers for these tools. A name that is taken gets the ensemble's name as a prefix."""
     names = {name: f"{ENSEMBLE}_{name}" if name in taken else name for name in (SEARCH, CALL)}
     finds, calls = _schemas()
 
@@ -91,7 +91,7 @@ def make_helpers(catalogue: Catalogue, taken: Collection[str]) -> Helpers:
                 "schema. It is the same as calling that tool itself.",
                 schema=calls,
                 invocable=_call,
-                # It does nothing itself: the rules are those of the tool that is called.
+                # It has no effect of its own: the rules of the called tool apply.
                 policy=Policy(effect="none"),
             ),
         ),
@@ -99,10 +99,10 @@ def make_helpers(catalogue: Catalogue, taken: Collection[str]) -> Helpers:
     return Helpers(search=made.invokers[SEARCH], call=made.invokers[CALL])
 
 
-def meant(invocation: InvocationCanister, arguments: Mapping[str, Any], helpers: Helpers) -> InvocationCanister:
-    """The call that a call of ``call_tool`` stands for, under the same identifier.
+def resolve_call(invocation: InvocationCanister, arguments: Mapping[str, Any], helpers: Helpers) -> InvocationCanister:
+    """The call that a call of ``call_tool`` names, under the same identifier.
 
-    Errors: ``ValidationFault`` for one that stands for itself.
+    Errors: ``ValidationFault`` for one that names ``call_tool``.
     """
     name = arguments["name"]
     if name == helpers.call.exposed:
@@ -119,7 +119,7 @@ def _found(catalogue: Catalogue, query: str, limit: int, call: str) -> dict[str,
     if not found:
         return {
             "tools": [],
-            "note": f"None of the {len(catalogue.invokers)} tools has a word of this. Try other words.",
+            "note": f"None of the {len(catalogue.invokers)} tools matches. Try other words.",
         }
     shown: list[dict[str, Any]] = []
     room = _ROOM
@@ -136,21 +136,21 @@ def _found(catalogue: Catalogue, query: str, limit: int, call: str) -> dict[str,
     note = f"Call one of them with {call}(name, arguments)."
     rest = [invoker.exposed for invoker in found[len(shown) :]]
     if rest:
-        note += f" Too long to be shown here, search for them by name: {', '.join(rest)}."
+        note += f" Not shown, because the result is too long; search for them by name: {', '.join(rest)}."
     return {"tools": shown, "note": note}
 
 
 def _describe(catalogue: Catalogue, call: str) -> str:
     ensembles = {one.ensemble.name: one.ensemble for one in catalogue.invokers}
     named = [f"{name} ({one.description})" if one.description else name for name, one in ensembles.items()]
-    more = f", and {len(named) - _TOLD} more" if len(named) > _TOLD else ""
+    more = f", and {len(named) - _LISTED} more" if len(named) > _LISTED else ""
     return (
-        "Find tools that are not listed here, by words of what they do, are named, or take. It gives their names, "
+        "Find tools that are not listed here, by words of their names, descriptions or arguments. Returns their names, "
         f"descriptions and argument schemas; call one with {call}. There are tools of: "
-        f"{', '.join(named[:_TOLD])}{more}."
+        f"{', '.join(named[:_LISTED])}{more}."
     )
 
 
 def _call(_: Context, arguments: dict[str, Any]) -> str:
-    """Reached only by whoever calls it without the pipeline, which runs the call that is named."""
-    raise ResourceFault(f"There is no pipeline here that could call {arguments['name']!r}.", code="no_pipeline")
+    """Reached only without the pipeline, which runs the named call instead."""
+    raise ResourceFault(f"{arguments['name']!r} cannot be called here, without the pipeline.", code="no_pipeline")
