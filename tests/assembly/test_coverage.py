@@ -219,7 +219,7 @@ def test_a_missing_program_costs_its_tools_and_names_what_can_be_used(home: Home
 def test_a_category_that_is_not_selected_has_its_reason(home: Home, equipped: pathlib.Path) -> None:
     coverage = look(home, profile="minimal")
     tools = {tool.name: tool for tool in coverage.tools}
-    assert tools["git_status"].reason == "the ensemble 'git', which has it, is not selected"
+    assert tools["git_status"].reason == "the ensemble 'git', which has it, is not enabled"
     # A shell can do that; it cannot think.
     assert tools["git_status"].fallback == ("bash", "run_command")
     assert tools["http_get"].fallback == ()

@@ -1,4 +1,4 @@
-"""Descriptors and plugins to connected ensembles, one execution, and models: what an application holds."""
+"""``Assembly``: connected ensembles, one execution and the models, built from descriptors and plugins."""
 
 import dataclasses
 import os
@@ -46,7 +46,7 @@ from ripieno.storage.records import Recorder
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Absence:
-    """Something that does not play, and why."""
+    """An ensemble or a file that is left out, and why."""
 
     name: str
     reason: str
@@ -54,9 +54,9 @@ class Absence:
 
 
 class Assembly:
-    """Connected ensembles, one execution and the models, for as long as it is entered with ``async with``.
+    """Connected ensembles, one execution and the models, while it is entered with ``async with``.
 
-    Errors on entering: ``AssemblyFailure``, with every reason; whatever had been connected is disconnected.
+    Errors on entering: ``AssemblyFailure``, with every reason; then all ensembles are disconnected.
     """
 
     def __init__(
@@ -78,13 +78,13 @@ class Assembly:
         self.absences: tuple[Absence, ...] = tuple(
             Absence(name=one.name, reason=one.reason, file=one.file) for one in loaded.left_out
         )
-        #: What the environment covers, where a profile was named; known once this was entered.
+        #: The coverage of the environment, if a profile is named; set on entering.
         self.coverage: Coverage | None = None
         self.alerts: list[Alert] = []
         self._alert = alert
         self._watchers = tuple(watchers)
         self._histories: dict[HistoryDescriptor, History] = {}
-        self._lacking: set[str] = set()
+        self._missing_fallbacks: set[str] = set()
         self._sandbox = sandbox_of(loaded)
         variables = variables_of(loaded, os.environ if secrets is None else secrets)
         self.surroundings = Surroundings(
@@ -117,7 +117,7 @@ class Assembly:
 
     def _note(self, alert: Alert) -> None:
         self.alerts.append(alert)
-        # A program that runs for weeks keeps the latest only.
+        # The latest only, for programs that run for weeks.
         del self.alerts[:-1000]
         if self._alert is not None:
             self._alert(alert)
@@ -150,7 +150,7 @@ class Assembly:
 
     @property
     def connecting(self) -> tuple[str, ...]:
-        """The names of the ensembles that entering still waits for."""
+        """The names of the ensembles that are still connecting."""
         return tuple(one.name for one in self._starting if one.state == "connecting")
 
     async def __aexit__(self, *details: object) -> None:
@@ -159,7 +159,7 @@ class Assembly:
         self._sandbox.close()
 
     def _prepare(self, failures: list[RipienoError]) -> list[Ensemble]:
-        """The ensembles, not connected yet, with what their origins have to say of their descriptors."""
+        """The ensembles, not yet connected. Adds the problems of their descriptors to ``failures``."""
         if isinstance(self.surroundings.spawner, RoutedSpawner):
             try:
                 self.surroundings.spawner.other()
@@ -203,7 +203,7 @@ class Assembly:
         )
 
     async def _connect(self, ensembles: Sequence[Ensemble]) -> None:
-        """All at once. An optional one that fails is left out, with its reason; a required one ends the start."""
+        """Connects all concurrently. An optional one that fails is left out; a required one ends the start-up."""
         self._starting = tuple(ensembles)
         failures: list[RipienoError] = []
         connected: list[Ensemble] = []
@@ -229,22 +229,22 @@ class Assembly:
 
     @property
     def openings(self) -> Mapping[str, int]:
-        """How often the breaker of each provider's endpoint has opened so far."""
+        """The number of times that the circuit breaker of each provider's endpoint has opened."""
         return self._providers.openings
 
     def access_ensemble(self, name: str) -> Ensemble:
-        """The ensemble of that name. Errors: ``NameAbsence``, which says so when it was left out."""
+        """The ensemble with a name. Errors: ``NameAbsence``, with the reason if it was left out."""
         for ensemble in self.ensembles:
             if ensemble.name == name:
                 return ensemble
         for one in self.absences:
             if one.name == name and one.file is None:
-                # The rest of it, lines of the server among them, was told when it happened.
+                # The rest, such as lines of the server, was in the alert.
                 first = one.reason.partition("\n")[0]
                 raise NameAbsence("ensemble", name, left_out=f"could not be connected: {first}")
         reasons = [one.reason for one in self.absences if one.name == name]
         if not reasons and name in self.loaded.known:
-            reasons = ["It is known, and does not play: name it under [ensembles] enabled."]
+            reasons = [f'It is available, but not enabled. To enable it: include = ["{name}"] under [ensembles].']
         raise NameAbsence("ensemble", name, (one.name for one in self.ensembles), hint=" ".join(reasons))
 
     def access_invoker(self, identity: str) -> Invoker:
@@ -255,10 +255,9 @@ class Assembly:
         return self.access_ensemble(ensemble).access_invoker(tool)
 
     def access_model(self, identity: str | None = None) -> Model:
-        """The model ``provider/model``; or the default one, with those that are asked where it cannot be had.
+        """The model ``provider/model``; or the default one, with its fallbacks.
 
-        A fallback whose variables are not set is left out, with an ``Alert``.
-        Errors: ``InputError`` with what to do.
+        A fallback whose variables are not set is left out, with an ``Alert``. Errors: ``InputError`` with advice.
         """
         if identity:
             return self._providers.access_model(identity)
@@ -271,33 +270,30 @@ class Assembly:
         for other in dict.fromkeys(fallback):
             try:
                 models += [] if other == identity else [self._providers.access_model(other)]
-            except ConfigurationInvalidity as lacking:
-                self._leave_link_out(other, lacking)
+            except ConfigurationInvalidity as invalidity:
+                # Mostly, its key is missing. One alert is enough.
+                if other not in self._missing_fallbacks:
+                    self._missing_fallbacks.add(other)
+                    why = "; ".join(problem.message for problem in invalidity.problems)
+                    self._note(Alert(message=f"The fallback {other} is left out: {why}."))
         return FallbackModel.of(models)
 
-    def _leave_link_out(self, identity: str, lacking: ConfigurationInvalidity) -> None:
-        """A fallback that cannot be asked, mostly for want of its key, stops nobody; it is told once."""
-        if identity not in self._lacking:
-            self._lacking.add(identity)
-            why = "; ".join(problem.message for problem in lacking.problems)
-            self._note(Alert(message=f"The fallback {identity} is left out: {why}."))
-
     def _model_of(self, agent: AgentDescriptor) -> Model:
-        """The model of an agent, or the default one, with what the agent says is to be asked instead."""
+        """The model of an agent, or the default one, with the agent's fallbacks."""
         default = self.configuration
         identity = agent.model or default.model
         fallback = default.fallback if agent.model in (None, default.model) else ()
         return self._chain(identity, fallback if agent.fallback is None else agent.fallback)
 
     def _history(self, descriptor: HistoryDescriptor) -> History:
-        """What a descriptor says of histories; the same each time, since it keeps the summaries that were made."""
+        """The history settings of a descriptor; the same object each time, since it keeps the summaries."""
         if descriptor not in self._histories:
             model = None if descriptor.model is None else self.access_model(descriptor.model)
             self._histories[descriptor] = History.of(descriptor, model)
         return self._histories[descriptor]
 
     def access_agent(self, name: str) -> AgentDescriptor:
-        """The agent of that name. Errors: ``NameAbsence``."""
+        """The agent with a name. Errors: ``NameAbsence``."""
         if name not in self.configuration.agents:
             raise NameAbsence("agent", name, self.configuration.agents, hint="Add one as a table [agents.NAME].")
         return self.configuration.agents[name]
@@ -316,10 +312,10 @@ class Assembly:
         limits: Limits | None = None,
         answers: Mapping[str, Answer | Given] | None = None,
     ) -> Run:
-        """A run with this assembly's ensembles, execution and models. ``agent`` brings its own of each.
+        """A run with this assembly's ensembles, execution and models, and with the settings of ``agent``.
 
-        ``answers`` are those of a person who was absent, by the identifiers of open invocations.
-        Errors: ``InputError`` for names that fit nothing, before anything is asked.
+        ``answers`` are a person's answers that were given in advance, by the identifiers of open invocations.
+        Errors: ``InputError`` for unknown names, before any request.
         """
         chosen, settings = self._settle(
             model=model, agent=agent, ensembles=ensembles, supervisor=supervisor, tools=tools, controls=controls
@@ -337,11 +333,8 @@ class Assembly:
         tools: Sequence[str] | None,
         controls: Controls | None,
     ) -> tuple[Model, dict[str, Any]]:
-        """The model that is meant, and the settings of ``ripieno.conduct`` that names and agent stand for.
-
-        Errors: ``InputError`` for names that fit nothing.
-        """
-        playing = self.ensembles if ensembles is None else tuple(ensembles)
+        """The model, and the further arguments of ``ripieno.conduct``. Errors: ``InputError`` for unknown names."""
+        enabled = self.ensembles if ensembles is None else tuple(ensembles)
         limits, history = None, self.configuration.history
         chosen = model if isinstance(model, Model) else None
         if agent is not None:
@@ -352,9 +345,9 @@ class Assembly:
             controls = controls or descriptor.controls
             limits, history = descriptor.limits, descriptor.history
         chosen = chosen or self.access_model(None if isinstance(model, Model) else model)
-        Offer.of(playing, tools=tools)
+        Offer.of(enabled, tools=tools)
         return chosen, {
-            "ensembles": playing,
+            "ensembles": enabled,
             "tools": tools,
             "supervisor": supervisor,
             "controls": controls or self.configuration.controls,
@@ -380,9 +373,9 @@ def assemble(
     """An assembly of package data, allowed plugins, the user's configuration, and ``configuration`` over them.
 
     ``configuration`` is a file or a mapping with the same tables: naming it is consent. ``workspace`` is the folder
-    that file tools are confined to, the current one by default. ``secrets`` are the variables that descriptors may
-    name, the environment by default. ``recorder`` keeps what happens, ``grants`` has approvals that were given in other
-    processes, and ``watchers`` are told every event of every run. Enter it with ``async with``.
+    that confines file tools, by default the current one. ``secrets`` are the variables that descriptors may name, by
+    default the environment. ``recorder`` records calls and runs, ``grants`` has approvals from other processes, and
+    ``watchers`` get every event of every run. Enter it with ``async with``.
     """
     loaded = load_configuration(configuration, workspace=workspace, places=places, project=project)
     return Assembly(

@@ -1,7 +1,7 @@
-"""Everything that files say, layer over layer, before anything is connected: descriptors, rules, and what was left out.
+"""Loads all layers of configuration, before anything is connected: descriptors, rules, and the parts left out.
 
-Package data < allowed plugins < the user's configuration < what the caller names. A project's own files come in
-only when the command line found them, and then only as far as they are trusted.
+Package data < allowed plugins < the user's configuration < the caller's. A project's own files are included only if
+the command line found them, and only as far as they are trusted.
 """
 
 import dataclasses
@@ -49,7 +49,7 @@ _USER, _CALLER, _PROJECT = "user", "caller", "project"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Where this user's own files are. Tests, and applications with habits, bring their own."""
+    """The folders of this user's own files. Tests and applications may pass others."""
 
     configuration: pathlib.Path
     state: pathlib.Path
@@ -64,7 +64,7 @@ class Places:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedConfiguration:
-    """The outcome. ``ensembles`` are those that play, in their order; ``known`` are all by name."""
+    """A loaded configuration. ``ensembles`` are the enabled ones in their order; ``known`` has all by name."""
 
     configuration: ConfigurationDescriptor
     registry: Registry
@@ -75,22 +75,22 @@ class LoadedConfiguration:
     profiles: Mapping[str, ProfileDescriptor]
     workspace: pathlib.Path
     files: tuple[str, ...] = ()
-    #: Where trust, pins and the journal are kept.
+    #: The folder of trust, pins and the journal.
     state: pathlib.Path | None = None
-    #: The profile that was named, and whose ensembles play; None where none was named, or only some of them play.
+    #: The named profile, if it selects the ensembles.
     profile: ProfileDescriptor | None = None
-    #: What a project without trust narrows the ensembles to.
+    #: The ensembles to which an untrusted project narrows the selection.
     narrowed: tuple[str, ...] | None = None
     left_out: tuple[LeftOut, ...] = ()
     shadowed: tuple[Shadowed, ...] = ()
     warnings: tuple[Problem, ...] = ()
-    #: The configurations that count, the one that wins last.
+    #: The effective configurations; later ones take precedence.
     parts: tuple[ConfigurationPart, ...] = ()
-    #: What was approved of foreign tools: the user's own, and what a trusted project adds.
+    #: The approved definitions of foreign tools: the user's own, and those of a trusted project.
     pins: Pins | None = None
-    #: Where changes of the workspace are written down, so that they can be undone.
+    #: The log of changes of the workspace, for undo.
     journal: UndoLog | None = None
-    #: Everything that makes a start impossible.
+    #: Everything that prevents a start-up.
     failures: tuple[RipienoError, ...] = ()
 
 
@@ -101,10 +101,10 @@ def load_configuration(
     places: Places | None = None,
     project: Project | None = None,
 ) -> LoadedConfiguration:
-    """Reads all layers. Imports allowed plugins, and nothing else; starts and connects nothing.
+    """Reads all layers. Imports only allowed plugins; starts and connects nothing.
 
-    ``configuration`` is a file, or a mapping with the same tables. Raises nothing for what is in files: it is in
-    ``failures``. Errors: ``InputError`` for a store of trust that cannot be read.
+    ``configuration`` is a file, or a mapping with the same tables. Problems in files are in ``failures``. Errors:
+    ``InputError`` for a trust store that cannot be read.
     """
     own = places or Places.of_user()
     parts = _own_parts(own) + _caller_parts(configuration)
@@ -160,7 +160,7 @@ def load_configuration(
 
 
 def _configured(known: Catalogue, whole: ConfigurationDescriptor, failures: list[RipienoError]) -> Catalogue:
-    """The ensembles with what the configuration lays over theirs."""
+    """The ensembles with the settings of the configuration over their own."""
     configured: list[EnsembleDescriptor] = []
     for name, settings in whole.settings.items():
         try:
@@ -173,7 +173,7 @@ def _configured(known: Catalogue, whole: ConfigurationDescriptor, failures: list
 
 
 def _shared_pins(project: Project | None, failures: list[RipienoError]) -> Mapping[str, PinRecord]:
-    """The pins of a trusted project. Those that cannot be read are a failure: nobody knows what they would forbid."""
+    """The pins of a trusted project. Unreadable ones are a failure, since they may forbid something."""
     if project is None or project.pins is None:
         return {}
     try:
@@ -205,10 +205,10 @@ def _caller_parts(configuration: str | os.PathLike[str] | Mapping[str, Any] | No
 
 
 def _with_advice(part: ConfigurationPart) -> ConfigurationPart:
-    """A configuration file that is not there, with what would be one."""
+    """A missing configuration file, with a hint how to write one."""
     how = (
-        'A configuration is a TOML file, such as the two lines [ensembles] and enabled = ["io"]; an empty one will do. '
-        "What may stand in it: ripieno schema config"
+        'A configuration is a TOML file, for example with the two lines [ensembles] and enabled = ["io"], or empty. '
+        "Its keys: ripieno schema config"
     )
     problems = [
         dataclasses.replace(problem, hint=" ".join(hint for hint in (problem.hint, how) if hint))
@@ -228,29 +228,24 @@ def _layers(
     built_in = [folder for name, folders in registry.data if name == BUILT_IN for folder in folders]
     layers = [Layer(name="package", folders=tuple(built_in), lazy=True)]
     layers += [Layer(name=f"plugin {name}", folders=folders) for name, folders in registry.data if name != BUILT_IN]
-    # The user's folder counts with and without a configuration file in it.
-    layers += [_layer(part, (places.configuration,)) for part in parts if part.layer == _USER] or [
-        Layer(name=_USER, folders=(places.configuration,))
-    ]
-    layers += [_layer(part, ()) for part in parts if part.layer == _CALLER]
+    # The user's folder is a layer with and without a configuration file in it.
+    own = [_paths(part) for part in parts if part.layer == _USER] or [()]
+    layers += [Layer(name=_USER, folders=(places.configuration,), paths=paths) for paths in own]
+    layers += [Layer(name=_CALLER, paths=_paths(part)) for part in parts if part.layer == _CALLER]
     if project is not None:
         paths = paths_of(project.part) if trusted and project.part is not None else ()
-        own = () if project.ensembles is None else (project.ensembles,)
-        layers.append(Layer(name=_PROJECT, paths=(*own, *paths), trusted=trusted))
+        found = () if project.ensembles is None else (project.ensembles,)
+        layers.append(Layer(name=_PROJECT, paths=(*found, *paths), trusted=trusted))
     return tuple(layers)
 
 
-def _layer(part: ConfigurationPart, folders: tuple[pathlib.Path, ...]) -> Layer:
-    return Layer(name=part.layer, folders=folders, paths=_paths(part))
-
-
 def _paths(part: ConfigurationPart) -> tuple[pathlib.Path, ...]:
-    """What a configuration names under ``[ensembles] paths``."""
+    """The paths under ``[ensembles] paths`` of a configuration."""
     return tuple(pathlib.Path(path) for path in part.parts.get("ensembles", {}).get("paths", ()))
 
 
 def _merged(tables: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The read keys of all tables, later ones over earlier ones; enough to compare limits."""
+    """The keys of all tables, later ones over earlier ones, to compare limits."""
     merged: dict[str, Any] = {}
     for table in tables:
         for name, value in table.items():
@@ -259,9 +254,9 @@ def _merged(tables: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def _combine(tables: Sequence[Mapping[str, Any]]) -> tuple[ConfigurationDescriptor, tuple[str, ...] | None]:
-    """The whole configuration, and the names that an untrusted project narrows the ensembles to.
+    """The combined configuration, and the names to which an untrusted project narrows the ensembles.
 
-    What one layer denies or asks about, no other layer takes back: these lists are joined, not replaced.
+    The ``deny`` and ``ask`` lists of the layers are joined, not replaced: no layer can revoke those of another one.
     """
     narrowed: tuple[str, ...] | None = None
     strict: dict[str, list[str]] = {"deny": [], "ask": []}
@@ -282,7 +277,7 @@ def _combine(tables: Sequence[Mapping[str, Any]]) -> tuple[ConfigurationDescript
 
 
 def prefix_of(descriptor: EnsembleDescriptor) -> str:
-    """What stands before its tools' names: what it says; else its name when it is foreign; else nothing."""
+    """The prefix of its tools' names: its own; otherwise its name if it is foreign; otherwise none."""
     if descriptor.prefix is not None:
         return descriptor.prefix
     foreign = descriptor.layer.startswith("plugin ") or (descriptor.connection is not None and not descriptor.invokers)
@@ -295,10 +290,9 @@ def _providers(
     whole: ConfigurationDescriptor,
     registry: Registry | None,
 ) -> tuple[Mapping[str, ProviderDescriptor], Sequence[Problem]]:
-    """The providers with what the configuration lays over them, and whatever is wrong with them and the models.
+    """The providers with the settings of the configuration over them, and the problems of them and of the models.
 
-    Without a ``registry``, nothing that they name is looked for: something could not be read, and may be what is
-    missed.
+    Without a ``registry``, the names in them are not checked, because a file that could not be read may define them.
     """
     providers = dict(from_data.providers)
     problems: list[Problem] = []
@@ -320,7 +314,7 @@ def _providers(
 def provision(
     loaded: LoadedConfiguration, *, profile: str | None = None, include: Sequence[str] = ()
 ) -> LoadedConfiguration:
-    """The same as if the configuration selected another profile, and included more ensembles. Raises nothing."""
+    """The configuration with another profile selected and more ensembles included. Problems are in ``failures``."""
     configuration = loaded.configuration
     configuration = dataclasses.replace(
         configuration,
@@ -340,7 +334,7 @@ def provision(
 
 
 def variables_of(loaded: LoadedConfiguration, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """The variables that descriptors may name: all of the user's, or those that fit ``[environment] allow``."""
+    """The variables that descriptors may name: all of the user's, or those that match ``[environment] allow``."""
     allow = loaded.configuration.environment
     if allow is None:
         return dict(environment)

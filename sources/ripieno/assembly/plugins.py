@@ -1,6 +1,6 @@
-"""Finds plugins, and what they provide. Installed is not consent: only distributions that are allowed are imported.
+"""Finds plugins and what they provide. Only allowed distributions are imported: installation is not consent.
 
-What is built in is a plugin like any other: one module with the same hooks.
+The built-in parts are a plugin with the same hooks.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ BUILT_IN = "ripieno.assembly.builtins"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PluginStatus:
-    """One plugin: whether it plays, and why not."""
+    """One plugin: whether it is allowed, and why it failed."""
 
     name: str
     distribution: str
@@ -33,9 +33,9 @@ class PluginStatus:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Registry:
-    """Everything that plugins provide, by name; nothing of it is imported yet.
+    """Everything that plugins provide, by name, not yet imported.
 
-    ``data`` pairs the name of a layer with its folders: what is built in first, then plugins by name.
+    ``data`` pairs the name of a layer with its folders: the built-in ones first, then those of plugins by name.
     """
 
     data: tuple[tuple[str, tuple[pathlib.Path, ...]], ...] = ()
@@ -47,7 +47,7 @@ class Registry:
     failures: tuple[PluginFailure, ...] = ()
 
     def resolve(self, kind: str, name: str) -> Any:
-        """What a name of ``origins``, ``protocols``, ``sandboxes`` or ``commands`` stands for; imports it.
+        """The object of a name in ``origins``, ``protocols``, ``sandboxes`` or ``commands``; imports it.
 
         Errors: ``NameAbsence`` with the nearest names; ``PluginFailure`` when it cannot be imported.
         """
@@ -67,10 +67,10 @@ def resolve(path: str) -> Any:
 
 
 def discover(allow: Iterable[str] = ()) -> Registry:
-    """What the built-in rooms and the allowed plugins provide.
+    """The objects that the built-in plugin and the allowed plugins provide.
 
-    ``allow`` are names of distributions, in any spelling. A plugin that fails is named in ``failures``, and the
-    others go on.
+    ``allow`` has the names of distributions, in any spelling. A plugin that fails is listed in ``failures``, without an
+    effect on the others.
     """
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
@@ -98,17 +98,17 @@ def discover(allow: Iterable[str] = ()) -> Registry:
             )
         )
     missing = sorted(name for name in allow if normalize(name) not in found)
-    reason = "[plugins] allow names it, and no such distribution is installed."
+    reason = "[plugins] allow names it, but no such distribution is installed."
     failures.extend(PluginFailure(name, reason) for name in missing)
     return _collect(manager, statuses, failures)
 
 
 def _register(manager: pluggy.PluginManager, entry: importlib.metadata.EntryPoint) -> PluginFailure | None:
     if manager.has_plugin(entry.name):
-        return PluginFailure(entry.name, "another plugin has this name already.")
+        return PluginFailure(entry.name, "another plugin already has this name.")
     try:
         manager.register(entry.load(), name=entry.name)
-        # An implementation of a hook that does not exist is a typing error, not a wish.
+        # An implementation of a hook that does not exist is a misspelling.
         manager.check_pending()
     except Exception as error:
         if manager.has_plugin(entry.name):
@@ -120,7 +120,7 @@ def _register(manager: pluggy.PluginManager, entry: importlib.metadata.EntryPoin
 def _collect(
     manager: pluggy.PluginManager, statuses: Sequence[PluginStatus], failures: list[PluginFailure]
 ) -> Registry:
-    """Asks each plugin by itself, so that one that raises does not silence the others."""
+    """Calls the hooks of each plugin separately, so that an exception affects only its plugin."""
     data: list[tuple[str, tuple[pathlib.Path, ...]]] = []
     named: dict[str, dict[str, str]] = {"origins": {}, "protocols": {}, "sandboxes": {}, "commands": {}}
     for name, plugin in manager.list_name_plugin():
@@ -140,11 +140,11 @@ def _collect(
 
 
 def _ask(manager: pluggy.PluginManager, plugin: Any, hook: str) -> Any:
-    """What one plugin answers to a hook; None when it does not have it."""
+    """The result of one plugin's hook; None if it has no such hook."""
     implementations = getattr(manager.hook, hook).get_hookimpls()
     return next((one.function() for one in implementations if one.plugin is plugin), None)
 
 
 def normalize(name: str) -> str:
-    """The name of a distribution in its one spelling (PEP 503)."""
+    """The normalized name of a distribution (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,7 +1,4 @@
-"""Values that are never written down: those of variables with names of secrets, and what descriptors take of others.
-
-What nobody but its owner changes: what a program was configured with, and what is kept of trust and pins.
-"""
+"""Secret values that are never recorded, and paths that tools may never write."""
 
 import dataclasses
 import os
@@ -15,14 +12,14 @@ from ripieno.sandbox import Sandbox
 
 
 def sandbox_of(loaded: LoadedConfiguration) -> Sandbox:
-    """The sandbox of what was loaded; nothing is tried yet."""
+    """The sandbox of a loaded configuration; nothing is tried yet."""
     return Sandbox(loaded.workspace, loaded.configuration.sandbox, protected=protected_by(loaded))
 
 
 def protected_by(loaded: LoadedConfiguration) -> tuple[str, ...]:
-    """What was read for it, and what is kept of trust and pins: neither programs nor file tools write there.
+    """The files and folders of the configuration, trust and pins, which neither programs nor file tools may write.
 
-    Where a workspace is so wide that it has these in it. Folders have a slash at their end.
+    This matters if the workspace contains them. Folders end with a slash.
     """
     folders = [f"{path}/" for layer in loaded.layers for path in (*layer.folders, *layer.paths)]
     folders += [] if loaded.state is None else [f"{loaded.state}/"]
@@ -30,21 +27,21 @@ def protected_by(loaded: LoadedConfiguration) -> tuple[str, ...]:
 
 
 def beneath(workspace: os.PathLike[str], paths: Sequence[str]) -> tuple[str, ...]:
-    """Those of the paths that lie beneath the workspace, as they are named and where they lead."""
+    """The paths that lie beneath the workspace, as they are named and with links resolved."""
     base = os.path.realpath(workspace)
     known = [way(path) for path in paths for way in (os.path.abspath, os.path.realpath)]
     known += [os.path.join(base, os.path.relpath(path, workspace)) for path in paths]
     return tuple(dict.fromkeys(path for path in known if path.startswith(f"{base}/")))
 
 
-#: A variable that holds a secret, by its name.
+#: Names of variables that hold a secret.
 SECRET_NAME = re.compile(
     r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|AUTH(?!OR(?:S?_|S?\Z))|CREDENTIAL|COOKIE|BEARER|SIGNATURE"
     r"|(?:\A|_)(?:PASS|PWD|PAT|PIN|JWT|DSN)(?:_|\Z)"
 )
-#: Values that look random: long, of letters and digits, and no path, sentence or address.
+#: Values that look random: long, with letters and digits, and not a path, a sentence or an address.
 _RANDOM = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[A-Za-z0-9_+=.~-]{20,}")
-#: Variables that everything has, and whose values stand in every path.
+#: Common variables whose values are in every path.
 _PLAIN = frozenset({"HOME", "PWD", "OLDPWD", "PATH", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG", "TERM"})
 _NAMED = re.compile(r"\{?env:([A-Za-z_][A-Za-z0-9_]*)")
 #: Levels of nesting of settings.
@@ -52,7 +49,7 @@ _DEPTH = 64
 
 
 def withheld(loaded: LoadedConfiguration, environment: Mapping[str, str]) -> frozenset[str]:
-    """The values that are secrets, as far as anybody can tell by their names or their use."""
+    """The values that are secrets, by the names of their variables or by their use in descriptors."""
     variables = variables_of(loaded, environment)
     used = set(_used((loaded.ensembles, tuple(loaded.providers.values())), _DEPTH))
     return frozenset(
@@ -63,7 +60,7 @@ def withheld(loaded: LoadedConfiguration, environment: Mapping[str, str]) -> fro
 
 
 def secrets_among(variables: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of variables that are secrets, by their names or looks. The others, such as HOME, stay readable."""
+    """The values of variables that are secrets, by their names or form. The others, such as HOME, stay readable."""
     return tuple(
         value
         for name, value in variables.items()
@@ -72,7 +69,7 @@ def secrets_among(variables: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _used(value: object, depth: int) -> Iterator[str]:
-    """The names of the variables that settings name, wherever they stand."""
+    """The names of the variables that settings use, at any depth."""
     if depth == 0:
         return
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Which ensembles play: those that a configuration names, or those of a profile, and what was added to them."""
+"""Selects the enabled ensembles: those that a configuration names, or those of a profile, and added ones."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from ripieno.descriptors.loading import Catalogue
 from ripieno.descriptors.policy_keys import retry_values
 from ripieno.exceptions import InputError, NameAbsence, RipienoError
 
-#: What plays when nothing is selected.
+#: The profile if nothing is selected.
 DEFAULT_PROFILE = "starter"
 
 
@@ -22,11 +22,10 @@ def choose(
     narrowed: tuple[str, ...] | None,
     failures: list[RipienoError],
 ) -> tuple[EnsembleDescriptor, ...]:
-    """The ensembles that play, in their order.
+    """The enabled ensembles, in their order.
 
-    ``[ensembles] enabled`` names them exactly. Otherwise those of the profile play, and whatever plugins, the user
-    and the caller have added: putting a file there, or allowing a plugin, was the choice. Those that are included
-    play in both cases.
+    ``[ensembles] enabled`` names them exactly. Otherwise they are those of the profile, and all of plugins, the user
+    and the caller, since adding a file or allowing a plugin is a choice. ``include`` adds others in both cases.
     """
     try:
         if configuration.enabled is not None:
@@ -58,17 +57,17 @@ def choose(
 
 
 def _retrying(ensemble: EnsembleDescriptor, retry: Mapping[str, Any]) -> EnsembleDescriptor:
-    """An ensemble with these keys of retrying beneath those that it and its invokers give."""
+    """An ensemble with these retry keys as defaults of its own and its invokers' keys."""
     if not retry:
         return ensemble
-    whole: frozendict[str, Any] = frozendict({**retry, **retry_values(ensemble.defaults)})
+    combined: frozendict[str, Any] = frozendict({**retry, **retry_values(ensemble.defaults)})
     others = {name: value for name, value in ensemble.defaults.items() if name != "max_retries"}
     return dataclasses.replace(
         ensemble,
-        defaults=frozendict({**others, "retry": whole}),
+        defaults=frozendict({**others, "retry": combined}),
         invokers=tuple(
             dataclasses.replace(
-                one, policy=dataclasses.replace(one.policy, retry=RetryPolicy(**{**whole, **one.retry}))
+                one, policy=dataclasses.replace(one.policy, retry=RetryPolicy(**{**combined, **one.retry}))
             )
             for one in ensemble.invokers
         ),
@@ -76,7 +75,7 @@ def _retrying(ensemble: EnsembleDescriptor, retry: Mapping[str, Any]) -> Ensembl
 
 
 def _selected(profile: ProfileDescriptor, known: Catalogue) -> list[str]:
-    """The ensembles of a profile: category by category, each by name, and then those that it names."""
+    """The ensembles of a profile: those of each category by name, then those that it names."""
     names = [one for word in profile.categories for one in sorted(known) if known.outlines[one].category == word]
     return list(dict.fromkeys((*names, *profile.ensembles)))
 
@@ -84,7 +83,7 @@ def _selected(profile: ProfileDescriptor, known: Catalogue) -> list[str]:
 def named_profile(
     configuration: ConfigurationDescriptor, profiles: Mapping[str, ProfileDescriptor]
 ) -> ProfileDescriptor | None:
-    """The profile that a configuration names, and that selects the ensembles."""
+    """The profile that a configuration names, if it selects the ensembles."""
     if configuration.enabled is not None or configuration.profile is None:
         return None
     return profiles.get(configuration.profile)

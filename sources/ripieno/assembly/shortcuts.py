@@ -1,7 +1,4 @@
-"""For scripts: one call that assembles, conducts and comes back with the conversation.
-
-Connected ensembles, for programs that want no more of an assembly than these.
-"""
+"""Shortcuts: ``run`` for scripts, ``prepare_ensembles`` and ``connected`` for programs that need only ensembles."""
 
 import asyncio
 import contextlib
@@ -20,8 +17,8 @@ from ripieno.exceptions import AssemblyFailure, UsageError
 class prepare_ensembles:
     """Connects the ensembles of a configuration (seed 002, "Configuration Loading").
 
-    Awaited, it gives the ensembles, and the caller disconnects each of them. Entered with ``async with``, it does
-    that itself. Errors: ``AssemblyFailure``.
+    Awaited, it returns the ensembles, and the caller disconnects them. Entered with ``async with``, it disconnects them
+    itself. Errors: ``AssemblyFailure``.
     """
 
     def __init__(
@@ -45,9 +42,9 @@ class prepare_ensembles:
 
 @contextlib.asynccontextmanager
 async def connected(*ensembles: Ensemble) -> AsyncGenerator[tuple[Ensemble, ...], None]:
-    """Ensembles that a program made itself, connected together and disconnected at the end.
+    """Connects ensembles that a program made itself, and disconnects them at the end.
 
-    Errors on entering: ``AssemblyFailure``, with every reason; whatever had been connected is disconnected.
+    Errors on entering: ``AssemblyFailure``, with every reason; then all ensembles are disconnected.
     """
     failures = [outcome for outcome in await connect_all(ensembles) if outcome is not None]
     try:
@@ -70,17 +67,17 @@ def run(
     confirmer: Confirmer | None = None,
     auxdata: Any = None,
 ) -> Conversation:
-    """Conducts a conversation from code that is not asynchronous. ``ensembles`` play beside those of the configuration.
+    """Conducts a conversation from synchronous code. ``ensembles`` are added to those of the configuration.
 
-    Errors: ``UsageError`` where an event loop runs already (use ``assemble`` there); ``AssemblyFailure``, also for
-    ``ensembles``; ``InputError`` for names that fit nothing; ``ProviderFailure``; ``ToolExecutionFailure``.
+    Errors: ``UsageError`` in a running event loop (use ``assemble`` there); ``AssemblyFailure``, also for
+    ``ensembles``; ``InputError`` for unknown names; ``ProviderFailure``; ``ToolExecutionFailure``.
     """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         pass
     else:
-        raise UsageError("ripieno.run is for scripts; inside asynchronous code: async with ripieno.assemble() as …")
+        raise UsageError("ripieno.run is for scripts. In asynchronous code, use: async with ripieno.assemble() as …")
 
     async def conducted() -> Conversation:
         async with assemble(configuration, confirmer=confirmer) as assembly, connected(*ensembles) as own:

@@ -1,9 +1,9 @@
-"""Whose files may act: a project's own configuration counts only as far as its user has agreed to it.
+"""Trust in a project's own configuration, which is effective only as far as its user has agreed to it.
 
-Naming a file is consent; finding one is not. A project's files are found by the command line only. Until
-``ripieno trust`` has stored their path and the hash of everything they reach, they may only disable, deny and
-lower limits. Even trusted, they never set what is the user's: plugins, approvals, a looser sandbox, what ensembles
-are granted, another layer's endpoint or key; and they name no folder outside of theirs.
+Naming a file is consent; finding one is not. Only the command line finds a project's files. Until ``ripieno trust`` has
+stored their path and the hash of everything they reach, they may only disable, deny and lower limits. Even trusted
+files never set plugins, approvals, a looser sandbox, grants of ensembles, or another layer's endpoint or key; and they
+name no folder outside their own.
 """
 
 import dataclasses
@@ -28,17 +28,17 @@ CONFIGURATION_NAME = "ripieno.toml"
 PINS_NAME = "ripieno.lock.toml"
 ENSEMBLES_NAME = "ensembles"
 _VERSION = 1
-#: What decides where a provider's requests go, and with whose key.
-_PLACES = ("base_url", "api_key", "headers", "cloud", "region", "project", "api_version")
-#: Files and folders beneath a project that are looked at; one with more of them cannot be trusted.
+#: The keys that determine where a provider's requests go, and with which credentials.
+_ENDPOINT_KEYS = ("base_url", "api_key", "headers", "cloud", "region", "project", "api_version")
+#: Files and folders beneath a project that are read; a project with more cannot be trusted.
 _FILES = 5_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """The files that a folder brings along. ``digest`` covers all that they reach; empty when that is too much.
+    """The configuration files of a folder. ``digest`` covers everything they reach; empty if that is too much.
 
-    ``pins`` is its file of pins, beside its configuration, where it has one.
+    ``pins`` is its file of pins, beside its configuration, if it has one.
     """
 
     folder: pathlib.Path
@@ -50,7 +50,7 @@ class Project:
 
 
 def find_project(folder: pathlib.Path) -> Project | None:
-    """What a folder brings along, or None. Reads TOML and bytes beneath the folder; imports and starts nothing."""
+    """The project in a folder, or None. Reads files beneath the folder; imports and starts nothing."""
     configuration, ensembles = folder / CONFIGURATION_NAME, folder / ENSEMBLES_NAME
     has_configuration, has_ensembles = configuration.is_file(), ensembles.is_dir()
     if not has_configuration and not has_ensembles:
@@ -63,7 +63,7 @@ def find_project(folder: pathlib.Path) -> Project | None:
         paths.insert(0, ensembles)
     files.update(load_ensembles([Layer(name="project", paths=tuple(paths), trusted=False)]).files)
     beside, complete = _beside([folder, *paths], home)
-    # A folder that is a link leads to what nobody here can vouch for.
+    # A folder that is a link out of the project cannot be covered by the digest.
     complete = complete and (not has_ensembles or ensembles.resolve().is_relative_to(home))
     files.update(beside)
     pins = folder / PINS_NAME
@@ -82,9 +82,9 @@ def find_project(folder: pathlib.Path) -> Project | None:
 
 
 def paths_of(part: ConfigurationPart) -> tuple[pathlib.Path, ...]:
-    """What a project's configuration names under ``[ensembles] paths``, in its own folder.
+    """The paths under ``[ensembles] paths`` of a project's configuration that are in its own folder.
 
-    What lies elsewhere is not the project's to bring along, may be a whole disk, and may change unseen.
+    Others do not belong to the project, may be a whole disk, and may change undetected.
     """
     named = part.parts.get("ensembles", {}).get("paths", ())
     return tuple(pathlib.Path(name) for name in named if _is_inside(name, part))
@@ -97,8 +97,8 @@ def _is_inside(path: str, part: ConfigurationPart) -> bool:
 def _beside(places: list[pathlib.Path], home: pathlib.Path) -> tuple[dict[str, str], bool]:
     """The files that descriptors may name as ``./…``, with their hashes; and whether those are all.
 
-    Beside ``ripieno.toml`` these are Python files; beneath folders of ensembles, every file: scripts, too. Of a link
-    that leads out of the project it is where it leads.
+    Beside ``ripieno.toml`` these are Python files; beneath folders of ensembles, all files, including scripts. Of a
+    link out of the project, the hash is that of its target's path.
     """
     found: dict[str, str] = {}
     seen = 0
@@ -128,31 +128,31 @@ def _digest(path: pathlib.Path) -> str:
 
 
 class TrustStore:
-    """What the user has agreed to: folders with the digest of their files, in one file of the user's state."""
+    """The trusted folders with the digests of their files, in one file of the user's state."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.file = folder / "trust.json"
 
     def trusts(self, project: Project) -> bool:
-        """Whether exactly these files were agreed to."""
+        """Whether exactly these files are trusted."""
         return bool(project.digest) and self._read().get(str(project.folder.resolve())) == project.digest
 
     def knows(self, project: Project) -> bool:
-        """Whether this folder was agreed to with other files, which have changed since."""
+        """Whether this folder was trusted with files that have changed since."""
         known = self._read().get(str(project.folder.resolve()))
         return known is not None and known != project.digest
 
     def add(self, project: Project) -> None:
-        """Agrees to these files, as they are. Errors: ``InputError`` when they cannot all be looked at."""
+        """Trusts these files as they are. Errors: ``InputError`` if they cannot all be read."""
         if not project.digest:
             raise InputError(
-                f"{project.folder} cannot be trusted: it has more than {_FILES} files beside its ensembles, which are "
-                f"too many to look at, or its {ENSEMBLES_NAME} is a link that leads out of it."
+                f"{project.folder} cannot be trusted: it has more than {_FILES} files beside its ensembles, too many "
+                f"to check, or its {ENSEMBLES_NAME} folder is a link that leads out of it."
             )
         self._write({**self._read(), str(project.folder.resolve()): project.digest})
 
     def remove(self, folder: pathlib.Path) -> bool:
-        """Takes it back; whether there was anything."""
+        """Revokes the trust in a folder; returns whether there was any."""
         known = self._read()
         gone = known.pop(str(folder.resolve()), None)
         if gone is not None:
@@ -163,13 +163,13 @@ class TrustStore:
         try:
             stored = json.loads(self.file.read_text(encoding="utf-8"))
             if stored["version"] != _VERSION:
-                raise InputError(f"{self.file} has version {stored['version']!r}; this program knows {_VERSION}.")
+                raise InputError(f"{self.file} has version {stored['version']!r}; this program supports {_VERSION}.")
             return dict(stored["trusted"])
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, KeyError, TypeError) as error:
-            # What cannot be read is no consent.
-            raise InputError(f"{self.file} cannot be read ({error}). Delete it, and trust again.") from error
+            # An unreadable file is no consent.
+            raise InputError(f"{self.file} cannot be read ({error}). Delete it, then run: ripieno trust") from error
 
     def _write(self, trusted: Mapping[str, str]) -> None:
         text = json.dumps({"version": _VERSION, "trusted": dict(trusted)}, indent=2, sort_keys=True)
@@ -179,9 +179,9 @@ class TrustStore:
 def restrict(
     part: ConfigurationPart, outer: Mapping[str, Any], providers: frozenset[str], *, trusted: bool
 ) -> tuple[frozendict[str, Any], tuple[LeftOut, ...]]:
-    """What a project's configuration may say, over what the outer layers say, and what was left out of it.
+    """The keys that a project's configuration may set over the outer layers, and the keys that are left out.
 
-    ``outer`` are the read keys of the outer layers together, ``providers`` the names that they know.
+    ``outer`` has the keys of all outer layers, ``providers`` the names of their providers.
     """
     kept: dict[str, Any] = {}
     out: list[LeftOut] = []
@@ -201,7 +201,7 @@ def restrict(
         elif not trusted:
             if table == "ensembles" and "enabled" in value:
                 kept[table] = frozendict({"narrowed": value["enabled"]})
-            leave(f"[{table}]", "the project's files are not trusted; look at them, then run: ripieno trust")
+            leave(f"[{table}]", "this folder is not trusted; review its files, then run: ripieno trust")
         elif table == "providers":
             kept[table] = _providers(value, providers, leave)
         elif table == "agents":
@@ -228,15 +228,15 @@ def _sandbox(value: Mapping[str, Any], outer: Mapping[str, Any], leave: Any) -> 
 
 
 def _folders(value: Mapping[str, Any], part: ConfigurationPart, leave: Any) -> frozendict[str, Any]:
-    """Without the folders that lie elsewhere: nobody has agreed to what is there, nor to changes of it."""
+    """The folders inside the project. Consent to a project does not include others, nor their changes."""
     kept = dict(value)
     if "paths" in value:
         kept["paths"] = tuple(map(str, paths_of(part)))
         for path in value["paths"]:
             if not _is_inside(path, part):
-                leave(f"[ensembles] paths: {path}", "it lies outside of the project's folder")
+                leave(f"[ensembles] paths: {path}", "it is outside the project's folder")
     if "root" in value and not _is_inside(value["root"], part):
-        leave("[workspace] root", "it lies outside of the project's folder")
+        leave("[workspace] root", "it is outside the project's folder")
         del kept["root"]
     return frozendict(kept)
 
@@ -256,7 +256,7 @@ def _limits(
     for key, limit in value.items():
         before = outer.get(key, getattr(Limits(), key))
         if before is not None and limit > before:
-            leave(f"{title} {key}", f"a project may only lower it, and it is {before} already")
+            leave(f"{title} {key}", f"a project may only lower it, and it is already {before}")
         else:
             kept[key] = limit
     return frozendict(kept)
@@ -266,7 +266,7 @@ def _providers(value: Mapping[str, Any], known: frozenset[str], leave: Any) -> f
     kept: dict[str, Any] = {}
     for name, keys in value.items():
         if name in known:
-            taken = [key for key in _PLACES if key in keys]
+            taken = [key for key in _ENDPOINT_KEYS if key in keys]
             for key in taken:
                 leave(f"[providers.{name}] {key}", "it belongs to an outer layer's provider")
             kept[name] = frozendict({key: one for key, one in keys.items() if key not in taken})

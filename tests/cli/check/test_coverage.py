@@ -120,8 +120,8 @@ def test_tasks(call: Call, user: User, programs: pathlib.Path) -> None:
     assert ["FOR", "PYTHON,", "WEB", "IS", "STATE"] in lines
     assert ["black", "tool", "missing"] in lines
     assert ["browser", "ensemble", "yes"] in lines
-    assert done.out.endswith(" For python, web is missing: black.\n")
-    assert call("check", "--for", "web").out.endswith(" For web all is there.\n")
+    assert done.out.endswith(" Missing for python, web: black.\n")
+    assert call("check", "--for", "web").out.endswith(" Missing for web: nothing.\n")
 
 
 def test_what_a_configuration_includes_needs_no_advice(call: Call, user: User, programs: pathlib.Path) -> None:

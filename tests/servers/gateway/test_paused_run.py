@@ -468,7 +468,7 @@ async def test_nobody_else_has_it_while_it_runs(tmp_path: pathlib.Path) -> None:
         with pytest.raises(Conflict, match="Ask again later"):
             await go_on(played, model, asked)
         (paused,) = store.all()
-        with pytest.raises(InputError, match="by another process"), store.claimed(paused.identifier):
+        with pytest.raises(InputError, match="Another process conducts"), store.claimed(paused.identifier):
             pytest.fail("It is taken.")
         # Were the process killed now, nobody would know, and nobody would run it again.
         (feared,) = [one for one in paused.conversation.canisters if isinstance(one, ResultCanister)]

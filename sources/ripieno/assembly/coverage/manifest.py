@@ -1,4 +1,4 @@
-"""The manifest: what an agent's environment has to have, by category and by task, as a file of the package says it."""
+"""The manifest: the tools that an agent's environment needs, by category and by task, from a file of the package."""
 
 import dataclasses
 import functools
@@ -14,7 +14,7 @@ from ripieno.toolset import DATA
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """What a task needs: ensembles, and tools by the names that models see."""
+    """The needs of a task: ensembles, and tools by their exposed names."""
 
     ensembles: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
@@ -22,10 +22,10 @@ class Need:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """Names of tools by category, and what languages and kinds of tasks need (seed 000, sections 11.2 to 11.6).
+    """Names of tools by category, and the needs of languages and kinds of tasks (seed 000, sections 11.2 to 11.6).
 
-    ``minimum`` is how many tools make a category. ``matrix`` has the categories of each column. ``fallbacks`` are tools
-    that can do what another does; those of ``shells`` can, for the categories in ``shell_categories``.
+    ``minimum`` tools make a category. ``matrix`` has the categories of each column. ``fallbacks`` are substitutes for
+    tools; ``shells`` are substitutes for the categories in ``shell_categories``.
     """
 
     version: str
@@ -39,11 +39,11 @@ class Manifest:
     shell_categories: tuple[str, ...]
 
     def category_of(self, tool: str) -> str | None:
-        """The category that a tool is listed under."""
+        """The category of a tool."""
         return next((name for name, tools in self.categories.items() if tool in tools), None)
 
     def need_of(self, languages: Iterable[str] = (), kinds: Iterable[str] = ()) -> Need:
-        """What a task in these languages and of these kinds needs, each name once. Errors: ``NameAbsence``."""
+        """The needs of a task in these languages and of these kinds, each name once. Errors: ``NameAbsence``."""
         needs = [_named("language", one, self.languages) for one in languages]
         needs += [_named("kind of task", one, self.kinds) for one in kinds]
         return Need(

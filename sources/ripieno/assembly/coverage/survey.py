@@ -1,4 +1,4 @@
-"""Finds out what an environment covers before anything is connected: from descriptors, programs and the sandbox."""
+"""Determines the coverage of an environment from descriptors, programs and the sandbox, without connections."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -23,16 +23,16 @@ def cover(
     names: Iterable[str] = (),
     included: Iterable[str] = (),
 ) -> Coverage:
-    """What the ensembles that play cover of the manifest, and of what a task needs.
+    """The coverage of the manifest, and of the needs of a task, by the enabled ensembles.
 
-    ``names`` are what the task is called, ``included`` the ensembles that play for it alone. Looks for programs, and
-    tries a sandbox where a tool requires one. What a connection offers is not known here.
+    ``names`` describe the task; ``included`` are the ensembles that are enabled only for it. Searches programs, and
+    tries a sandbox if a tool requires one. Discovered tools are unknown here.
     """
-    return _Covering(loaded, surroundings, read_manifest()).cover(need, tuple(names), tuple(included))
+    return _Survey(loaded, surroundings, read_manifest()).cover(need, tuple(names), tuple(included))
 
 
-class _Covering:
-    """One environment while it is looked at."""
+class _Survey:
+    """The state of one survey of an environment."""
 
     def __init__(self, loaded: LoadedConfiguration, surroundings: Surroundings, manifest: Manifest) -> None:
         self.loaded = loaded
@@ -41,7 +41,7 @@ class _Covering:
         surroundings = dataclasses.replace(surroundings, absent=absent)
         self.unmet: Mapping[str, str | None] = {one.name: absent[one.name] for one in loaded.ensembles}
         self.found: dict[str, ToolStatus] = {}
-        #: Those that lack a program, which a shell would lack, too.
+        #: Tools that lack a program, which a shell would lack, too.
         self.lacking: set[str] = set()
         for descriptor in loaded.ensembles:
             self._look(descriptor, surroundings)
@@ -63,7 +63,7 @@ class _Covering:
                 ensemble=descriptor.name,
                 described=bool(invoker.description.strip()),
                 reason=reason,
-                # Programs are looked for once more only where something is lacking.
+                # This searches programs again, only if something is missing.
                 granted=reason is None or not waits_for_grant(invoker, descriptor, surroundings),
             )
             requires = (*descriptor.requires, *invoker.policy.requires)
@@ -101,7 +101,7 @@ class _Covering:
             tools=tools,
             selected=(profile is not None and name in profile.categories)
             or any(one.category == name for one in self.loaded.ensembles)
-            # A few tools of it in another ensemble are no promise of all.
+            # A few of its tools in another ensemble do not select the category.
             or sum(tool.present for tool in tools) >= self.manifest.minimum,
             minimum=self.manifest.minimum,
         )
@@ -112,19 +112,12 @@ class _Covering:
             return status
         if status is None:
             reason = (
-                f"the ensemble {self.elsewhere[name]!r}, which has it, is not selected"
+                f"the ensemble {self.elsewhere[name]!r}, which has it, is not enabled"
                 if name in self.elsewhere
                 else "no ensemble has it"
             )
             return ToolStatus(name=name, reason=reason, fallback=self._fallback(name))
-        return ToolStatus(
-            name=name,
-            ensemble=status.ensemble,
-            described=status.described,
-            reason=status.reason,
-            granted=status.granted,
-            fallback=self._fallback(name),
-        )
+        return dataclasses.replace(status, fallback=self._fallback(name))
 
     def _fallback(self, name: str) -> tuple[str, ...]:
         """Tools that can be called instead, best first."""
@@ -137,11 +130,11 @@ class _Covering:
     def _ensemble(self, name: str) -> EnsembleStatus:
         if name not in self.unmet:
             known = name in self.loaded.known
-            return EnsembleStatus(name=name, reason="it is not selected" if known else "there is none of that name")
+            return EnsembleStatus(name=name, reason="it is not enabled" if known else "no ensemble has this name")
         return EnsembleStatus(name=name, reason=self.unmet[name])
 
     def _column(self, categories: Iterable[str], known: Mapping[str, State]) -> State:
-        """Missing if anything of it is; no where nothing of it is selected."""
+        """The state of a column: missing if a part of it is missing, no if none of it is selected."""
         states: list[State] = []
         for name in categories:
             if name in known:

@@ -1,4 +1,4 @@
-"""Validates an environment: what a profile promises, and what one task needs, against what is there."""
+"""Validates an environment: the available tools against those of a profile and of one task."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,6 @@ from ripieno.assembly.coverage.survey import cover
 from ripieno.assembly.coverage.values import Coverage, TaskStatus
 from ripieno.assembly.protection import sandbox_of
 from ripieno.assembly.trust import Project
-from ripieno.canisters.events import Alert
 from ripieno.ensembles import Surroundings
 from ripieno.exceptions import AssemblyFailure
 from ripieno.sandbox.processes import LocalSpawner
@@ -26,14 +25,14 @@ def validate_environment(
     places: Places | None = None,
     project: Project | None = None,
 ) -> Coverage:
-    """What the environment of a configuration covers, with another profile where one is named. Connects nothing.
+    """The coverage of a configuration's environment, with another ``profile`` if one is given. Connects nothing.
 
     ``configuration``, ``workspace``, ``places`` and ``project`` are those of ``assemble``. ``languages`` and ``kinds``
-    describe a task, such as ``["python"]`` and ``["web"]``: what it needs is included as ``include`` under
-    ``[ensembles]`` would, and is ``task`` of what is returned. ``fulfilled`` of that says whether all is there that was
-    selected, and ``missing_tools`` has the reasons of what is not. Looks for programs, and starts a process to try the
-    sandbox. Errors: ``NameAbsence`` for what is not in the manifest, ``AssemblyFailure`` where a start would fail, for
-    a profile that there is not, too.
+    describe a task, such as ``["python"]`` and ``["web"]``: its ensembles are included as by ``include`` under
+    ``[ensembles]``, and its status is ``task`` of the result. ``fulfilled`` states whether everything selected is
+    available; ``missing_tools`` has the reasons if not. Searches programs, and starts a process to try the sandbox.
+    Errors: ``NameAbsence`` for a name that is not in the manifest; ``AssemblyFailure`` if a start-up would fail, also
+    for an unknown profile.
     """
     loaded = load_configuration(configuration, workspace=workspace, places=places, project=project)
     return validate_loaded(loaded, profile=profile, languages=languages, kinds=kinds)
@@ -49,10 +48,10 @@ def validate_for_task(
     places: Places | None = None,
     project: Project | None = None,
 ) -> TaskStatus:
-    """Whether an environment has what one task needs: ``ready`` of what is returned, whose tools say what they lack.
+    """The status of one task in an environment: whether it is ``ready``, and the tools with what they lack.
 
     Arguments and errors are those of ``validate_environment``. Languages are rust, python and javascript, kinds web,
-    data-science and devops. ``included`` are the ensembles that a configuration does not have yet, and would need.
+    data-science and devops. ``included`` are the ensembles that the configuration would have to include.
     """
     loaded = load_configuration(configuration, workspace=workspace, places=places, project=project)
     coverage = validate_loaded(loaded, profile=profile, languages=languages, kinds=kinds)
@@ -62,24 +61,20 @@ def validate_for_task(
 def validate_loaded(
     loaded: LoadedConfiguration, *, profile: str | None = None, languages: Sequence[str] = (), kinds: Sequence[str] = ()
 ) -> Coverage:
-    """The same for what was loaded already."""
+    """The coverage of a loaded configuration; see ``validate_environment``."""
     need = read_manifest().need_of(languages, kinds) if languages or kinds else None
     selected = provision(loaded, profile=profile) if profile else loaded
-    playing = {one.name for one in selected.ensembles}
-    included = [name for name in (() if need is None else need.ensembles) if name not in playing]
+    enabled = {one.name for one in selected.ensembles}
+    included = [name for name in (() if need is None else need.ensembles) if name not in enabled]
     if included:
         selected = provision(selected, include=included)
     if selected.failures:
-        raise AssemblyFailure("A start would fail:", selected.failures)
+        raise AssemblyFailure("Start-up would fail:", selected.failures)
     sandbox = sandbox_of(selected)
     surroundings = Surroundings(
-        workspace=selected.workspace, spawner=LocalSpawner(), secrets={}, alert=_ignore, sandbox=sandbox
+        workspace=selected.workspace, spawner=LocalSpawner(), secrets={}, alert=lambda _: None, sandbox=sandbox
     )
     try:
         return cover(selected, surroundings, need=need, names=(*languages, *kinds), included=included)
     finally:
         sandbox.close()
-
-
-def _ignore(_: Alert) -> None:
-    """Nothing is connected, so nobody has anything to say."""

@@ -1,4 +1,4 @@
-"""How much of the manifest an environment covers: tools, categories, ensembles, and one task."""
+"""The coverage of the manifest by an environment: tools, categories, ensembles, and one task."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -6,16 +6,16 @@ from typing import Any, Literal
 
 from frozendict import frozendict
 
-#: Of what was selected, whether it can be called; ``no`` for what was not selected.
+#: Whether a selected thing is available; ``no`` if it is not selected.
 State = Literal["yes", "no", "missing"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ToolStatus:
-    """One tool. ``ensemble`` declares it, and plays; None where none does.
+    """One tool. ``ensemble`` is the enabled ensemble that declares it, or None.
 
-    ``reason`` says why it cannot be called; None when it can. ``granted`` is False where all is there that it needs but
-    the operator's word. ``fallback`` are tools that can be called instead.
+    ``reason`` is why it cannot be called, or None. ``granted`` is False if it lacks only the operator's grant.
+    ``fallback`` has the tools that can be called instead.
     """
 
     name: str
@@ -27,7 +27,7 @@ class ToolStatus:
 
     @property
     def present(self) -> bool:
-        """Whether an ensemble that was selected declares it."""
+        """Whether an enabled ensemble declares it."""
         return self.ensemble is not None
 
     @property
@@ -51,7 +51,7 @@ class ToolStatus:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CategoryStatus:
-    """The tools of one category. ``selected``: whether it is wanted at all; ``minimum`` tools make one."""
+    """The tools of one category, which needs ``minimum`` tools. ``selected``: the configuration selects it."""
 
     name: str
     tools: tuple[ToolStatus, ...]
@@ -60,22 +60,22 @@ class CategoryStatus:
 
     @property
     def present(self) -> int:
-        """How many tools are declared, with a description."""
+        """The number of tools that are declared with a description."""
         return sum(tool.present and tool.described for tool in self.tools)
 
     @property
     def callable(self) -> int:
-        """How many tools can be called."""
+        """The number of tools that can be called."""
         return sum(tool.callable for tool in self.tools)
 
     @property
     def percent(self) -> float:
-        """How many of its tools can be called, in a hundred."""
+        """The percentage of its tools that can be called."""
         return percent(self.tools)
 
     @property
     def state(self) -> State:
-        """Missing is one that is selected, and has too few tools, or none that could be called once it is granted."""
+        """``missing`` if it is selected and has too few tools, or none that can be called or only lacks a grant."""
         if not self.selected:
             return "no"
         there = any(tool.callable or not tool.granted for tool in self.tools)
@@ -83,7 +83,7 @@ class CategoryStatus:
 
     @property
     def granted(self) -> bool:
-        """Whether no tool of it waits for the operator's word."""
+        """Whether none of its tools lacks only a grant."""
         return all(tool.granted for tool in self.tools)
 
     def mapping(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class CategoryStatus:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EnsembleStatus:
-    """An ensemble that is wanted as a whole. ``reason`` says why it does not play."""
+    """An ensemble that is needed as a whole. ``reason`` is why it is unavailable, or None."""
 
     name: str
     reason: str | None = None
@@ -113,7 +113,7 @@ class EnsembleStatus:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStatus:
-    """What one task needs. ``included`` are ensembles that play for it alone: a configuration has to include them."""
+    """The needs of one task. ``included`` are ensembles that the configuration would have to include for it."""
 
     names: tuple[str, ...]
     tools: tuple[ToolStatus, ...] = ()
@@ -122,15 +122,14 @@ class TaskStatus:
 
     @property
     def ready(self) -> bool:
-        """Whether all of it is there."""
+        """Whether everything is available."""
         return all(tool.callable for tool in self.tools) and all(one.reason is None for one in self.ensembles)
 
     def summary(self) -> str:
-        """It in a sentence."""
+        """The status in a sentence."""
         lost = [one.name for one in self.ensembles if one.reason is not None]
         lost += [tool.name for tool in self.tools if not tool.callable]
-        what = f"For {', '.join(self.names)}"
-        return f"{what} is missing: {', '.join(dict.fromkeys(lost))}." if lost else f"{what} all is there."
+        return f"Missing for {', '.join(self.names)}: {', '.join(dict.fromkeys(lost)) or 'nothing'}."
 
     def mapping(self) -> dict[str, Any]:
         """The form in JSON."""
@@ -146,9 +145,9 @@ class TaskStatus:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """What an environment has of the manifest, and of what its profile selects beside it.
+    """The coverage of the manifest, and of the ensembles that the profile selects besides.
 
-    ``ensembles`` are those that are no category of the manifest, ``configurable`` those that could be included.
+    ``ensembles`` are those outside the categories of the manifest, ``configurable`` those that could be included.
     """
 
     categories: tuple[CategoryStatus, ...]
@@ -166,24 +165,24 @@ class Coverage:
 
     @property
     def percent(self) -> float:
-        """How many tools of the manifest can be called, in a hundred."""
+        """The percentage of the manifest's tools that can be called."""
         return percent(self.tools)
 
     @property
     def complete(self) -> bool:
-        """Whether every category is there."""
+        """Whether every category is available."""
         return all(category.state == "yes" for category in self.categories)
 
     @property
     def missing_tools(self) -> tuple[ToolStatus, ...]:
-        """The tools that cannot be called, of the categories that are selected."""
+        """The tools of the selected categories that cannot be called."""
         return tuple(
             tool for category in self.categories if category.selected for tool in category.tools if not tool.callable
         )
 
     @property
     def fulfilled(self) -> bool:
-        """Whether what was selected is there: every category, every ensemble, and what the task needs."""
+        """Whether every selected category and ensemble, and the needs of the task, are available."""
         return (
             all(category.state != "missing" for category in self.categories)
             and all(one.reason is None for one in self.ensembles)
@@ -191,7 +190,7 @@ class Coverage:
         )
 
     def summary(self) -> str:
-        """It in one or two sentences."""
+        """The coverage in one or two sentences."""
         there = sum(category.state == "yes" for category in self.categories)
         what = "The environment" if self.profile is None else f"The profile {self.profile!r}"
         text = f"{what} has {there} of {len(self.categories)} categories, and {self.percent:g} % of the tools."
@@ -229,7 +228,7 @@ class Coverage:
 
 
 def percent(tools: Iterable[ToolStatus]) -> float:
-    """How many of these can be called, in a hundred, to one place; all of none is a hundred."""
+    """The percentage of these that can be called, to one decimal place; 100 for none."""
     states = [tool.callable for tool in tools]
-    # What is nearly all is not all.
+    # Rounded down, so that 100 means all.
     return int(1000 * sum(states) / len(states)) / 10 if states else 100.0
