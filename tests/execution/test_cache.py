@@ -254,7 +254,7 @@ async def test_it_counts_as_a_call() -> None:
     house = House(reader())
     execution = Execution(limits=Limits(repeats=2))
     budget = Budget(execution.limits)
-    turn = Turn(execution=execution, offer=Offer.of([house.ensemble]), around=house.around, budget=budget)
+    turn = Turn(execution=execution, offer=Offer.of([house.ensemble]), scope=house.around, budget=budget)
     for number in range(3):
         turn.seal(invoke("read", f"{number}", path="a"))
         await turn.finish()

@@ -28,7 +28,7 @@ class Chronicle:
         self._kept = conversation.kept_by(reporter.recorder)
         self._began = False
 
-    def begin(self, conversation: Conversation, around: Circumstances, details: Mapping[str, Any]) -> None:
+    def begin(self, conversation: Conversation, scope: Circumstances, details: Mapping[str, Any]) -> None:
         """Records the participants, and the earlier canisters that are not recorded yet."""
         if self._reporter.recorder is None:
             return
@@ -36,22 +36,22 @@ class Chronicle:
         began = Record(
             stage="began",
             conversation=self._identifier,
-            turn=around.turn,
+            turn=scope.turn,
             details={**details, "canisters": len(conversation.canisters)},
         )
-        self._write((began, *self._new(conversation.canisters)), conversation, around)
+        self._write((began, *self._new(conversation.canisters)), conversation, scope)
 
-    def say(self, conversation: Conversation, around: Circumstances) -> None:
+    def say(self, conversation: Conversation, scope: Circumstances) -> None:
         """Records the canisters that were added since."""
         if self._reporter.recorder is not None:
-            self._write(tuple(self._new(conversation.canisters)), conversation, around)
+            self._write(tuple(self._new(conversation.canisters)), conversation, scope)
 
     def answer(
         self,
         conversation: Conversation,
         canisters: Sequence[Canister],
         ended: TurnEnded,
-        around: Circumstances,
+        scope: Circumstances,
         *,
         model: str,
         seconds: float,
@@ -60,15 +60,15 @@ class Chronicle:
         if self._reporter.recorder is None:
             return
         first = len(conversation.canisters)
-        records = [self._said(one, first + index, around.turn) for index, one in enumerate(canisters)]
+        records = [self._said(one, first + index, scope.turn) for index, one in enumerate(canisters)]
         details = {
             "model": model,
             "finish": ended.finish,
             "milliseconds": round(seconds * 1000),
             "usage": _tokens_of(ended.usage),
         }
-        turned = Record(stage="turned", conversation=self._identifier, turn=around.turn, details=details)
-        if self._reporter.record((*records, turned), around):
+        turned = Record(stage="turned", conversation=self._identifier, turn=scope.turn, details=details)
+        if self._reporter.record((*records, turned), scope):
             self._kept = first + len(canisters)
 
     def skip(self, conversation: Conversation) -> None:
@@ -77,16 +77,16 @@ class Chronicle:
             self._kept = len(conversation.canisters)
             conversation.note_kept(self._reporter.recorder, conversation.canisters)
 
-    def end(self, around: Circumstances, finish: Finish, budget: Budget) -> None:
+    def end(self, scope: Circumstances, finish: Finish, budget: Budget) -> None:
         """Records the end of the run, if it began."""
         if self._began:
             usage = _tokens_of(budget.usage)
             details = {"finish": finish, "turns": budget.turns, "calls": budget.calls, "usage": usage}
-            ended = Record(stage="ended", conversation=self._identifier, turn=around.turn, details=details)
-            self._reporter.record((ended,), around)
+            ended = Record(stage="ended", conversation=self._identifier, turn=scope.turn, details=details)
+            self._reporter.record((ended,), scope)
 
-    def _write(self, records: Sequence[Record], conversation: Conversation, around: Circumstances) -> None:
-        if self._reporter.record(records, around):
+    def _write(self, records: Sequence[Record], conversation: Conversation, scope: Circumstances) -> None:
+        if self._reporter.record(records, scope):
             self.skip(conversation)
 
     def _new(self, canisters: Sequence[Canister]) -> Iterator[Record]:

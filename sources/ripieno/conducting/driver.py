@@ -189,11 +189,11 @@ class Driver:
         offer = self._refresh()
         # An allowed tool may vanish with its ensemble, but not before the first turn.
         controls = offer.narrow(controls, strict=self._budget.turns == 1)
-        around = self._circumstances()
+        scope = self._circumstances()
         turn = Turn(
             execution=self._execution,
             offer=offer,
-            around=around,
+            scope=scope,
             budget=self._budget,
             allowed=() if controls.tool_choice == "none" else controls.allowed_tools,
             single=controls.parallel is False,
@@ -214,7 +214,7 @@ class Driver:
             raise
         canisters = collect(sealed)
         model, seconds = self._model_name or self.model.identity, loop.time() - began
-        self._chronicle.answer(self.conversation, canisters, ended, around, model=model, seconds=seconds)
+        self._chronicle.answer(self.conversation, canisters, ended, scope, model=model, seconds=seconds)
         try:
             if ended.finish == "invocations":
                 await turn.finish()
@@ -282,7 +282,7 @@ class Driver:
     async def _resume(self) -> Finish:
         """Runs the calls of the last answer that waited for a person, or were interrupted."""
         offer = self._refresh()
-        turn = Turn(execution=self._execution, offer=offer, around=self._circumstances(), budget=self._budget)
+        turn = Turn(execution=self._execution, offer=offer, scope=self._circumstances(), budget=self._budget)
         for invocation in self.conversation.open:
             turn.seal(invocation)
         try:

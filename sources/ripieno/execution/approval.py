@@ -96,7 +96,7 @@ class Judge:
     def _judge(self, invoker: Invoker, arguments: dict[str, object]) -> Verdict:
         return judge(invoker.identity, invoker.policy, self._rules, arguments, allowances=self.allowances)
 
-    def bind(self, prepared: Prepared, around: Circumstances, *, now: bool = False) -> Binding:
+    def bind(self, prepared: Prepared, scope: Circumstances, *, now: bool = False) -> Binding:
         """The call that an approval is valid for; with ``now``, with the ensemble's current definition of the tool.
 
         The definition of a tool that no longer exists matches no approval. Errors: ``JsonInvalidity``.
@@ -105,7 +105,7 @@ class Judge:
         if now:
             invoker = prepared.invoker.ensemble.invokers.get(prepared.invoker.name)
         return Binding(
-            conversation=around.conversation,
+            conversation=scope.conversation,
             invocation=prepared.invocation.identifier,
             tool=prepared.invoker.identity,
             definition="" if invoker is None else _definition(invoker),
@@ -142,49 +142,49 @@ class Approver:
         self._judge = judge
         self._grants = grants
 
-    async def confirm(self, prepared: Prepared, around: Circumstances) -> Outcome:
+    async def confirm(self, prepared: Prepared, scope: Circumstances) -> Outcome:
         """The call as approved or edited, with its grant; the result of a denial; or the deferred call."""
         if prepared.verdict.action == "run":
             return prepared
         try:
-            presentation = await self._present(prepared, around)
+            presentation = await self._present(prepared, scope)
             prepared = dataclasses.replace(prepared, change=presentation.change)
-            binding = self._judge.bind(prepared, around)
+            binding = self._judge.bind(prepared, scope)
         except JsonInvalidity as invalidity:
-            return self._refuse(prepared, denied(prepared.invoker, f"It cannot be shown: {invalidity}"), around)
-        given = _given(prepared, binding, around)
+            return self._refuse(prepared, denied(prepared.invoker, f"It cannot be shown: {invalidity}"), scope)
+        given = _given(prepared, binding, scope)
         if given is not None:
-            return self._settle(prepared, given, binding, around)
-        if prepared.invocation.identifier in around.answers:
+            return self._settle(prepared, given, binding, scope)
+        if prepared.invocation.identifier in scope.answers:
             message = (
                 f"The answer to {prepared.invocation.identifier} is no longer valid: the call, its changes, its tool "
                 "or the rules changed after the call was shown. A new confirmation is requested."
             )
-            self._reporter.alert(around, Alert(message=message, tool=prepared.invoker.identity))
-        return await self._ask(prepared, presentation, binding, around)
+            self._reporter.alert(scope, Alert(message=message, tool=prepared.invoker.identity))
+        return await self._ask(prepared, presentation, binding, scope)
 
     async def _ask(
-        self, prepared: Prepared, presentation: Presentation, binding: Binding, around: Circumstances
+        self, prepared: Prepared, presentation: Presentation, binding: Binding, scope: Circumstances
     ) -> Outcome:
         """Asks the confirmer, if the question can be recorded."""
-        request = self._request(prepared, presentation, around)
+        request = self._request(prepared, presentation, scope)
         asked = {"reason": request.reason, "effect": request.effect, "arguments_digest": presentation.digest}
-        if not self._record("asked", prepared, around, asked):
-            return self._refuse(prepared, UNRECORDED, around)
-        if around.notify is not None:
-            around.notify(
+        if not self._record("asked", prepared, scope, asked):
+            return self._refuse(prepared, UNRECORDED, scope)
+        if scope.notify is not None:
+            scope.notify(
                 ConfirmationRequested(
                     invocation=prepared.invocation, tool=request.tool, effect=request.effect, reason=request.reason
                 )
             )
         answer = await ask(self._confirmer, request)
         if isinstance(answer, Defer):
-            if not self._record("answered", prepared, around, _details_of(answer)):
-                return self._refuse(prepared, UNRECORDED, around)
+            if not self._record("answered", prepared, scope, _details_of(answer)):
+                return self._refuse(prepared, UNRECORDED, scope)
             return Deferred(prepared=prepared, request=request, binding=binding)
-        return self._settle(prepared, Given(answer=answer, binding=binding), binding, around)
+        return self._settle(prepared, Given(answer=answer, binding=binding), binding, scope)
 
-    def _request(self, prepared: Prepared, presentation: Presentation, around: Circumstances) -> ConfirmationRequest:
+    def _request(self, prepared: Prepared, presentation: Presentation, scope: Circumstances) -> ConfirmationRequest:
         invoker = prepared.invoker
         return ConfirmationRequest(
             invocation=prepared.invocation.identifier,
@@ -192,12 +192,12 @@ class Approver:
             effect=invoker.policy.effect,
             arguments=freeze(prepared.all_arguments),
             reason=prepared.verdict.reason,
-            conversation=around.conversation,
+            conversation=scope.conversation,
             presentation=presentation,
             waivable=prepared.verdict.waivable,
         )
 
-    async def _present(self, prepared: Prepared, around: Circumstances) -> Presentation:
+    async def _present(self, prepared: Prepared, scope: Circumstances) -> Presentation:
         """The presentation of a call. A preview reads files, so it runs in a thread, with a time limit."""
         invoker = prepared.invoker
         show = functools.partial(
@@ -211,7 +211,7 @@ class Approver:
         )
         if invoker.preview is None:
             return show()
-        context = context_of(prepared, around, self._reporter.surroundings, progress=_ignore_progress)
+        context = context_of(prepared, scope, self._reporter.surroundings, progress=_ignore_progress)
         preview = functools.partial(invoker.preview, context)
         look = functools.partial(show, preview=preview)
         try:
@@ -220,21 +220,21 @@ class Approver:
         except TimeoutError:
             return show(preview=lambda _: "The changes are not known: the preview takes too long.")
 
-    def _settle(self, prepared: Prepared, given: Given, binding: Binding, around: Circumstances) -> Outcome:
+    def _settle(self, prepared: Prepared, given: Given, binding: Binding, scope: Circumstances) -> Outcome:
         """Applies an answer to a call, after it is recorded."""
         invoker, answer = prepared.invoker, given.answer
-        if not self._record("answered", prepared, around, _details_of(answer)):
-            return self._refuse(prepared, UNRECORDED, around)
+        if not self._record("answered", prepared, scope, _details_of(answer)):
+            return self._refuse(prepared, UNRECORDED, scope)
         if isinstance(answer, Deny):
-            return self._refuse(prepared, denied(invoker, answer.advice), around)
+            return self._refuse(prepared, denied(invoker, answer.advice), scope)
         if isinstance(answer, Edit):
-            return self._edited(prepared, given, answer, binding, around)
+            return self._edited(prepared, given, answer, binding, scope)
         if isinstance(answer, Approve) and answer.always and prepared.verdict.waivable:
             allowances = self._judge.allowances
             allowances.add(invoker.identity, invoker.policy.effect, prepared.all_arguments, exact=answer.exact)
-        return self._granted(prepared, binding, around, given.token)
+        return self._granted(prepared, binding, scope, given.token)
 
-    def _edited(self, prepared: Prepared, given: Given, edit: Edit, binding: Binding, around: Circumstances) -> Outcome:
+    def _edited(self, prepared: Prepared, given: Given, edit: Edit, binding: Binding, scope: Circumstances) -> Outcome:
         """The call with edited arguments, which are validated, judged and bound like those of any call."""
         invoker = prepared.invoker
         try:
@@ -244,7 +244,7 @@ class Approver:
             arguments = invoker.schema.complete(_without_presets(prepared, edit))
             problems = invoker.schema.validate(arguments)
             if problems:
-                return self._refuse(prepared, unfit(invoker, problems), around)
+                return self._refuse(prepared, unfit(invoker, problems), scope)
             changed = dataclasses.replace(
                 prepared,
                 arguments=thaw(arguments),
@@ -252,38 +252,38 @@ class Approver:
                 # The conversation keeps the arguments that were sent; these are recorded and run.
                 invocation=dataclasses.replace(prepared.invocation, arguments=freeze(arguments)),
             )
-            rebound = self._judge.bind(changed, around)
+            rebound = self._judge.bind(changed, scope)
         except PermissionFault as fault:
-            return self._refuse(prepared, Fault.raised(fault), around)
+            return self._refuse(prepared, Fault.raised(fault), scope)
         except (TypeError, ValueError) as error:
             advice = f"The edited arguments are invalid: {error}"
-            return self._refuse(prepared, denied(invoker, advice), around)
+            return self._refuse(prepared, denied(invoker, advice), scope)
         verdict = self._judge.judge(invoker, changed.arguments)
         if verdict.action == "deny":
-            return self._refuse(changed, denied(invoker, f"It is not allowed here ({verdict.reason})."), around)
-        return self._granted(changed, rebound, around)
+            return self._refuse(changed, denied(invoker, f"It is not allowed here ({verdict.reason})."), scope)
+        return self._granted(changed, rebound, scope)
 
-    def _granted(self, prepared: Prepared, binding: Binding, around: Circumstances, token: str = "") -> Outcome:
+    def _granted(self, prepared: Prepared, binding: Binding, scope: Circumstances, token: str = "") -> Outcome:
         try:
             return dataclasses.replace(prepared, token=token or self._grants.issue(binding).token)
         except InputError as error:
-            return self._refuse(prepared, denied(prepared.invoker, f"The approval cannot be kept: {error}"), around)
+            return self._refuse(prepared, denied(prepared.invoker, f"The approval cannot be kept: {error}"), scope)
 
-    def _refuse(self, prepared: Prepared, fault: Fault, around: Circumstances) -> ResultCanister:
-        return self._reporter.refuse(prepared.invocation, fault, around, prepared.invoker)
+    def _refuse(self, prepared: Prepared, fault: Fault, scope: Circumstances) -> ResultCanister:
+        return self._reporter.refuse(prepared.invocation, fault, scope, prepared.invoker)
 
-    def _record(self, stage: Stage, prepared: Prepared, around: Circumstances, details: dict[str, Any]) -> bool:
-        record = record_of(stage, around, prepared.invoker.identity, prepared.invocation, details=details)
-        return self._reporter.record((record,), around)
+    def _record(self, stage: Stage, prepared: Prepared, scope: Circumstances, details: dict[str, Any]) -> bool:
+        record = record_of(stage, scope, prepared.invoker.identity, prepared.invocation, details=details)
+        return self._reporter.record((record,), scope)
 
 
 def _ignore_progress(done: float, total: float | None = None, message: str = "") -> None:
     """Drops the progress of a preview."""
 
 
-def _given(prepared: Prepared, binding: Binding, around: Circumstances) -> Given | None:
+def _given(prepared: Prepared, binding: Binding, scope: Circumstances) -> Given | None:
     """The answer given in advance, if it is valid: a denial always is, any other answer only for this exact call."""
-    found = around.answers.get(prepared.invocation.identifier)
+    found = scope.answers.get(prepared.invocation.identifier)
     if found is None:
         return None
     given = found if isinstance(found, Given) else Given(answer=found)

@@ -81,7 +81,7 @@ def complete(invoker: Invoker, arguments: dict[str, Any]) -> dict[str, Any]:
 
 def context_of(
     prepared: Prepared,
-    around: Circumstances,
+    scope: Circumstances,
     surroundings: Surroundings | None,
     *,
     progress: Callable[..., None],
@@ -95,10 +95,10 @@ def context_of(
     return Context(
         invoker=invoker,
         invocation=prepared.invocation.identifier,
-        conversation=around.conversation,
-        turn=around.turn,
-        auxdata=around.auxdata,
-        namespace=around.namespaces.setdefault(ensemble.name, {}),
+        conversation=scope.conversation,
+        turn=scope.turn,
+        auxdata=scope.auxdata,
+        namespace=scope.namespaces.setdefault(ensemble.name, {}),
         connection=ensemble.connection,
         configuration=invoker.configuration or ensemble.configuration,
         surroundings=ensemble.surroundings or surroundings,

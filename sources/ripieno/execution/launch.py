@@ -42,7 +42,7 @@ class Launcher:
     def launch(
         self,
         prepared: Prepared,
-        around: Circumstances,
+        scope: Circumstances,
         *,
         early: bool = False,
         seconds: float | None = None,
@@ -50,13 +50,13 @@ class Launcher:
     ) -> Call | ResultCanister:
         """Starts a call (see ``Execution.launch``), or returns one with a cached result."""
         invoker, invocation = prepared.invoker, prepared.invocation
-        limit = min(one for one in (invoker.policy.output, self._limits.output, around.output) if one is not None)
+        limit = min(one for one in (invoker.policy.output, self._limits.output, scope.output) if one is not None)
         cacheable = self._cache.cacheable(
             invoker,
             prepared.arguments,
-            conversation=around.conversation,
-            namespaces=around.namespaces,
-            auxdata=around.auxdata,
+            conversation=scope.conversation,
+            namespaces=scope.namespaces,
+            auxdata=scope.auxdata,
             output=limit,
         )
         cached = None if cacheable is None else self._cache.find(cacheable, invocation.identifier)
@@ -69,8 +69,8 @@ class Launcher:
             if call.withdrawn:
                 show(call)
                 return
-            record = record_of("finished", around, invoker.identity, invocation, result)
-            self._reporter.end(record, around, functools.partial(show, call))
+            record = record_of("finished", scope, invoker.identity, invocation, result)
+            self._reporter.end(record, scope, functools.partial(show, call))
 
         def show(call: Call) -> None:
             call.deliver()
@@ -83,10 +83,10 @@ class Launcher:
         timeout = _timeout(prepared)
         if seconds is not None:
             timeout = min(timeout, max(seconds, 0.001))
-        started = record_of("started", around, invoker.identity, invocation)
-        if not self._reporter.start(started, around, lambda: call.withdraw(UNRECORDED)):
+        started = record_of("started", scope, invoker.identity, invocation)
+        if not self._reporter.start(started, scope, lambda: call.withdraw(UNRECORDED)):
             return ResultCanister(invocation_id=invocation.identifier, error=UNRECORDED, report=NOT_RUN)
-        notify = around.notify
+        notify = scope.notify
         if notify is not None:
             notify(ExecutionBegan(invocation=invocation, tool=invoker.identity, early=early))
 
@@ -97,15 +97,15 @@ class Launcher:
                 )
                 call.notify(notify, event)
 
-        inquirer = Inquirer(self._confirmer, invocation, invoker, around.conversation, notify, inquire=around.inquire)
-        keep = self._keep(prepared, around)
+        inquirer = Inquirer(self._confirmer, invocation, invoker, scope.conversation, notify, inquire=scope.inquire)
+        keep = self._keep(prepared, scope)
         access = self._cache.begin(invoker, prepared.arguments, cacheable)
         call = Call(
             invocation=invocation,
             invoker=invoker,
             context=context_of(
                 prepared,
-                around,
+                scope,
                 self._reporter.surroundings,
                 progress=progress,
                 inquire=inquirer,
@@ -120,19 +120,19 @@ class Launcher:
             attempts=Attempts(invoker.policy, self._chance),
             progress=progress,
             settled=finished,
-            alert=lambda message: self._reporter.alert(around, Alert(message=message, tool=invoker.identity)),
+            alert=lambda message: self._reporter.alert(scope, Alert(message=message, tool=invoker.identity)),
         )
         inquirer.pause = call.paused
         return call
 
-    def _keep(self, prepared: Prepared, around: Circumstances) -> Keep | None:
+    def _keep(self, prepared: Prepared, scope: Circumstances) -> Keep | None:
         """The function that stores texts too long to be shown; None if the model cannot read them from there."""
         surroundings = prepared.invoker.ensemble.surroundings or self._reporter.surroundings
         outputs = None if surroundings is None else surroundings.outputs
         if outputs is None or prepared.reader is None or prepared.invoker.identity == READER:
             return None
         return Keeper(
-            outputs=outputs, conversation=around.conversation, limit=self._limits.spill, reader=prepared.reader
+            outputs=outputs, conversation=scope.conversation, limit=self._limits.spill, reader=prepared.reader
         ).keep
 
 

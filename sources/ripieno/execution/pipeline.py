@@ -69,31 +69,31 @@ class Execution:
         call = await _run(self, invocation, Offer.of(ensembles), circumstances or Circumstances())
         return call if isinstance(call, ResultCanister) else call.result.result()
 
-    def prepare(self, invocation: InvocationCanister, offer: Offer, around: Circumstances) -> Prepared | ResultCanister:
+    def prepare(self, invocation: InvocationCanister, offer: Offer, scope: Circumstances) -> Prepared | ResultCanister:
         """Resolves and validates a call, or returns the result that says why it cannot run."""
-        return self._preparer.prepare(invocation, offer, around)
+        return self._preparer.prepare(invocation, offer, scope)
 
-    async def confirm(self, prepared: Prepared, around: Circumstances) -> Prepared | ResultCanister | Deferred:
+    async def confirm(self, prepared: Prepared, scope: Circumstances) -> Prepared | ResultCanister | Deferred:
         """The call as approved or edited, the result of a denial, or the deferred call.
 
         An approval is valid once, for the call as it is now: ``launch`` refuses any other.
         """
-        return await self._approver.confirm(prepared, around)
+        return await self._approver.confirm(prepared, scope)
 
     def insist(
-        self, confirmed: Prepared | ResultCanister | Deferred, around: Circumstances
+        self, confirmed: Prepared | ResultCanister | Deferred, scope: Circumstances
     ) -> Prepared | ResultCanister:
         """Denies a deferred call, for callers whose calls cannot stay open; returns anything else unchanged."""
         if not isinstance(confirmed, Deferred):
             return confirmed
         prepared = confirmed.prepared
         fault = denied(prepared.invoker, f"No one can approve it now ({confirmed.request.reason}).")
-        return self.refuse(prepared.invocation, fault, around, prepared.invoker)
+        return self.refuse(prepared.invocation, fault, scope, prepared.invoker)
 
     def launch(
         self,
         prepared: Prepared,
-        around: Circumstances,
+        scope: Circumstances,
         *,
         early: bool = False,
         seconds: float | None = None,
@@ -104,12 +104,12 @@ class Execution:
         ``settled`` gets the call as soon as its result is recorded, and must not raise. A call that cannot be
         recorded, or differs from the one judged and approved, does not run and has its result at once.
         """
-        fault = self._forbid(prepared, around)
+        fault = self._forbid(prepared, scope)
         if fault is not None:
-            return self.refuse(prepared.invocation, fault, around, prepared.invoker)
-        return self._launcher.launch(prepared, around, early=early, seconds=seconds, settled=settled)
+            return self.refuse(prepared.invocation, fault, scope, prepared.invoker)
+        return self._launcher.launch(prepared, scope, early=early, seconds=seconds, settled=settled)
 
-    def _forbid(self, prepared: Prepared, around: Circumstances) -> Fault | None:
+    def _forbid(self, prepared: Prepared, scope: Circumstances) -> Fault | None:
         """Why a call may not start as it is now; or None, and its approval is used up."""
         invoker = prepared.invoker
         verdict = self._judge.judge(invoker, prepared.arguments)
@@ -118,7 +118,7 @@ class Execution:
         if verdict.action == "run" and prepared.verdict.action == "run":
             return None
         try:
-            self.grants.redeem(prepared.token, self._judge.bind(prepared, around, now=True))
+            self.grants.redeem(prepared.token, self._judge.bind(prepared, scope, now=True))
         except PermissionFault as fault:
             return Fault.raised(fault)
         except JsonInvalidity as invalidity:
@@ -126,26 +126,26 @@ class Execution:
         return None
 
     def refuse(
-        self, invocation: InvocationCanister, fault: Fault, around: Circumstances, invoker: Invoker | None = None
+        self, invocation: InvocationCanister, fault: Fault, scope: Circumstances, invoker: Invoker | None = None
     ) -> ResultCanister:
         """The result of a call that is not run, recorded as refused."""
-        return self.reporter.refuse(invocation, fault, around, invoker)
+        return self.reporter.refuse(invocation, fault, scope, invoker)
 
-    def discard(self, call: Call, around: Circumstances) -> None:
+    def discard(self, call: Call, scope: Circumstances) -> None:
         """Records that a result is not shown, because the model's answer that requested it was lost."""
-        self.reporter.note("discarded", around, call.invoker.identity, call.invocation, call.result.result())
+        self.reporter.note("discarded", scope, call.invoker.identity, call.invocation, call.result.result())
 
 
 async def _run(
-    execution: Execution, invocation: InvocationCanister, offer: Offer, around: Circumstances
+    execution: Execution, invocation: InvocationCanister, offer: Offer, scope: Circumstances
 ) -> Call | ResultCanister:
     """The call when it has its result, or the result of one that did not run."""
-    prepared = execution.prepare(invocation, offer, around)
+    prepared = execution.prepare(invocation, offer, scope)
     if isinstance(prepared, Prepared):
-        prepared = execution.insist(await execution.confirm(prepared, around), around)
+        prepared = execution.insist(await execution.confirm(prepared, scope), scope)
     if isinstance(prepared, ResultCanister):
         return prepared
-    call = execution.launch(prepared, around, seconds=around.seconds)
+    call = execution.launch(prepared, scope, seconds=scope.seconds)
     if isinstance(call, Call):
         await settle((call,))
     return call
@@ -159,13 +159,13 @@ async def execute_invoker(invoker: Invoker, arguments: Mapping[str, Any], contex
     invocation = InvocationCanister(
         identifier=context.invocation or "call_0", name=invoker.exposed, arguments=freeze(arguments)
     )
-    around = Circumstances(
+    scope = Circumstances(
         conversation=context.conversation,
         turn=context.turn,
         auxdata=context.auxdata,
         namespaces={invoker.ensemble.name: context.namespace},
     )
-    call = await _run(Execution(surroundings=context.surroundings), invocation, Offer((invoker,)), around)
+    call = await _run(Execution(surroundings=context.surroundings), invocation, Offer((invoker,)), scope)
     if isinstance(call, ResultCanister):
         return call
     if call.bug is not None and invoker.policy.on_error == "abort":

@@ -87,23 +87,23 @@ class Preparer:
         self._judge = judge
         self._reporter = reporter
 
-    def prepare(self, invocation: InvocationCanister, offer: Offer, around: Circumstances) -> Prepared | ResultCanister:
+    def prepare(self, invocation: InvocationCanister, offer: Offer, scope: Circumstances) -> Prepared | ResultCanister:
         """Resolves and validates a call, or returns the result that says why it cannot run."""
         refuse = self._reporter.refuse
         invoker = offer.named(invocation.name)
         if invoker is None:
-            return refuse(invocation, offer.absence(invocation.name), around)
+            return refuse(invocation, offer.absence(invocation.name), scope)
         if invoker.hosted != "here":
             raise InputError(f"{invoker.identity} is run by the {invoker.hosted}, not here.")
         if invocation.fault is not None:
-            return refuse(invocation, invocation.fault, around, invoker)
+            return refuse(invocation, invocation.fault, scope, invoker)
         arguments: Mapping[str, Any] = invocation.arguments
         arguments = invoker.schema.complete(arguments)
         problems = invoker.schema.validate(arguments)
         if problems:
             coerced = invoker.schema.coerce(arguments)
             if coerced is arguments:
-                return refuse(invocation, unfit(invoker, problems), around, invoker)
+                return refuse(invocation, unfit(invoker, problems), scope, invoker)
             changed = (name for name in arguments if name not in coerced or coerced[name] != arguments[name])
             _logger.debug("Arguments of %s were coerced to its schema: %s", invoker.identity, ", ".join(changed))
             # The conversation keeps the arguments that were sent; the coerced ones are recorded, shown and run.
@@ -111,15 +111,15 @@ class Preparer:
         plain = thaw(arguments)
         verdict = self._judge.judge(invoker, plain)
         if verdict.action == "deny":
-            return refuse(invocation, denied(invoker, f"It is not allowed here ({verdict.reason})."), around, invoker)
+            return refuse(invocation, denied(invoker, f"It is not allowed here ({verdict.reason})."), scope, invoker)
         prepared = Prepared(
             invocation=invocation, invoker=invoker, arguments=plain, verdict=verdict, reader=offer.reader
         )
         indirect = invoker.policy.again_argument is not None
         indirect = indirect or (offer.helpers is not None and invoker is offer.helpers.call)
-        return self._follow(prepared, offer, around) if indirect else prepared
+        return self._follow(prepared, offer, scope) if indirect else prepared
 
-    def _follow(self, named: Prepared, offer: Offer, around: Circumstances) -> Prepared | ResultCanister:
+    def _follow(self, named: Prepared, offer: Offer, scope: Circumstances) -> Prepared | ResultCanister:
         """Prepares the call that another call names: an earlier one, or one of a tool found by tool search."""
         invoker, identifier = named.invoker, named.invocation.identifier
         try:
@@ -127,10 +127,10 @@ class Preparer:
                 call = resolve_call(named.invocation, named.arguments, offer.helpers)
             else:
                 wanted = str(named.arguments.get(str(invoker.policy.again_argument)))
-                call = find_earlier(wanted, around.history, offer)
+                call = find_earlier(wanted, scope.history, offer)
         except ToolFault as fault:
-            return self._reporter.refuse(named.invocation, Fault.raised(fault), around, invoker)
-        prepared = self.prepare(dataclasses.replace(call, identifier=identifier), offer, around)
+            return self._reporter.refuse(named.invocation, Fault.raised(fault), scope, invoker)
+        prepared = self.prepare(dataclasses.replace(call, identifier=identifier), offer, scope)
         if isinstance(prepared, Prepared) and named.verdict.action == "ask":
             prepared.verdict = dataclasses.replace(named.verdict, waivable=False)
         return prepared

@@ -54,7 +54,7 @@ def denied(invoker: Invoker, advice: str) -> Fault:
 
 def record_of(
     stage: Stage,
-    around: Circumstances,
+    scope: Circumstances,
     tool: str,
     invocation: InvocationCanister,
     result: ResultCanister | None = None,
@@ -64,8 +64,8 @@ def record_of(
     """The record of one stage of a call."""
     return Record(
         stage=stage,
-        conversation=around.conversation,
-        turn=around.turn,
+        conversation=scope.conversation,
+        turn=scope.turn,
         tool=tool,
         invocation=invocation,
         result=result,
@@ -78,7 +78,7 @@ class _HeldRecord:
     """A record that waits for others. ``then`` gets whether it was written."""
 
     record: Record
-    around: Circumstances
+    scope: Circumstances
     then: Callable[[bool], None]
 
 
@@ -92,14 +92,14 @@ class Reporter:
         self._starting: dict[asyncio.AbstractEventLoop, list[_HeldRecord]] = {}
         self._ended: dict[asyncio.AbstractEventLoop, list[_HeldRecord]] = {}
 
-    def record(self, records: Sequence[Record], around: Circumstances) -> bool:
+    def record(self, records: Sequence[Record], scope: Circumstances) -> bool:
         """Writes records in one commit; returns whether that succeeded."""
         if self.recorder is None or not records:
             return True
         try:
             self.recorder.record(records)
         except Exception as error:
-            self.alert(around, Alert(message=f"The recorder failed with {reason(error)}", tool=records[0].tool))
+            self.alert(scope, Alert(message=f"The recorder failed with {reason(error)}", tool=records[0].tool))
             return False
         return True
 
@@ -117,18 +117,18 @@ class Reporter:
             del self._starting[loop]
             self._keep(held)
 
-    def start(self, record: Record, around: Circumstances, lost: Callable[[], None]) -> bool:
+    def start(self, record: Record, scope: Circumstances, lost: Callable[[], None]) -> bool:
         """Records that a call starts, now or at the end of ``together``; calls ``lost`` if that fails later.
 
         Returns whether the call may start.
         """
         held = self._starting.get(asyncio.get_running_loop()) if self._starting else None
         if held is None:
-            return self.record((record,), around)
-        held.append(_HeldRecord(record=record, around=around, then=lambda kept: None if kept else lost()))
+            return self.record((record,), scope)
+        held.append(_HeldRecord(record=record, scope=scope, then=lambda kept: None if kept else lost()))
         return True
 
-    def end(self, record: Record, around: Circumstances, then: Callable[[], None]) -> None:
+    def end(self, record: Record, scope: Circumstances, then: Callable[[], None]) -> None:
         """Records that a call has ended. ``then`` is called when that is done or has failed; it must not raise."""
         if self.recorder is None:
             then()
@@ -137,7 +137,7 @@ class Reporter:
         if loop not in self._ended:
             self._ended[loop] = []
             loop.call_soon(self._finish, loop)
-        self._ended[loop].append(_HeldRecord(record=record, around=around, then=lambda _: then()))
+        self._ended[loop].append(_HeldRecord(record=record, scope=scope, then=lambda _: then()))
 
     def _finish(self, loop: asyncio.AbstractEventLoop) -> None:
         self._keep(self._ended.pop(loop))
@@ -146,14 +146,14 @@ class Reporter:
         """Writes the records of several conversations in one commit."""
         if not held:
             return
-        kept = self.record([one.record for one in held], held[0].around)
+        kept = self.record([one.record for one in held], held[0].scope)
         for one in held:
             one.then(kept)
 
     def note(
         self,
         stage: Stage,
-        around: Circumstances,
+        scope: Circumstances,
         tool: str,
         invocation: InvocationCanister,
         result: ResultCanister | None = None,
@@ -161,20 +161,20 @@ class Reporter:
         """Writes the record of one call, at once or with those that start together; returns whether it may go on."""
         if self.recorder is None:
             return True
-        return self.start(record_of(stage, around, tool, invocation, result), around, lambda: None)
+        return self.start(record_of(stage, scope, tool, invocation, result), scope, lambda: None)
 
     def refuse(
-        self, invocation: InvocationCanister, fault: Fault, around: Circumstances, invoker: Invoker | None = None
+        self, invocation: InvocationCanister, fault: Fault, scope: Circumstances, invoker: Invoker | None = None
     ) -> ResultCanister:
         """The result of a call that is not run, recorded as refused."""
         result = ResultCanister(invocation_id=invocation.identifier, error=fault, report=NOT_RUN)
-        self.note("refused", around, invoker.identity if invoker else invocation.name, invocation, result)
+        self.note("refused", scope, invoker.identity if invoker else invocation.name, invocation, result)
         return result
 
-    def alert(self, around: Circumstances, alert: Alert) -> None:
+    def alert(self, scope: Circumstances, alert: Alert) -> None:
         """Sends an alert to the listener of this call and to the application."""
-        if around.notify is not None:
-            around.notify(alert)
+        if scope.notify is not None:
+            scope.notify(alert)
         if self.surroundings is None:
             return
         try:

@@ -34,7 +34,7 @@ class Talk:
         self.turn = Turn(
             execution=Execution(rules=Rules(approve=("*.*",))),
             offer=Offer.of([playing]),
-            around=Circumstances(notify=self.events.append),
+            scope=Circumstances(notify=self.events.append),
             budget=self.budget,
         )
         for number, (name, path) in enumerate(calls):

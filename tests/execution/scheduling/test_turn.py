@@ -37,7 +37,7 @@ class Stage:
         self.turn = Turn(
             execution=self.execution,
             offer=self.offer,
-            around=Circumstances(notify=self.events.append),
+            scope=Circumstances(notify=self.events.append),
             budget=self.budget,
             allowed=allowed,
             patient=patient,

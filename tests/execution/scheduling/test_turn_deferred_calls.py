@@ -105,7 +105,7 @@ async def test_what_stayed_open_is_run_by_another_turn_with_the_answer() -> None
     again = deferring()
     given = {"write a": Given(answer=Approve(), binding=deferred.binding)}
     around = Circumstances(notify=again.events.append, answers=given)
-    again.turn = Turn(execution=again.execution, offer=again.offer, around=around, budget=stage.budget)
+    again.turn = Turn(execution=again.execution, offer=again.offer, scope=around, budget=stage.budget)
     for invocation, _ in stage.turn.open:
         again.turn.seal(invocation)
     await again.turn.finish()

@@ -108,10 +108,10 @@ class Dispatcher:
     """Starts calls, or gives them the result that says why not. ``wake`` is called after each change."""
 
     def __init__(
-        self, execution: Execution, around: Circumstances, budget: Budget, wake: Callable[[], None], owner: object
+        self, execution: Execution, scope: Circumstances, budget: Budget, wake: Callable[[], None], owner: object
     ) -> None:
         self._execution = execution
-        self._around = around
+        self._around = scope
         self._budget = budget
         self._wake = wake
         self._owner = owner

@@ -31,7 +31,7 @@ class Turn:
         *,
         execution: Execution,
         offer: Offer,
-        around: Circumstances,
+        scope: Circumstances,
         budget: Budget,
         allowed: tuple[str, ...] | None = None,
         single: bool = False,
@@ -39,7 +39,7 @@ class Turn:
     ) -> None:
         self._execution = execution
         self._offer = offer
-        self._around = around
+        self._around = scope
         self._budget = budget
         self._allowed = allowed
         #: Whether the turn may have only one call.
@@ -57,7 +57,7 @@ class Turn:
         self._context: contextvars.Context | None = None
         self._woken = False
         self._failure: BaseException | None = None
-        self._dispatcher = Dispatcher(execution, around, budget, self._wake, self)
+        self._dispatcher = Dispatcher(execution, scope, budget, self._wake, self)
         self.entries: list[ScheduledCall] = []
 
     @property
@@ -323,9 +323,7 @@ async def schedule(
         invoker = offer.named(invocation.name)
         if invoker is not None and invoker.hosted != "here":
             raise InputError(f"{invoker.identity} is run by the {invoker.hosted}, not here.")
-    turn = Turn(
-        execution=execution, offer=offer, around=Circumstances(), budget=Budget(execution.limits), patient=False
-    )
+    turn = Turn(execution=execution, offer=offer, scope=Circumstances(), budget=Budget(execution.limits), patient=False)
     for invocation in invocations:
         turn.seal(invocation)
     await turn.finish()

@@ -48,10 +48,8 @@ class Performance:
         self.client = client
         self._progress = _Progress(client)
         client.waits = self._progress.wake
-        around = Circumstances(conversation="mcp", turn=1, notify=self._progress.take, inquire=_inquire_of(client))
-        self._turn = Turn(
-            execution=execution, offer=offer, around=around, budget=Budget(execution.limits), patient=False
-        )
+        scope = Circumstances(conversation="mcp", turn=1, notify=self._progress.take, inquire=_inquire_of(client))
+        self._turn = Turn(execution=execution, offer=offer, scope=scope, budget=Budget(execution.limits), patient=False)
         context = in_name_of(client)
         context.run(self._turn.seal, _invocation(invoker.exposed, arguments))
         # A task of its own: the SDK's cancel scopes cancel what they hold again and again until it ends.

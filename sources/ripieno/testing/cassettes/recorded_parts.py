@@ -198,7 +198,7 @@ class TapedExecution(Execution):
     def launch(
         self,
         prepared: Prepared,
-        around: Circumstances,
+        scope: Circumstances,
         *,
         early: bool = False,
         seconds: float | None = None,
@@ -210,8 +210,8 @@ class TapedExecution(Execution):
         def tell(event: Event) -> None:
             if not isinstance(event, ExecutionBegan):
                 tape.event(invocation, event)
-            if around.notify is not None:
-                around.notify(event)
+            if scope.notify is not None:
+                scope.notify(event)
 
         def ended(call: Call) -> None:
             bug = None if call.bug is None else reason(call.bug)
@@ -220,12 +220,12 @@ class TapedExecution(Execution):
                 settled(call)
 
         common = {
-            "conversation": around.conversation,
-            "turn": around.turn,
+            "conversation": scope.conversation,
+            "turn": scope.turn,
             "invocation": invocation,
             "tool": prepared.invoker.identity,
         }
-        told = dataclasses.replace(around, notify=tell)
+        told = dataclasses.replace(scope, notify=tell)
         outcome = super().launch(prepared, told, early=early, seconds=seconds, settled=ended)
         if isinstance(outcome, ResultCanister):
             tape.result({**common, "result": serialize(outcome), "started": False})

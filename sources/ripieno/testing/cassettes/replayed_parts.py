@@ -238,7 +238,7 @@ class PlayedExecution(Execution):
     def launch(
         self,
         prepared: Prepared,
-        around: Circumstances,
+        scope: Circumstances,
         *,
         early: bool = False,
         seconds: float | None = None,
@@ -246,28 +246,28 @@ class PlayedExecution(Execution):
     ) -> Call | ResultCanister:
         """As ``Execution.launch``."""
         if self._live and self._player.exhausted:
-            return super().launch(prepared, around, early=early, seconds=seconds, settled=settled)
+            return super().launch(prepared, scope, early=early, seconds=seconds, settled=settled)
         invocation, invoker = prepared.invocation, prepared.invoker
         line = self._player.launch(invocation.identifier)
         if line is not None:
             return deserialize(ResultCanister, line.fields["result"])
-        if not self.reporter.note("started", around, invoker.identity, invocation):
+        if not self.reporter.note("started", scope, invoker.identity, invocation):
             return ResultCanister(invocation_id=invocation.identifier, error=UNRECORDED, report=NOT_RUN)
-        if around.notify is not None:
-            around.notify(ExecutionBegan(invocation=invocation, tool=invoker.identity, early=early))
+        if scope.notify is not None:
+            scope.notify(ExecutionBegan(invocation=invocation, tool=invoker.identity, early=early))
 
         def ended(call: Call) -> None:
-            self.reporter.note("finished", around, invoker.identity, invocation, call.result.result())
+            self.reporter.note("finished", scope, invoker.identity, invocation, call.result.result())
             if settled is not None:
                 settled(call)
 
         call = PlayedCall(invocation, invoker, early=early, settled=ended)
-        task = asyncio.get_running_loop().create_task(self._play(call, around))
+        task = asyncio.get_running_loop().create_task(self._play(call, scope))
         _TASKS.add(task)
         task.add_done_callback(_TASKS.discard)
         return call
 
-    async def _play(self, call: PlayedCall, around: Circumstances) -> None:
+    async def _play(self, call: PlayedCall, scope: Circumstances) -> None:
         identifier = call.invocation.identifier
         try:
             while not call.result.done():
@@ -275,8 +275,8 @@ class PlayedExecution(Execution):
                 if line.kind == "result":
                     call.bug = _bug(line.fields.get("bug"))
                     call.settle(deserialize(ResultCanister, line.fields["result"]))
-                elif around.notify is not None:
-                    around.notify(_event(line))
+                elif scope.notify is not None:
+                    scope.notify(_event(line))
         except RipienoError as error:
             if isinstance(error, ReplayDivergence):
                 self._player.fail(error)
