@@ -72,7 +72,7 @@ def test_a_state_beneath_the_workspace_is_not_apart(tmp_path: pathlib.Path) -> N
 def test_what_is_damaged_is_said(journal: UndoLog) -> None:
     entry = add(journal, "one", b"content")
     (journal.folder / "contents" / digest(b"content").removeprefix("sha256:")).write_bytes(b"other")
-    with pytest.raises(InputError, match="another content"):
+    with pytest.raises(InputError, match="was altered"):
         journal.load(digest(b"content"))
     with pytest.raises(InputError, match="no longer has"):
         journal.load(digest(b"gone"))
@@ -119,6 +119,7 @@ def test_reading_is_remembered_for_each_conversation_and_bounded(journal: UndoLo
 WRITER = """
 import pathlib, sys
 from ripieno.storage.undo import UndoLog, Step
+from ripieno.storage.undo import Step, UndoLog
 journal = UndoLog(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
 for number in range(int(sys.argv[3])):
     with journal.locked():
