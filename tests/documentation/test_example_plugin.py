@@ -154,7 +154,7 @@ def test_the_program_of_its_origin_is_pinned_and_runs(
     definition = json.loads(pinned["definition"])
     assert (definition["command"], definition["environment"]) == (json.loads(driver), ["PASSWORD"])
     place_station(tmp_path, text.replace("print(", "print('changed', "))
-    assert "not the one that was approved" in ripieno(installed, tmp_path, "invoke", "station.read_rain").stderr
+    assert "differs from the approved one" in ripieno(installed, tmp_path, "invoke", "station.read_rain").stderr
     done = ripieno(installed, tmp_path, "doctor", "--no-connect", "--format", "json")
     (seen,) = (one for one in json.loads(done.stdout)["ensembles"] if one["name"] == "station")
     assert (seen["pins"]["state"], seen["pins"]["command"]) == ("changed", "changed")

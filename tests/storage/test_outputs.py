@@ -81,7 +81,7 @@ def test_a_page_never_begins_within_a_character(tmp_path: pathlib.Path) -> None:
     handle = handle_of(found.keep("a🎻b", "c", LIMIT))
     assert [found.read(handle, "c", at, 9).text for at in range(7)] == ["a🎻b", "🎻b", "b", "b", "b", "b", ""]
     assert found.read(handle, "c", 1, 1).text == "🎻"
-    with pytest.raises(ResourceFault, match="6 bytes, and none at 7"):
+    with pytest.raises(ResourceFault, match="6 bytes; offset 7 is beyond"):
         found.read(handle, "c", 7, 1)
 
 
@@ -92,7 +92,7 @@ def test_only_so_much_is_kept_and_no_half_of_a_character(tmp_path: pathlib.Path)
     assert kept[1] == 2
     assert found.load(kept[0], "c").decode() == "é"
     keeper = Keeper(outputs=found, conversation="c", limit=3, reader="read_output")
-    assert "The first 2 of its 4 bytes are kept." in keeper.keep("éé", 0)
+    assert "Only the first 2 of its 4 bytes are kept." in keeper.keep("éé", 0)
 
 
 def test_it_is_private_and_outside_of_the_workspace(tmp_path: pathlib.Path) -> None:

@@ -59,7 +59,7 @@ def test_modes(tmp_path: pathlib.Path, mode: str, kept: list[str], shared: bool)
         return
     changed, new = alerts
     assert changed.tool == "it.changed"
-    assert "is not what was approved (changed: description)" in changed.message
+    assert "differs from the approved one (changed: description)" in changed.message
     assert "Tools of 'it' are " in new.message
     assert "not pinned: new." in new.message
     for alert in alerts:
@@ -118,11 +118,11 @@ def test_a_changed_command_is_refused_or_told(tmp_path: pathlib.Path) -> None:
         check(ensemble(mode, "evil"), None, alerts.append)
     check(ensemble("off", "evil"), pins, alerts.append)
     assert alerts == []
-    with pytest.raises(ConnectionFailure, match=r"not the one that was approved\. See .*--approve it$"):
+    with pytest.raises(ConnectionFailure, match=r"differs from the approved one\. Show .*--approve it$"):
         check(ensemble("required", "evil"), pins, alerts.append)
     check(ensemble("warn", "evil"), pins, alerts.append)
     assert [alert.message.partition(".")[0] for alert in alerts] == [
-        "The command of ensemble 'it' is not the one that was approved"
+        "The command of ensemble 'it' differs from the approved one"
     ]
 
 
@@ -134,7 +134,7 @@ def test_the_users_own_record_wins_and_a_conflict_is_told(tmp_path: pathlib.Path
     alerts: list[Alert] = []
     check(ensemble("warn"), pins, alerts.append)
     assert [alert.message for alert in alerts] == [
-        "The project's pins of 'it' are not yours (its command; new, same, changed). Yours count."
+        "The project's pins of 'it' differ from yours (its command; new, same, changed). Yours apply."
     ]
     with pytest.raises(ConnectionFailure):
         check(ensemble("required", "evil"), pins, alerts.append)

@@ -119,7 +119,6 @@ def test_reading_is_remembered_for_each_conversation_and_bounded(journal: UndoLo
 WRITER = """
 import pathlib, sys
 from ripieno.storage.undo import UndoLog, Step
-from ripieno.storage.undo import Step, UndoLog
 journal = UndoLog(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
 for number in range(int(sys.argv[3])):
     with journal.locked():

@@ -165,7 +165,7 @@ async def test_nothing_is_kept_where_nobody_could_read_on(tmp_path: pathlib.Path
         assert re.search(r"\n\[… \d+ bytes left out …\]\n", said.text)
     assert not (tmp_path / "state").exists()
     few = await House(tmp_path, spill=5_000).call("say")
-    assert f"The first 5000 of its {len(TEXT.encode())} bytes are kept." in few.text
+    assert f"Only the first 5000 of its {len(TEXT.encode())} bytes are kept." in few.text
 
 
 async def test_a_page_that_is_cut_itself_is_not_kept_again(tmp_path: pathlib.Path) -> None:

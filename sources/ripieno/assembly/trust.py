@@ -173,7 +173,7 @@ class TrustStore:
 
     def _write(self, trusted: Mapping[str, str]) -> None:
         text = json.dumps({"version": _VERSION, "trusted": dict(trusted)}, indent=2, sort_keys=True)
-        replace_private(self.file, text + "\n")
+        replace_private(self.file, (text + "\n").encode())
 
 
 def restrict(

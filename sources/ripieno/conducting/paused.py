@@ -83,7 +83,7 @@ class PausedStore:
         path = self._file(paused.identifier)
         with _input_errors(path):
             # In ASCII: lone surrogates, as models write them, cannot be encoded in UTF-8.
-            replace_private(path, json.dumps(serialize(paused)), durable=True)
+            replace_private(path, json.dumps(serialize(paused)).encode(), durable=True)
 
     def all(self) -> tuple[Paused, ...]:
         """All paused conversations, the oldest first."""

@@ -1,24 +1,23 @@
-"""Files of the user's state: for the user alone, and replaced as a whole."""
+"""Private files of the user's state, replaced atomically."""
 
 import os
 import pathlib
 import tempfile
 
 
-def replace_private(path: pathlib.Path, text: str, *, durable: bool = False) -> None:
-    """Puts a file of mode 0600 in the place of what was there: nobody ever finds half of it.
+def replace_private(path: pathlib.Path, data: bytes, *, durable: bool = False) -> None:
+    """Atomically replaces a file, with mode 0600. Creates its folder with mode 0700.
 
-    Its folder is made, of mode 0700, where there is none. A ``durable`` one is on the disk when this returns.
-    Errors: ``OSError``; what was there is there still.
+    With ``durable``, the file is on the disk on return. Errors: ``OSError``; the old file then stays.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}")
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}", suffix=".tmp")
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
             if durable:
-                stream.flush()
-                os.fsync(stream.fileno())
+                file.flush()
+                os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
@@ -26,5 +25,5 @@ def replace_private(path: pathlib.Path, text: str, *, durable: bool = False) -> 
 
 
 def open_private(path: str, flags: int) -> int:
-    """An opener for ``open``: a new file is for the user alone."""
+    """An opener for ``open`` that creates files with mode 0600."""
     return os.open(path, flags | os.O_CLOEXEC, 0o600)

@@ -1,9 +1,8 @@
-"""Texts that were too long to be shown: in the user's state, one folder for each workspace, never inside of it.
+"""Tool outputs that were too long for a result: one folder per workspace in the user's state, outside of the workspace.
 
-A text belongs to one conversation and has a handle that nobody can guess; its file lies under the hashes of both, so
-that neither a folder's listing nor another conversation gets at it. Old texts go, and so do the oldest of too many.
-
-What one call keeps of a text that is too long to be shown, and the words that say how to read on.
+A text belongs to one conversation and has a random handle. Its file's path is made of the hashes of both, so that
+neither a folder's listing nor another conversation gives access to it. Old texts, and the oldest of too many, are
+deleted.
 """
 
 import dataclasses
@@ -19,15 +18,15 @@ import time
 from ripieno.exceptions import ResourceFault
 from ripieno.storage.files import open_private
 
-#: What one workspace's texts may take together, in bytes; beyond it the oldest go, down to half of it.
+#: Bytes of all texts of a workspace; beyond it the oldest are deleted, down to half of it.
 TOTAL_BYTES = 256 * 1024 * 1024
-#: Seconds after which a text goes.
+#: Seconds after which a text is deleted.
 AGE = 7 * 24 * 3600.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A part of a text. ``offset`` and ``next`` are where it begins and ends, in bytes of UTF-8 of ``total``."""
+    """A part of a text. ``offset`` and ``next`` are its start and end, in bytes of UTF-8 of ``total``."""
 
     text: str
     offset: int
@@ -36,23 +35,23 @@ class Page:
 
 
 class Outputs:
-    """The texts of one workspace. Nothing is made before the first one. Threads and programs may share it."""
+    """The kept texts of one workspace. The first one creates the folder. Threads and programs may share it."""
 
     def __init__(self, state: pathlib.Path, workspace: pathlib.Path) -> None:
-        place = pathlib.Path(os.path.realpath(workspace))
-        key = _hash(os.fsencode(place))
+        root = pathlib.Path(os.path.realpath(workspace))
+        key = _hash(os.fsencode(root))
         self.folder = pathlib.Path(os.path.realpath(state)) / "outputs" / key
-        #: Whether it lies outside of its workspace; inside, tools could read and write it, and nothing is kept.
-        self.apart = not self.folder.is_relative_to(place)
-        self._room: int | None = None
+        # Inside of the workspace, tools could read and write it; nothing is kept then.
+        self._apart = not self.folder.is_relative_to(root)
+        self._quota: int | None = None
         self._guard = threading.Lock()
 
     def keep(self, text: str, conversation: str, limit: int) -> tuple[str, int] | None:
-        """Keeps at most the first ``limit`` bytes of a text: its handle, and how much is kept.
+        """Keeps at most the first ``limit`` bytes of a text; returns its handle and the kept size.
 
-        None where nothing can be kept: without a conversation it would belong to nobody. Errors: ``OSError``.
+        None where nothing can be kept, as without a conversation. Errors: ``OSError``.
         """
-        if not self.apart or not conversation or limit <= 0:
+        if not self._apart or not conversation or limit <= 0:
             return None
         data = text.encode("utf-8", "backslashreplace")
         if len(data) > limit:
@@ -70,23 +69,23 @@ class Outputs:
         return handle, len(data)
 
     def read(self, handle: str, conversation: str, offset: int, limit: int) -> Page:
-        """At most ``limit`` bytes from ``offset`` on, without half a character, but with at least one where there is.
+        """At most ``limit`` bytes from ``offset`` on, as whole characters, and at least one character if there is one.
 
-        Errors: ``ResourceFault`` where this conversation has no such text, or no more.
+        Errors: ``ResourceFault`` where this conversation has no such text, or the offset is beyond its end.
         """
         try:
             with open(self._path(handle, conversation), "rb") as file:
                 total = os.fstat(file.fileno()).st_size
                 file.seek(offset)
-                # Three more bytes hold whatever character stands at the end.
+                # Three more bytes complete any character at the end.
                 data = file.read(limit + 3)
         except OSError:
             raise _gone(handle) from None
         if offset > total:
             raise ResourceFault(
-                f"The output has {total} bytes, and none at {offset}.",
+                f"The output has {total} bytes; offset {offset} is beyond its end.",
                 code="end_of_output",
-                suggestion="Ask for a smaller offset.",
+                suggestion="Use a smaller offset.",
             )
         start = next((at for at, byte in enumerate(data) if not 0x80 <= byte < 0xC0), len(data))
         end = _boundary(data, max(limit, start + 1)) if len(data) > limit else len(data)
@@ -95,14 +94,14 @@ class Outputs:
         return Page(text=data[start:end].decode(), offset=offset + start, next=offset + end, total=total)
 
     def load(self, handle: str, conversation: str) -> bytes:
-        """All of a text. Errors: ``ResourceFault`` where this conversation has none of that handle."""
+        """A whole text. Errors: ``ResourceFault`` where this conversation has none with that handle."""
         try:
             return self._path(handle, conversation).read_bytes()
         except OSError:
             raise _gone(handle) from None
 
     def forget(self, conversation: str) -> None:
-        """Deletes what a conversation has."""
+        """Deletes the texts of a conversation."""
         shutil.rmtree(self.folder / _hash(conversation.encode()), ignore_errors=True)
 
     def _path(self, handle: str, conversation: str) -> pathlib.Path:
@@ -110,11 +109,11 @@ class Outputs:
         return self.folder / owner / _hash(handle.encode("utf-8", "backslashreplace"))
 
     def _prune(self, latest: pathlib.Path, size: int) -> None:
-        """Deletes what is too old, and the oldest where it is too much; looked at once, and when the room is used."""
+        """Deletes old texts, and the oldest of too many. Scans at the first call and when the quota is used up."""
         with self._guard:
-            if self._room is not None:
-                self._room -= size
-                if self._room >= 0:
+            if self._quota is not None:
+                self._quota -= size
+                if self._quota >= 0:
                     return
             found = [
                 (path == latest, status.st_mtime, status.st_size, path)
@@ -123,24 +122,24 @@ class Outputs:
             ]
             found.sort(reverse=True)
             total, oldest = sum(one[2] for one in found), time.time() - AGE
-            room = TOTAL_BYTES if total <= TOTAL_BYTES else TOTAL_BYTES // 2
+            allowed = TOTAL_BYTES if total <= TOTAL_BYTES else TOTAL_BYTES // 2
             kept = 0
             for is_latest, when, length, path in found:
-                # The latest one stays whatever it holds.
-                if not is_latest and (when < oldest or kept + length > room):
+                # The latest one stays, whatever its size.
+                if not is_latest and (when < oldest or kept + length > allowed):
                     path.unlink(missing_ok=True)
-                    room = min(room, kept)
+                    allowed = min(allowed, kept)
                 else:
                     kept += length
-            self._room = TOTAL_BYTES - kept
+            self._quota = TOTAL_BYTES - kept
 
 
 def _gone(handle: str) -> ResourceFault:
     return ResourceFault(
         f"This conversation has no kept output {handle!r}.",
         code="no_output",
-        suggestion="Copy the handle exactly as the result has it. Outputs are kept for some days; when one is gone, "
-        "call the tool that gave it again.",
+        suggestion="Copy the handle exactly from the result. Outputs are kept for seven days; if this one has expired, "
+        "repeat the call that produced it.",
     )
 
 
@@ -170,7 +169,7 @@ def _hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:32]
 
 
-#: The tool that reads what was kept, by its identity.
+#: The identity of the tool that reads kept outputs.
 READER = "outputs.read_output"
 
 _logger = logging.getLogger(__name__)
@@ -178,7 +177,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Keeper:
-    """Keeps texts of one conversation. ``limit`` is in bytes of each; ``reader`` is what the model calls the tool."""
+    """Keeps texts of one conversation. ``limit`` is in bytes for each; ``reader`` is the tool's exposed name."""
 
     outputs: Outputs
     conversation: str
@@ -186,9 +185,9 @@ class Keeper:
     reader: str
 
     def keep(self, text: str, offset: int) -> str:
-        """Keeps a text, and says how to read on from ``offset``; empty where it could not be kept.
+        """Keeps a text, and returns how to read on from ``offset``; empty where it cannot be kept.
 
-        A disk that is full is no reason to lose a result.
+        A full disk does not lose the result.
         """
         try:
             kept = self.outputs.keep(text, self.conversation, self.limit)
@@ -199,7 +198,7 @@ class Keeper:
             return ""
         handle, size = kept
         total = len(text.encode("utf-8", "backslashreplace"))
-        only = f" The first {size} of its {total} bytes are kept." if size < total else ""
+        only = f" Only the first {size} of its {total} bytes are kept." if size < total else ""
         return (
             f'Read on with {self.reader}(handle="{handle}", offset={offset}), or search it with '
             f'{self.reader}(handle="{handle}", pattern="…").{only}'

@@ -1,4 +1,4 @@
-"""What is written down of a conversation and its calls, and who writes it."""
+"""Records of a conversation and its calls, and the protocol of their recorders."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -9,18 +9,17 @@ from frozendict import frozendict
 from ripieno.canisters import Canister, InvocationCanister, ResultCanister
 from ripieno.jsonvalues import freeze
 
-#: What a record tells: a conduct ``began`` or ``ended``; a canister was ``said``; the model's answer was complete, and
-#: what it took (``turned``); somebody was ``asked`` whether a call may run, and ``answered``; and what became of it.
+#: A run ``began`` or ``ended``; a canister was ``said``; a model's answer was complete, with its usage (``turned``); a
+#: person was ``asked`` whether a call may run, and ``answered``; the rest are the outcomes of a call.
 Stage = Literal["began", "said", "turned", "asked", "answered", "started", "finished", "refused", "discarded", "ended"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One line of what happened. ``stage`` tells which; what does not belong to it is left empty.
+    """One recorded event. Fields that its ``stage`` does not use are empty.
 
-    ``turn`` counts the model's answers; all that concerns one call has the turn of the answer that asked for it.
-    ``tool`` is an invoker's identity. ``canister`` is what was said. ``details`` are JSON, and are frozen here.
-    Errors: ``JsonInvalidity`` when they are none.
+    ``turn`` counts the model's answers; a call has the turn of the answer that requested it. ``tool`` is an invoker's
+    identity. ``canister`` is a message. ``details`` are JSON and are frozen here. Errors: ``JsonInvalidity`` otherwise.
     """
 
     stage: Stage
@@ -38,8 +37,8 @@ class Record:
 
 
 class Recorder(Protocol):
-    """Keeps records. What is durable when ``record`` returns is durable before the call is dispatched."""
+    """Keeps records. ``record`` returns before a call is dispatched; what is durable then survives a crash."""
 
     def record(self, records: Sequence[Record]) -> None:
-        """Keeps these, in this order: all of them, or none and an error."""
+        """Keeps all of these in order, or none and raises."""
         ...

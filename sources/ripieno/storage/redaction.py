@@ -1,4 +1,4 @@
-"""Redaction: replaces secrets, in every form that they are written in, in texts, bytes, JSON values and logs."""
+"""Redaction of secrets, in every encoded form, in texts, bytes, JSON values and logs."""
 
 import base64
 import binascii
@@ -12,21 +12,21 @@ from typing import Any
 
 from ripieno.jsonvalues import is_list, is_table
 
-#: Stands in the place of a secret.
+#: The replacement of a secret.
 HIDDEN = "[hidden]"
-#: Characters of the shortest secret, and of the shortest form of one. A shorter one would take words apart.
+#: Characters of the shortest secret, and of the shortest form of one. A shorter one would match parts of words.
 _SHORTEST = 8
-#: Comes before the data of a URL whose scheme is ``data``.
+#: Precedes the data of a ``data`` URL.
 _BASE64 = ";base64,"
 #: Keys of JSON objects whose texts are base64.
 _DATA = frozenset({"data", "blob"})
 
 
 class Redactor:
-    """Replaces known secrets, and all forms in which URLs, JSON, base64 and logs write them.
+    """Replaces known secrets, and their forms in URLs, JSON, base64 and logs.
 
-    At one place the longest form goes first, since one secret may be part of another. ``mark`` makes what stands
-    in the place of a secret. Secrets of less than 8 characters are ignored.
+    At one place the longest form is replaced first, since one secret may be part of another. ``mark`` makes the
+    replacement. Secrets of less than 8 characters are ignored.
     """
 
     def __init__(self, secrets: Iterable[str] = (), *, mark: Callable[[str], str] = lambda _: HIDDEN) -> None:
@@ -51,12 +51,12 @@ class Redactor:
         self._marks = dict(sorted(marks.items(), key=lambda one: len(one[0]), reverse=True))
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Where secrets stand in a text."""
+        """The positions of secrets in a text."""
         pattern = self._pattern(text)
         return [] if pattern is None else [found.span() for found in pattern.finditer(text)]
 
     def text(self, text: str) -> str:
-        """The text with a mark for each secret, also within the base64 of a ``data`` URL."""
+        """The text with a mark for each secret, including the base64 of a ``data`` URL."""
         if not self._marks:
             return text
         head, mark, data = text.partition(_BASE64)
@@ -72,11 +72,11 @@ class Redactor:
         return data
 
     def value(self, value: Any) -> Any:
-        """Bytes, or a JSON value, with a mark for each secret: in texts, keys and numbers, and in what is base64."""
+        """Bytes or a JSON value with a mark for each secret: in texts, keys, numbers and base64."""
         return self._value(value) if self._marks else value
 
     def unsettled(self, text: str, start: int) -> int:
-        """The position, ``start`` at the earliest, where the end of a text may be the beginning of a secret."""
+        """The position, at least ``start``, from which the end of a text may begin a secret."""
         if self._prefixes is None:
             self._prefixes = frozenset(form[:size] for form in self._marks for size in range(1, len(form)))
         longest = len(next(iter(self._marks), ""))
@@ -84,7 +84,7 @@ class Redactor:
         return next((at for at in range(first, len(text)) if text[at:] in self._prefixes), len(text))
 
     def suspects(self, *texts: str) -> bool:
-        """Whether texts, or JSON, may have a secret in them. Bytes in base64 always may. Quick, for what rarely has."""
+        """Whether texts or JSON may contain a secret. Fast when they do not; base64 always may."""
         if not self._marks:
             return False
         if self._in_json is None:
@@ -93,7 +93,7 @@ class Redactor:
         return '"data":"' in together or any(form in together for form in self._in_json)
 
     def _pattern(self, text: str) -> re.Pattern[str] | None:
-        """What finds the secrets of a text. An alternation of all that are known would be slow."""
+        """The pattern of the secrets in a text. An alternation of all known ones would be slow."""
         present = [form for form in self._marks if form in text]
         return re.compile("|".join(map(re.escape, present))) if present else None
 
@@ -112,7 +112,7 @@ class Redactor:
         return value if shown == written else shown
 
     def _base64(self, text: str) -> str:
-        """The same base64 where its bytes have no secret, and a text that is none."""
+        """Redacts base64; text that is not base64 is unchanged."""
         try:
             data = base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError):
@@ -126,7 +126,7 @@ NO_SECRETS = Redactor()
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """A secret as it is, and as URLs, JSON, credentials and logs write it; in base64 also as part of a longer text."""
+    """A secret and its forms in URLs, JSON, credentials and logs; in base64 also as part of a longer text."""
     encoded = secret.encode("utf-8", "surrogatepass")
     yield secret
     yield urllib.parse.quote(encoded, safe="")
@@ -134,7 +134,7 @@ def _forms(secret: str) -> Iterator[str]:
     yield from _in_json(secret)
     yield repr(encoded)[2:-1]
     yield base64.b64encode(encoded).decode()
-    # What comes before it moves it by so many bytes, which share characters with it: these are left out.
+    # A prefix shifts it by 0 to 2 bytes; the characters that it shares with the secret are left out.
     for offset, first in ((0, 0), (1, 2), (2, 3)):
         core = base64.b64encode(bytes(offset) + encoded).decode()[first : (offset + len(encoded)) * 8 // 6]
         yield core
@@ -142,12 +142,12 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 def _in_json(text: str) -> tuple[str, str]:
-    """A text as it stands inside of JSON: in UTF-8, and in ASCII."""
+    """A text as it is inside JSON: in UTF-8, and in ASCII."""
     return json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1]
 
 
 class _LogFilter(logging.Filter):
-    """Lets every record pass, without the secrets of all redactors that are in use."""
+    """Removes the secrets of all live redactors from log records."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -155,7 +155,7 @@ class _LogFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         message = kept = record.getMessage()
-        # A list is made in one step: no collection of garbage changes the table meanwhile.
+        # ``list`` copies in one step, so that no garbage collection changes the table meanwhile.
         for reference in list(self.redactors.values()):
             redactor = reference()
             kept = kept if redactor is None else redactor.text(kept)
@@ -168,9 +168,9 @@ _FILTER = _LogFilter()
 
 
 def redact_logs(loggers: Iterable[str], redactor: Redactor) -> None:
-    """Keeps the secrets of ``redactor`` out of the logs of libraries, at every level, for as long as it lives.
+    """Keeps the secrets of ``redactor`` out of the logs of libraries, at every level, during its lifetime.
 
-    A filter holds for the records of one logger, and not for those below it: ``loggers`` names each.
+    A filter applies to one logger and not to its children: ``loggers`` names each.
     """
     for name in loggers:
         # Adding the same filter again changes nothing.

@@ -1,10 +1,8 @@
-"""The files of the undo journal: in the user's state, one folder for each workspace, never inside the workspace.
+"""The undo log: in the user's state, one folder per workspace, outside of the workspace.
 
-An entry is a file of its own that is complete before it has its name, and it is there before the change is made: a
-program that is killed at any moment has lost no change's undo. Contents lie beside it, each once, under their
-hashes. Old entries go when there are too many, or too much is kept.
-
-What the journal says: entries of steps, each of which turned one state of a path into another.
+An entry is a file that is complete before it gets its name, and is written before the change is made: a killed program
+loses no change's undo. Contents are stored once each, under their hashes. Old entries are deleted when there are too
+many, or their contents are too large.
 """
 
 import contextlib
@@ -16,7 +14,6 @@ import json
 import os
 import pathlib
 import re
-import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Generator, Sequence
@@ -24,16 +21,16 @@ from typing import Literal
 
 from ripieno.canisters.serialization import deserialize, register, serialize
 from ripieno.exceptions import InputError, SerializationInvalidity
-from ripieno.storage.files import open_private
+from ripieno.storage.files import replace_private
 
 Kind = Literal["file", "link", "directory"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What a path was, or became. ``size`` is in bytes, ``mode`` the nine permission bits.
+    """The state of a path. ``size`` is in bytes, ``mode`` the nine permission bits.
 
-    ``digest`` is ``sha256:…`` of a file's content, empty where that was too large to be read; ``target`` is a link's.
+    ``digest`` is ``sha256:…`` of a file's content, empty if that is too large to be read; ``target`` is a link's.
     """
 
     kind: Kind
@@ -43,7 +40,7 @@ class State:
     target: str = ""
 
     def same(self, other: "State | None") -> bool:
-        """Whether it is known to be the same. Modes count for files only: a folder's may depend on who made it."""
+        """Whether both are known to be equal. Modes count for files only; a folder's may depend on the umask."""
         if other is None or self.kind != other.kind:
             return False
         if self.kind == "file":
@@ -53,9 +50,9 @@ class State:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One path, relative to the workspace, without links. None is nothing there.
+    """A change of one path, relative to the workspace and without links. None means absent.
 
-    ``source`` is set for a move: the path that it came from. ``kept`` says whether ``before`` can be restored.
+    ``source`` is the old path of a move. ``kept`` says whether ``before`` can be restored.
     """
 
     path: str
@@ -67,20 +64,20 @@ class Step:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """The call that changes something: a tool's identity, a conversation, and the call's identifier."""
+    """The call that makes a change: a tool's identity, a conversation, and the call's identifier."""
 
     tool: str = ""
     conversation: str = ""
     invocation: str = ""
 
 
-#: A change that nobody called for by name.
+#: The cause of a change outside of any call.
 NOWHERE = Cause()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class UndoEntry:
-    """What one call changed, or, with a ``label`` and no steps, a mark. ``time`` is ISO 8601, in UTC."""
+    """The changes of one call, or, with a ``label`` and no steps, a checkpoint. ``time`` is ISO 8601, in UTC."""
 
     number: int
     time: str
@@ -91,7 +88,7 @@ class UndoEntry:
 
     @property
     def kept(self) -> bool:
-        """Whether all that it changed was kept. What was not can never be restored."""
+        """Whether all earlier content was kept. Content that was not can never be restored."""
         return all(step.kept for step in self.steps)
 
 
@@ -100,10 +97,10 @@ register({UndoEntry: "undo entry"})
 
 #: A larger file's content is not kept, and a change of it cannot be undone.
 KEEP_BYTES = 10 * 1024 * 1024
-#: What one workspace's journal may hold.
+#: Limits of one workspace's log.
 TOTAL_BYTES = 256 * 1024 * 1024
 TOTAL_ENTRIES = 10_000
-#: Conversations, and paths of each, of which it is remembered what was read.
+#: Conversations, and paths of each, whose read hashes are remembered.
 _CONVERSATIONS = 256
 _PATHS = 4_096
 _NAME = re.compile(r"(\d{12})(\.undone)?\.json\Z")
@@ -115,7 +112,7 @@ def digest(data: bytes) -> str:
 
 
 class UndoLog:
-    """The journal of one workspace. Nothing is made before the first change. Threads and programs may share it."""
+    """The undo log of one workspace. The first change creates it. Threads and programs may share it."""
 
     def __init__(self, state: pathlib.Path, workspace: pathlib.Path) -> None:
         self.workspace = pathlib.Path(os.path.realpath(workspace))
@@ -128,11 +125,11 @@ class UndoLog:
 
     @property
     def apart(self) -> bool:
-        """Whether it lies outside of its workspace; inside, tools could write it, and nothing is kept."""
+        """Whether it is outside of its workspace. Inside, tools could write it; nothing is kept then."""
         return not self.folder.is_relative_to(self.workspace)
 
     def readings(self, conversation: str) -> "OrderedDict[str, str]":
-        """What a conversation read, in memory: hashes by path. The oldest are forgotten."""
+        """The hashes of the files that a conversation has read, by path, in memory. The oldest are dropped."""
         with self._guard:
             found = self._readings.setdefault(conversation, OrderedDict())
             self._readings.move_to_end(conversation)
@@ -144,7 +141,7 @@ class UndoLog:
 
     @contextlib.contextmanager
     def locked(self) -> Generator[None, None, None]:
-        """While it is entered, nobody else changes files through a journal of this workspace. Not to be nested."""
+        """Holds the lock for changes through a log of this workspace. Not reentrant."""
         self._make()
         descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -156,48 +153,48 @@ class UndoLog:
             os.close(descriptor)
 
     def keep(self, data: bytes) -> str:
-        """Keeps a content, and gives its hash. It goes when no entry names it any more."""
+        """Keeps a content, and returns its hash. It is deleted when no entry names it any more."""
         name = digest(data)
         path = self._content(name)
         if not path.exists():
-            self._write(path, data)
+            replace_private(path, data, durable=True)
             if self._room is not None:
                 self._room -= len(data)
         return name
 
     def load(self, name: str) -> bytes:
-        """A content by its hash. Errors: ``InputError`` when it is gone, or is not what it was."""
+        """A content by its hash. Errors: ``InputError`` when it is missing or altered."""
         try:
             data = self._content(name).read_bytes()
         except OSError as error:
             raise InputError(f"The undo journal no longer has the content {name}: {error.strerror}.") from error
         if digest(data) != name:
-            raise InputError(f"The undo journal has another content than {name} under that name.")
+            raise InputError(f"The content {name} in the undo journal was altered.")
         return data
 
     def add(self, steps: Sequence[Step], cause: Cause = NOWHERE, *, label: str = "") -> UndoEntry:
-        """Writes an entry down. The journal is locked."""
+        """Writes an entry. The log must be locked."""
         number = self._next()
         time = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         entry = UndoEntry(number=number, time=time, cause=cause, steps=tuple(steps), label=label)
-        self._write(self._file(number), json.dumps(serialize(entry)).encode())
+        replace_private(self._file(number), json.dumps(serialize(entry)).encode(), durable=True)
         self._prune()
         return entry
 
     def drop(self, entry: UndoEntry) -> None:
-        """Takes an entry back whose change was not made."""
+        """Deletes the entry of a change that was not made."""
         self._file(entry.number).unlink(missing_ok=True)
 
     def set_undone(self, entry: UndoEntry) -> None:
-        """Notes that an entry's change was undone."""
+        """Marks an entry as undone."""
         source = self._file(entry.number)
         with contextlib.suppress(FileNotFoundError):
             source.rename(source.with_suffix(".undone.json"))
 
     def entries(self, *, undone: bool = False) -> Generator[UndoEntry, None, None]:
-        """The entries, latest first; those that were undone are left out unless they are asked for.
+        """The entries, latest first, with the undone ones only if requested.
 
-        Errors: ``InputError`` for one that cannot be read.
+        Errors: ``InputError`` for an unreadable one.
         """
         for name, _, was_undone in sorted(self._names(), key=lambda one: -one[1]):
             if was_undone and not undone:
@@ -208,7 +205,7 @@ class UndoLog:
                 continue  # Another program has pruned it meanwhile.
             except (OSError, SerializationInvalidity, ValueError, RecursionError) as error:
                 path = self.folder / "entries" / name
-                raise InputError(f"{path} cannot be read: {error} Look at it, or delete it.") from error
+                raise InputError(f"{path} cannot be read: {error} Repair or delete it.") from error
             yield dataclasses.replace(entry, undone=was_undone)
 
     def _make(self) -> None:
@@ -216,7 +213,7 @@ class UndoLog:
             (self.folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
         about = self.folder / "workspace"
         if not about.exists():
-            self._write(about, os.fsencode(self.workspace) + b"\n")
+            replace_private(about, os.fsencode(self.workspace) + b"\n", durable=True)
 
     def _content(self, name: str) -> pathlib.Path:
         return self.folder / "contents" / name.removeprefix("sha256:")
@@ -224,20 +221,8 @@ class UndoLog:
     def _file(self, number: int) -> pathlib.Path:
         return self.folder / "entries" / f"{number:012}.json"
 
-    def _write(self, path: pathlib.Path, data: bytes) -> None:
-        temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
-        try:
-            with open(temporary, "xb", opener=open_private) as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-
     def _next(self) -> int:
-        """The next number. The last one stands in the file of the lock; where it is lost, the entries tell."""
+        """The next number. The last one is in the lock file; if it is lost, the entries supply it."""
         assert self._held is not None
         stored = os.pread(self._held, 12, 0)
         last = int(stored) if stored.isdigit() else max((number for _, number, _ in self._names()), default=0)
@@ -254,7 +239,7 @@ class UndoLog:
         return [(name, int(match[1]), bool(match[2])) for name, match in found if match]
 
     def _prune(self) -> None:
-        """Deletes the oldest entries, and the contents that only they name, once there is too much."""
+        """Deletes the oldest entries, and the contents that only they name, if there is too much."""
         if self._room is None:
             with os.scandir(self.folder / "contents") as contents:
                 self._room = TOTAL_BYTES - sum(one.stat().st_size for one in contents)
@@ -265,7 +250,7 @@ class UndoLog:
         for count, entry in enumerate([*self.entries(undone=True)]):
             own = {step.before.digest: step.before.size for step in entry.steps if step.before and step.before.digest}
             size += sum(length for name, length in own.items() if name not in kept)
-            # The latest one stays whatever it holds.
+            # The latest one stays, whatever its size.
             full = full or (count > 0 and (count >= TOTAL_ENTRIES // 2 or size > TOTAL_BYTES // 2))
             if full:
                 path = self._file(entry.number)
@@ -281,7 +266,7 @@ class UndoLog:
                     pathlib.Path(one.path).unlink(missing_ok=True)
 
     def _crowded(self) -> bool:
-        """Whether there are too many entries; looked at now and then."""
+        """Whether there are too many entries. Checks one of 500 numbers."""
         assert self._held is not None
         number = int(os.pread(self._held, 12, 0))
         return number % 500 == 0 and len(self._names()) > TOTAL_ENTRIES

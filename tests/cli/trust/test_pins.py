@@ -100,7 +100,7 @@ def test_what_is_required_and_not_pinned_is_not_offered(user: User, call: Call, 
     user.ensemble("it", text(tools, "required"))
     done = call("tools", "--format", "json")
     assert json.loads(done.out)["tools"] == []
-    assert "not pinned: tell, keep. See what it is: ripieno lock --check it." in done.err
+    assert "not pinned: tell, keep. Show the difference: ripieno lock --check it." in done.err
     call("lock")
     done = call("tools", "--format", "json")
     assert [one["name"] for one in json.loads(done.out)["tools"]] == ["it__keep", "it__tell"]
@@ -108,7 +108,7 @@ def test_what_is_required_and_not_pinned_is_not_offered(user: User, call: Call, 
     offer(tools, {**TELL, "title": "Else"}, KEEP)
     done = call("tools", "--format", "json")
     assert [one["name"] for one in json.loads(done.out)["tools"]] == ["it__keep"]
-    assert "! it.tell: The tool is disabled: it is not what was approved (changed: title)." in done.err
+    assert "! it.tell: The tool is disabled: it differs from the approved one (changed: title)." in done.err
     (user.state / "pins.toml").write_text("nonsense")
     for arguments in (["tools"], ["lock"], ["lock", "--check"], ["lock", "--approve"], ["lock", "--export", "x"]):
         done = call(*arguments)
@@ -220,7 +220,7 @@ def test_what_is_exported_counts_under_trust_only(user: User, call: Call, tools:
     # Its own record wins, and says so.
     assert call("lock", "--approve").code == 0
     assert offered() == ["it__keep", "it__tell"]
-    assert "The project's pins of 'it' are not yours (tell). Yours count." in call("tools").err
+    assert "The project's pins of 'it' differ from yours (tell). Yours apply." in call("tools").err
     # Somebody changes the file: it counts no more.
     call("lock", "--forget", "it")
     shared.write_text(shared.read_text() + "\n")

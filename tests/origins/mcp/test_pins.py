@@ -104,7 +104,7 @@ async def test_what_changes_later_is_disabled_when_it_does(
     async with make_ensemble(text(tools), surroundings) as ensemble:
         offer(tools, {**TELL, "description": "Something else"}, KEEP, {**KEEP, "name": "more"})
         await call(ensemble, "keep", a="")
-        assert (await alerts.wait_for("is not what was approved")).tool == "it.tell"
+        assert (await alerts.wait_for("differs from the approved one")).tool == "it.tell"
         await alerts.wait_for("not pinned: more.")
         await alerts.wait_for("Gone: tell.")
         assert set(ensemble.invokers) == {"keep"}
@@ -146,7 +146,7 @@ async def test_a_changed_command_never_starts(
     await pin(text(tools), surroundings)
     started = tmp_path / "started"
     changed = f'STARTED = "{started}"'
-    with pytest.raises(ConnectionFailure, match="the command that starts its server is not the one"):
+    with pytest.raises(ConnectionFailure, match="the command that starts its server differs from the approved one"):
         await make_ensemble(text(tools, more=changed), surroundings).connect()
     assert not started.exists()
     assert await offered(make_ensemble(text(tools, "warn", changed), surroundings)) == {"tell", "keep"}

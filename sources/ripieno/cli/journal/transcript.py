@@ -17,7 +17,7 @@ from ripieno.canisters import (
 from ripieno.conducting.observers.console import clean, label
 from ripieno.jsonvalues import canonical
 from ripieno.storage.journal import DELETED, Line, Summary
-from ripieno.storage.journal.restoration import retell
+from ripieno.storage.journal.restoration import replay
 from ripieno.storage.records import Record
 
 #: Lines, and characters, of each message that are shown unless all are asked for.
@@ -52,7 +52,7 @@ def transcript(lines: Iterable[Line], *, whole: bool) -> Iterator[str]:
     What was said, and is no part of the conversation any more, since somebody went back, has no number.
     """
     told = [(line, line.record) for line in lines]
-    canisters = retell(record for _, record in told if record is not None).canisters
+    canisters = replay(record for _, record in told if record is not None).canisters
     numbers = {id(canister): str(number) for number, canister in enumerate(canisters, 1)}
     gone = 0
     for line, record in told:

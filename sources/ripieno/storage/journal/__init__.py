@@ -1,8 +1,8 @@
-"""The journal: what happened in conversations, line by line, in a file that shows when it was changed.
+"""The journal: a tamper-evident record of conversations, line by line.
 
-``lines`` has the values and their digests, ``store`` the file, ``checking`` finds what was changed, ``fingerprints``
-keeps secrets out, ``states`` says what became of each call, ``restoring`` makes conversations of lines again,
-``summaries`` and ``statistics`` tell of many, ``anchors`` are kept elsewhere.
+``lines`` has the values and their digests, ``journal`` and ``database`` the file, ``verification`` finds alterations,
+``fingerprints`` replaces secrets, ``restoration`` rebuilds conversations and the state of their calls, ``summaries``
+and ``statistics`` aggregate lines.
 """
 
 from ripieno.storage.journal.journal import NAME, Journal

@@ -1,7 +1,7 @@
-"""The SQLite file of a journal: made as a whole, opened, and how its errors are said.
+"""The SQLite file of a journal: creation, opening, and translation of errors.
 
-A commit is on the disk when it returns (write-ahead log, ``synchronous = FULL``), so neither a killed process nor a
-lost machine takes an acknowledged line. What is deleted is overwritten.
+A commit is on the disk when it returns (write-ahead log, ``synchronous = FULL``). Neither a killed process nor a power
+loss takes an acknowledged line. Deleted content is overwritten.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from collections.abc import Generator
 
 from ripieno.exceptions import InputError
 
-#: "ripj", so that another program's file is not taken for a journal.
+#: "ripj"; distinguishes a journal from another program's file.
 _APPLICATION = 0x7269706A
 _VERSION = 1
 #: How long to wait for other programs that write, in seconds.
@@ -41,11 +41,8 @@ _opening = threading.Lock()
 
 
 def connect(path: pathlib.Path) -> sqlite3.Connection:
-    """A connection to the journal in a file, which is made, for its owner only, when there is none.
-
-    Errors: ``InputError``.
-    """
-    with said(path, "opened"), _opening:
+    """Opens the journal in a file, which is created with mode 0600 when it is missing. Errors: ``InputError``."""
+    with translated_errors(path, "opened"), _opening:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
             if path.stat().st_mode & 0o077:
@@ -60,27 +57,27 @@ def connect(path: pathlib.Path) -> sqlite3.Connection:
             raise
     if marks != [_APPLICATION, _VERSION]:
         connection.close()
-        raise InputError(f"{path} is no journal of version {_VERSION}. Move it away, and a new one is made.")
+        raise InputError(f"{path} is not a journal of version {_VERSION}. Move it away; a new one is then created.")
     return connection
 
 
 @contextlib.contextmanager
-def said(path: pathlib.Path, what: str) -> Generator[None, None, None]:
-    """Says SQLite's and the system's errors about a file as ``InputError``. ``what`` is what was to be done with it.
+def translated_errors(path: pathlib.Path, action: str) -> Generator[None, None, None]:
+    """Turns errors of SQLite and the system about a file into ``InputError``. ``action`` is the failed action.
 
-    Of a damaged file, SQLite's message may have bytes that are no text, which raises another error.
+    SQLite's message about a damaged file may have bytes that are not text, which raises another error.
     """
     try:
         yield
     except (sqlite3.Error, OSError, UnicodeError, OverflowError) as error:
         raise InputError(
-            f"The journal {path} cannot be {what}: {error}. Look at its disk and its permissions; "
-            "what was recorded before is kept."
+            f"The journal {path} cannot be {action}: {error}. Check its disk and its permissions. "
+            "Earlier records are kept."
         ) from error
 
 
 def _open(path: pathlib.Path) -> sqlite3.Connection:
-    # URIs name the file as one that must exist.
+    # The URI requires the file to exist.
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=rw",
         uri=True,
@@ -98,7 +95,7 @@ def _open(path: pathlib.Path) -> sqlite3.Connection:
 
 
 def _make(path: pathlib.Path) -> None:
-    """Makes the file under another name first: nobody ever opens half of one."""
+    """Creates the file under a temporary name first, so that no program opens an incomplete one."""
     temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
         os.close(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
@@ -107,7 +104,7 @@ def _make(path: pathlib.Path) -> None:
             connection.executescript(_SCHEMA)
             connection.execute(f"PRAGMA application_id = {_APPLICATION}")
             connection.execute(f"PRAGMA user_version = {_VERSION}")
-        # A link fails where another program was first, and then that one's file counts.
+        # The link fails when another program was first; that program's file is then used.
         with contextlib.suppress(FileExistsError):
             os.link(temporary, path)
     finally:

@@ -1,6 +1,6 @@
-"""Fingerprints in the place of secrets in the journal: equal secrets have equal ones, and no secret can be read.
+"""Fingerprints that replace secrets in the journal: equal secrets have equal ones.
 
-A fingerprint is an HMAC-SHA256 under a key that lies beside the journal. Without the key, nobody can verify a guess.
+A fingerprint is an HMAC-SHA256 under a key beside the journal. Without the key, a guess cannot be verified.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ _KEY_BYTES = 32
 
 
 def fingerprints(secrets: Iterable[str], key: pathlib.Path) -> Redactor:
-    """Replaces secrets by fingerprints. The key is read or made with the first secret. Errors: ``InputError``."""
+    """A redactor that writes fingerprints. Reads or creates the key at the first secret. Errors: ``InputError``."""
     loaded: list[bytes] = []
 
     def mark(secret: str) -> str:
@@ -31,7 +31,7 @@ def fingerprints(secrets: Iterable[str], key: pathlib.Path) -> Redactor:
 
 
 def _load(path: pathlib.Path) -> bytes:
-    """The key, which is made when there is none. Errors: ``InputError``."""
+    """Reads the key, or creates it. Errors: ``InputError``."""
     try:
         with contextlib.suppress(FileNotFoundError):
             return _checked(path.read_bytes(), path)
@@ -42,7 +42,7 @@ def _load(path: pathlib.Path) -> bytes:
                 file.write(randomness.token_bytes(_KEY_BYTES))
                 file.flush()
                 os.fsync(file.fileno())
-            # A link fails where another program was first, and then that one's key counts.
+            # The link fails when another program was first; that program's key is then used.
             with contextlib.suppress(FileExistsError):
                 os.link(temporary, path)
         finally:
@@ -56,6 +56,6 @@ def _checked(key: bytes, path: pathlib.Path) -> bytes:
     if len(key) != _KEY_BYTES:
         raise InputError(
             f"The key of the journal, {path}, has {len(key)} bytes instead of {_KEY_BYTES}. "
-            "Move it away, and another is made; secrets then have other fingerprints than before."
+            "Move it away; a new key is then created, and secrets get other fingerprints than before."
         )
     return key

@@ -1,4 +1,4 @@
-"""The journal in a SQLite file: an append-only, hash-chained record of conversations, which programs may share."""
+"""The journal in a SQLite file: an append-only, hash-chained record of conversations that programs may share."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from typing import Any
 
 from ripieno.canisters import Conversation
 from ripieno.exceptions import NameAbsence
-from ripieno.storage.journal.database import connect, said
+from ripieno.storage.journal.database import connect, translated_errors
 from ripieno.storage.journal.fingerprints import fingerprints
 from ripieno.storage.journal.lines import (
     DELETED,
@@ -31,22 +31,22 @@ from ripieno.storage.journal.summaries import Summary, identify, order, summariz
 from ripieno.storage.journal.verification import COLUMNS, find_break
 from ripieno.storage.records import Record
 
-#: What the journal of a user is called, in the folder of their state.
+#: The file name of a user's journal in their state folder.
 NAME = "journal.sqlite3"
-#: Lines that are read at once, so that nobody who reads keeps others from writing.
+#: Lines read at once, so that readers do not block writers.
 _BATCH = 256
-#: Connections of processes that this one was forked from. SQLite forbids to use them here, even to close them.
+#: Connections of parent processes from before a fork. SQLite forbids any use of them here, even closing.
 _abandoned: list[sqlite3.Connection] = []
 _INSERT = f"INSERT INTO lines ({COLUMNS}) VALUES ({', '.join('?' * 12)})"
 
 
 class Journal:
-    """The journal in one file, of mode 0600; a ``Recorder``. Threads and programs may share it.
+    """The journal in one file of mode 0600; a ``Recorder``. Threads and programs may share it.
 
-    In all texts of a record ``secrets`` of 8 characters or more become fingerprints (``[secret 3f9a41c07b52]``) before
-    anything is hashed or written; their key lies beside the file, under its name with ``.key``.
+    In all texts of a record, ``secrets`` of 8 characters or more become fingerprints (``[secret 3f9a41c07b52]``) before
+    anything is hashed or written. Their key is in the file beside it with the suffix ``.key``.
 
-    Errors, here and in all methods: ``InputError`` when the file cannot be used, which says why.
+    Errors, here and in all methods: ``InputError`` with the reason when the file cannot be used.
     """
 
     def __init__(self, path: pathlib.Path, *, secrets: Iterable[str] = ()) -> None:
@@ -67,7 +67,7 @@ class Journal:
         self.close()
 
     def close(self) -> None:
-        """Closes the file. The journal opens it again when it is used."""
+        """Closes the file. The next use opens it again."""
         with self._lock:
             self._leave_others()
             if self._connection is not None:
@@ -75,9 +75,9 @@ class Journal:
             self._connection = None
 
     def record(self, records: Sequence[Record]) -> None:
-        """Appends these in one commit. When it returns they are on the disk; when it raises none of them is.
+        """Appends all records in one commit, or none. On return they are on the disk.
 
-        Errors: ``InputError``, as for a full disk, and ``JsonInvalidity`` for names that are not Unicode.
+        Errors: ``InputError``, for example for a full disk, and ``JsonInvalidity`` for names that are not Unicode.
         """
         drafts = [self._draft(record) for record in records]
         if drafts:
@@ -85,19 +85,19 @@ class Journal:
                 _append(connection, drafts)
 
     def anchor(self) -> Anchor:
-        """Where the journal ends now. Keep it elsewhere, and ``verify`` finds a tail that was cut off."""
+        """The present end of the journal. Kept elsewhere, it lets ``verify`` detect truncation."""
         with self._using("read") as connection:
             return _end(connection)
 
     def verify(self, anchor: Anchor | None = None, *, progress: Callable[[int], None] | None = None) -> Break | None:
-        """The first line that is not as it was written, or None. ``progress`` is told how many were read by now.
+        """The first altered line, or None. ``progress`` receives the number of lines read.
 
-        Found are lines that were changed, dropped, put in or moved. That the last lines were cut off is found with an
-        anchor from after they were written; and so is a journal that somebody wrote anew from some line on, which
-        whoever can write the file can do. It shows tampering, and does not prevent it.
+        Detects lines that were changed, dropped, inserted or moved. Truncation, and a journal rewritten from some line
+        on (possible for any program that can write the file), are detected only with an anchor from after those lines.
+        It shows tampering and does not prevent it.
         """
-        with said(self.path, "verified"), contextlib.closing(connect(self.path)) as connection:
-            # A connection of its own has nothing in memory that the file no longer has.
+        with translated_errors(self.path, "verified"), contextlib.closing(connect(self.path)) as connection:
+            # A new connection has no cached pages that the file no longer has.
             return find_break(connection, anchor or Anchor(), progress)
 
     def lines(
@@ -110,24 +110,24 @@ class Journal:
         after: int | None = None,
         limit: int | None = None,
     ) -> Generator[Line, None, None]:
-        """The lines in their order: those of a conversation, a stage, a tool, that say a text; at most ``limit``.
+        """The lines in order that match a conversation, a stage, a tool and a text; at most ``limit``.
 
-        ``text`` is looked for as it stands, within values of the bodies, not in names of fields. ``after`` is a line's
-        number. A secret that is asked for is found where its fingerprint stands.
+        ``text`` is searched literally in values of the bodies, not in names of fields. ``after`` is a line number. A
+        secret in a filter matches its fingerprint.
         """
         wanted = {"conversation": conversation, "stage": stage, "tool": tool}
-        asked = {name: self._redactor.text(value) for name, value in wanted.items() if value is not None}
+        filters = {name: self._redactor.text(value) for name, value in wanted.items() if value is not None}
         sought = None if text is None else self._redactor.text(text)
-        # What SQLite finds may stand in names of fields, too: ``says`` has the last word.
+        # SQLite also matches names of fields; ``says`` filters these out.
         forms = () if sought is None else written(sought)
-        conditions = " AND ".join(["number > ?", *(f"{name} = ?" for name in asked)])
+        conditions = " AND ".join(["number > ?", *(f"{name} = ?" for name in filters)])
         if forms:
             conditions += f" AND ({' OR '.join(['instr(body, ?)'] * len(forms))})"
         query = f"SELECT {COLUMNS} FROM lines WHERE {conditions} ORDER BY number LIMIT {_BATCH}"
         last, given = after or 0, 0
         while limit is None or given < limit:
             with self._using("read") as connection:
-                rows = connection.execute(query, (last, *asked.values(), *forms)).fetchall()
+                rows = connection.execute(query, (last, *filters.values(), *forms)).fetchall()
             for row in rows:
                 line = _line(row)
                 if sought is None or says(line, sought) is not None:
@@ -140,19 +140,19 @@ class Journal:
             last = rows[-1][0]
 
     def export(self, conversation: str | None = None) -> Iterator[str]:
-        """A conversation, or everything, as JSONL in printable ASCII: an object for each line, which ends in a newline.
+        """A conversation, or all lines, as JSONL in printable ASCII, each ending in a newline.
 
-        It has all fields of ``Line``, with the body as a value. From the canonical JSON of that its digests can be
-        computed again.
+        Each object has all fields of ``Line``, with the body as a value. The digests can be recomputed from its
+        canonical JSON.
         """
         return (ascii_json(line.mapping()) + "\n" for line in self.lines(conversation))
 
     def state_of(self, conversation: str) -> tuple[InvocationState, ...]:
-        """What became of each call of a conversation, in the order in which the lines first tell of them."""
+        """The state of each call of a conversation, in order of first mention."""
         return fold(self.lines(conversation))
 
     def conversations(self, *, limit: int | None = None) -> Generator[Summary, None, None]:
-        """The conversations in short, the one that was written to last first; at most ``limit``."""
+        """Summaries of the conversations, the most recently written first; at most ``limit``."""
         with self._using("read") as connection:
             names = order(connection)
         for name in names[:limit]:
@@ -161,7 +161,7 @@ class Journal:
             yield summary
 
     def find(self, beginning: str) -> Summary:
-        """The conversation whose identifier is, or begins with, a text.
+        """The conversation whose identifier equals or begins with a text.
 
         Errors: ``NameAbsence`` for none, ``InputError`` for several.
         """
@@ -169,15 +169,15 @@ class Journal:
             return summarize(connection, identify(connection, self._redactor.text(beginning)))
 
     def restore(self, conversation: str, *, until: int | None = None) -> Restored:
-        """A conversation, or its first ``until`` canisters, and what became of the calls of its last message.
+        """A conversation, or its first ``until`` canisters, with the states of its last calls.
 
-        Errors: ``NameAbsence``; ``InputError`` when it was deleted, or cannot be cut there.
+        Errors: ``NameAbsence``; ``InputError`` when it was deleted or cannot be cut there.
         """
         name = self.find(conversation).identifier
         return restore(name, self.lines(name), until=until)
 
     def fork(self, conversation: str, *, until: int | None = None) -> Conversation:
-        """A conversation, or its first ``until`` canisters, under a new identifier, which is written down here.
+        """Records a conversation, or its first ``until`` canisters, under a new identifier.
 
         Errors: those of ``restore``.
         """
@@ -186,19 +186,18 @@ class Journal:
         return forked
 
     def statistics(self, *, since: str = "", conversation: str | None = None) -> Statistics:
-        """What the lines from a time on (ISO 8601, UTC), or of one conversation, add up to."""
-        # A connection of its own keeps nobody from writing meanwhile.
-        with said(self.path, "read"), contextlib.closing(connect(self.path)) as connection:
+        """Totals of the lines since a time (ISO 8601, UTC), or of one conversation."""
+        # A separate connection does not block writers.
+        with translated_errors(self.path, "read"), contextlib.closing(connect(self.path)) as connection:
             return compute(connection, since=since, conversation=conversation)
 
     def delete(self, conversation: str) -> int:
-        """Deletes the bodies of a conversation from the file, and gives their number.
+        """Deletes the bodies of a conversation from the file, and returns their number.
 
-        Of each line stay the number, the conversation's identifier, turn, stage, tool, the call's identifier, the time
-        and the digest of its body; a line of stage ``deleted`` says what was done. ``verify`` then still proves that
-        there were these lines, in this order and at these times, and that no other line was touched. What the bodies
-        said is gone: it proves only that a copy somebody kept, with its salt, as ``export`` gives it, is or is not what
-        was written. A body that is missing without such a line is found as a break.
+        Each line keeps its number, conversation, turn, stage, tool, invocation, time and body digest; a line of stage
+        ``deleted`` records the deletion. ``verify`` still proves that these lines existed, in this order and at these
+        times, and that no other line changed. Of the bodies it can only prove that an exported copy, with its salt, is
+        or is not the original. A missing body without such a line is a break.
 
         Errors: ``NameAbsence`` when there is no such conversation. ``InputError`` when another program reads for so
         long that the old text stays in the write-ahead log: run it again.
@@ -215,7 +214,9 @@ class Journal:
                 _append(connection, [draft_deletion(name, bodies)])
         with self._using("cleaned") as connection:
             if connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-                raise sqlite3.OperationalError("another program reads it, so deleted text is still in its -wal file")
+                raise sqlite3.OperationalError(
+                    "another program reads it, so the deleted text is still in its -wal file"
+                )
         return bodies
 
     def _draft(self, record: Record) -> Line:
@@ -224,15 +225,15 @@ class Journal:
         return draft(record, self._redactor) if self._redactor.suspects(*texts) else line
 
     @contextlib.contextmanager
-    def _using(self, what: str) -> Generator[sqlite3.Connection, None, None]:
-        with self._lock, said(self.path, what):
+    def _using(self, action: str) -> Generator[sqlite3.Connection, None, None]:
+        with self._lock, translated_errors(self.path, action):
             self._leave_others()
             if self._connection is None:
                 self._connection = connect(self.path)
             yield self._connection
 
     def _leave_others(self) -> None:
-        """In a process that was forked, leaves the connection alone that it was forked with."""
+        """After a fork, abandons the parent's connection."""
         if self._process != os.getpid():
             self._process = os.getpid()
             if self._connection is not None:
@@ -240,9 +241,9 @@ class Journal:
                 self._connection = None
 
     @contextlib.contextmanager
-    def _writing(self, what: str) -> Generator[sqlite3.Connection, None, None]:
-        """One commit, with nobody else writing meanwhile; nothing at all when anything is raised."""
-        with self._using(what) as connection:
+    def _writing(self, action: str) -> Generator[sqlite3.Connection, None, None]:
+        """One exclusive commit; rolled back when anything is raised."""
+        with self._using(action) as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection

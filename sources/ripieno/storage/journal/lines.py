@@ -1,8 +1,8 @@
 """The lines of the journal: their values, the text of a record, and the digests that chain them.
 
-A line's digest is the SHA-256 over the digest before it (hexadecimal) and the canonical JSON of the line, in which the
-body is there by its own digest: SHA-256 over the salt (16 random bytes, hexadecimal) and the body's UTF-8. So a body
-can be deleted, and the chain still holds; and without the salt, no guess of what was deleted can be tried out.
+A line's digest is the SHA-256 over the previous digest (hexadecimal) and the line's canonical JSON, in which the body
+is replaced by its own digest: SHA-256 over the salt (16 random bytes, hexadecimal) and the body's UTF-8. A body can
+therefore be deleted without breaking the chain, and without the salt a guess of the deleted text cannot be verified.
 """
 
 import dataclasses
@@ -22,14 +22,14 @@ from ripieno.storage.redaction import NO_SECRETS, Redactor
 
 #: The digest before the first line.
 GENESIS = "0" * 64
-#: The stage of the journal's own line about bodies that it deleted. No record has it.
+#: The stage of the journal's own line about deleted bodies. No record has it.
 DELETED = "deleted"
 _VERSION = 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Anchor:
-    """How far a journal had come: a line's number and digest. Kept elsewhere, it shows that a tail was cut."""
+    """A line's number and digest. Kept elsewhere, it detects truncation."""
 
     number: int = 0
     digest: str = GENESIS
@@ -37,7 +37,7 @@ class Anchor:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Break:
-    """The first line that is not as it was written, and why. ``number`` is None for damage beside the lines."""
+    """The first altered line, and the reason. ``number`` is None for damage outside the lines."""
 
     number: int | None
     reason: str
@@ -45,9 +45,9 @@ class Break:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One line. ``at`` is ISO 8601 in UTC, digests and ``salt`` are hexadecimal.
+    """One line. ``at`` is ISO 8601 in UTC; digests and ``salt`` are hexadecimal.
 
-    ``body`` is canonical JSON; it and its salt are None once they are deleted. ``body_digest`` stays.
+    ``body`` is canonical JSON. It and its salt are None after deletion; ``body_digest`` stays.
     """
 
     number: int
@@ -65,9 +65,9 @@ class Line:
 
     @property
     def record(self) -> Record | None:
-        """The record as it was kept; None when its body is deleted, and for the line that says so.
+        """The record; None for a deleted body and for the line about a deletion.
 
-        Errors: ``SerializationInvalidity`` when the body is not one of this version.
+        Errors: ``SerializationInvalidity`` when the body is not of this version.
         """
         if self.body is None or self.stage == DELETED:
             return None
@@ -81,18 +81,18 @@ class Line:
         )
 
     def mapping(self) -> dict[str, Any]:
-        """All of it as JSON, the body as a value."""
+        """The JSON form, with the body as a value."""
         mapping = dataclasses.asdict(self)
         mapping["body"] = None if self.body is None else json.loads(self.body)
         return mapping
 
 
-#: A line as it stands in the file: the fields of ``Line`` in their order.
+#: A line in the file: the fields of ``Line`` in order.
 Row = tuple[int, str, int, str, str, str | None, str, str | None, str | None, str, str, str]
 
 
 def draft(record: Record, redactor: Redactor = NO_SECRETS) -> Line:
-    """The line of a record that has no place yet: no number, no digest."""
+    """The line of a record, without number and digest."""
     invocation = _identifier(record)
     return _draft(
         conversation=redactor.text(record.conversation),
@@ -105,7 +105,7 @@ def draft(record: Record, redactor: Redactor = NO_SECRETS) -> Line:
 
 
 def draft_deletion(conversation: str, bodies: int) -> Line:
-    """The line that says how many bodies of a conversation were deleted."""
+    """The line about the deletion of a conversation's bodies."""
     body = _text({"version": _VERSION, "details": {"bodies": bodies}})
     return _draft(conversation=conversation, stage=DELETED, body=body)
 
@@ -136,12 +136,12 @@ def chain(previous: str, row: Sequence[object], body_digest: str) -> str:
 
 
 def digest_body(salt: str, body: str) -> str:
-    """The digest of a body. The salt counts as it is written, so that no other spelling of it passes."""
+    """The digest of a body. The salt is hashed as written, so that no other spelling of it is valid."""
     return hashlib.sha256(salt.encode() + body.encode()).hexdigest()
 
 
 def written(text: str) -> tuple[str, ...]:
-    """A text as it may stand inside of a body: in ASCII, and in UTF-8 where that can say it."""
+    """The forms that a text may have in a body: ASCII, and UTF-8 where it can be encoded."""
     in_ascii = json.dumps(text)[1:-1].replace("\x7f", "\\u007f")
     try:
         return in_ascii, canonical(text).decode()[1:-1]
@@ -150,7 +150,7 @@ def written(text: str) -> tuple[str, ...]:
 
 
 def says(line: Line, text: str) -> str | None:
-    """A value of the line's body in which a text stands, if there is one."""
+    """A value of the line's body that contains a text, or None."""
     if line.body is None:
         return None
     level: list[Any] = [json.loads(line.body)]
@@ -189,7 +189,7 @@ def _draft(
 
 
 def _identifier(record: Record) -> str | None:
-    """The call that a record is about."""
+    """The identifier of the record's call."""
     if record.invocation is not None:
         return record.invocation.identifier
     for part in (record.canister, record.result):
@@ -212,7 +212,7 @@ def _write(record: Record, redactor: Redactor) -> str:
 
 
 def _text(value: Mapping[str, Any]) -> str:
-    """Canonical JSON; in ASCII where a text has half of a character, which UTF-8 has not."""
+    """Canonical JSON; ASCII for a text with half a surrogate pair, which UTF-8 cannot encode."""
     try:
         return canonical(value).decode()
     except JsonInvalidity:
@@ -220,14 +220,14 @@ def _text(value: Mapping[str, Any]) -> str:
 
 
 def ascii_json(value: Mapping[str, Any]) -> str:
-    """Compact JSON in printable ASCII, keys sorted: no control character of a terminal stands in it.
+    """Compact JSON in printable ASCII with sorted keys, without terminal control characters.
 
     Errors: ``JsonInvalidity``.
     """
     try:
         text = json.dumps(value, allow_nan=False, separators=(",", ":"), sort_keys=True)
     except (TypeError, ValueError, RecursionError) as error:
-        raise JsonInvalidity(f"The journal cannot keep this, which is not JSON: {error}") from None
+        raise JsonInvalidity(f"The journal cannot record a value that is not JSON: {error}") from None
     return text.replace("\x7f", "\\u007f")
 
 
@@ -238,5 +238,7 @@ def _read(body: str, number: int) -> dict[str, Any]:
         raise SerializationInvalidity(f"Line {number} of the journal cannot be read: {error}.") from None
     version = stored.pop("version", None)
     if version != _VERSION:
-        raise SerializationInvalidity(f"Line {number} of the journal has version {version!r}; this is {_VERSION}.")
+        raise SerializationInvalidity(
+            f"Line {number} of the journal has version {version!r}; this program reads {_VERSION}."
+        )
     return {name: part if name == "details" else deserialize_canister(part) for name, part in stored.items()}

@@ -1,10 +1,7 @@
-"""A conversation as its lines tell it: what resuming and forking begin with.
+"""Restoration of a conversation, and of the state of its calls, from journal lines.
 
-The canisters of a conversation from its records: what was said, and the results of its calls, each in its place.
-
-A result that came of a call stands in the record of its end alone. It belongs behind the answer that asked for it.
-
-What became of each call of a conversation, as its lines tell it: what resuming needs.
+The result of a call that ran here is only in the record of the call's end. It belongs after the answer that requested
+the call.
 """
 
 import dataclasses
@@ -23,14 +20,14 @@ from ripieno.storage.records import Record
 
 _LOST = Fault(
     category="outcome_unknown",
-    message="What became of this call was not written down.",
+    message="The outcome of this call was not recorded.",
     recoverable=False,
     suggestion="Find out what it did before you repeat it.",
 )
 
 
-class Retelling:
-    """A conversation that grows by records. ``turns`` has the answer that each canister belongs to."""
+class ReplayedConversation:
+    """A conversation built record by record. ``turns`` has the turn of each canister."""
 
     def __init__(self) -> None:
         self.canisters: list[Canister] = []
@@ -38,19 +35,19 @@ class Retelling:
         self._results: dict[tuple[int, str], ResultCanister] = {}
 
     def take(self, record: Record) -> None:
-        """Takes the next record of the conversation."""
+        """Adds the next record."""
         if record.stage == "said" and record.canister is not None:
             self._say(record.canister, record)
         elif record.invocation is not None:
             key = record.turn, record.invocation.identifier
             if record.stage in ("started", "discarded"):
-                # Another attempt, or one that no model has seen.
+                # Another attempt, or a result that no model has seen.
                 self._results.pop(key, None)
             elif record.result is not None:
                 self._results[key] = record.result
 
     def finish(self) -> None:
-        """Puts the results of the last answer in their place."""
+        """Adds the results of the last answer in their places."""
         for invocation, turn in self._pending():
             result = self._results.get((turn, invocation.identifier))
             if result is not None:
@@ -59,7 +56,7 @@ class Retelling:
     def _say(self, canister: Canister, record: Record) -> None:
         place = record.details.get("place")
         if isinstance(place, int) and place < len(self.canisters):
-            # Somebody went back to there, and on from there.
+            # The conversation was rolled back to this place and continued.
             del self.canisters[place:], self.turns[place:]
         speaks = isinstance(canister, AssistantCanister | InvocationCanister)
         if not (speaks and self.turns and self.turns[-1] == record.turn):
@@ -69,7 +66,7 @@ class Retelling:
         self._add(canister, record.turn)
 
     def _fill(self, place: int) -> None:
-        """Results of which nothing was written down leave no gap."""
+        """Fills gaps where no result was recorded."""
         for invocation, turn in self._pending():
             if len(self.canisters) < place:
                 self._add(ResultCanister(invocation_id=invocation.identifier, error=_LOST), turn)
@@ -79,13 +76,13 @@ class Retelling:
         self.turns.append(turn)
 
     def _pending(self) -> list[tuple[InvocationCanister, int]]:
-        """The calls of the last answer that have no result yet, in the model's order."""
+        """The calls of the last answer without a result, in the model's order."""
         calls, results = last_calls(self.canisters)
         return [(call, self.turns[place]) for place, call in calls.items() if call.identifier not in results]
 
 
 def last_calls(canisters: Sequence[Canister]) -> tuple[dict[int, InvocationCanister], set[str]]:
-    """The calls of the last assistant message by their places, and the identifiers of those that have results."""
+    """The calls of the last assistant message by place, and the identifiers of those with results."""
     calls: dict[int, InvocationCanister] = {}
     results: set[str] = set()
     spoken = False
@@ -102,26 +99,26 @@ def last_calls(canisters: Sequence[Canister]) -> tuple[dict[int, InvocationCanis
     return dict(reversed(calls.items())), results
 
 
-def retell(records: Iterable[Record]) -> Retelling:
-    """All of these records together."""
-    told = Retelling()
+def replay(records: Iterable[Record]) -> ReplayedConversation:
+    """The conversation that a sequence of records builds."""
+    conversation = ReplayedConversation()
     for record in records:
-        told.take(record)
-    told.finish()
-    return told
+        conversation.take(record)
+    conversation.finish()
+    return conversation
 
 
-#: ``finished``: it has a result, be it that it was refused. ``never_started``: it can run. ``outcome_unknown``: it was
-#: started, nothing is known after that, and it is not to be repeated.
+#: ``finished``: it has a result or was refused. ``never_started``: it can run. ``outcome_unknown``: it was started,
+#: its end was not recorded, and it must not be repeated.
 Status = Literal["finished", "never_started", "outcome_unknown"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class InvocationState:
-    """What became of one call. ``stage`` is the last that its lines tell.
+    """The state of one call. ``stage`` is its last recorded stage.
 
-    ``invocation`` and ``result`` are None where no line has them, or where they are deleted. A call whose stage is
-    ``discarded`` has run and has its result, which no model has seen.
+    ``invocation`` and ``result`` are None where no line has them or they are deleted. A call of stage ``discarded`` has
+    run and has its result, which no model has seen.
     """
 
     identifier: str
@@ -134,10 +131,10 @@ class InvocationState:
 
 
 def fold(lines: Iterable[Line]) -> tuple[InvocationState, ...]:
-    """The state of each call, in the order in which they are first told of.
+    """The state of each call, in order of first mention.
 
-    A call is known by its turn and its identifier, since models give identifiers again in later turns. Runs that go on
-    with a conversation may count turns anew: a call that is said again, and not as it was, is another one.
+    A call is identified by its turn and identifier, since models reuse identifiers in later turns. A run that continues
+    a conversation may count turns anew: a repeated call with another timestamp is another call.
     """
     states: dict[tuple[int, str], InvocationState] = {}
     said: dict[tuple[int, str], datetime.datetime] = {}
@@ -152,14 +149,14 @@ def fold(lines: Iterable[Line]) -> tuple[InvocationState, ...]:
                 before = None
             said[key] = stated.timestamp
         elif line.stage == "started" and before is not None and before.status == "finished":
-            # It is another one, which runs while the model still speaks of it.
+            # Another call, started while the model still streams it.
             said.pop(key, None)
         states[key] = _after(before, line, line.invocation)
     return tuple(states.values())
 
 
 def _stated(line: Line) -> InvocationCanister | None:
-    """The call that a line says the model asked for."""
+    """The call that a line records as requested by the model."""
     record = line.record if line.stage == "said" else None
     return record.canister if record is not None and isinstance(record.canister, InvocationCanister) else None
 
@@ -174,7 +171,7 @@ def _after(before: InvocationState | None, line: Line, identifier: str) -> Invoc
     result = said if isinstance(said, ResultCanister) else None if record is None else record.result
     status = state.status
     if line.stage == "started":
-        # Another attempt: what the one before it gave says nothing of this one.
+        # Another attempt: the result of the earlier one does not apply.
         status, state = "outcome_unknown", dataclasses.replace(state, result=None)
     elif line.stage in ("finished", "refused", "discarded") or result is not None:
         status = "finished"
@@ -190,20 +187,19 @@ def _after(before: InvocationState | None, line: Line, identifier: str) -> Invoc
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """A conversation from its journal. In place of secrets it has their fingerprints.
+    """A conversation from its journal, with fingerprints in place of secrets.
 
-    ``conversation.open`` are the calls of the last assistant message that have no result; ``states`` tells
-    what became of each call of that message, in the model's order. ``ended``: no conduct was left in the middle.
+    ``conversation.open`` are the calls of the last assistant message without a result. ``states`` are those of that
+    message's calls, in the model's order. ``ended``: no run was interrupted. ``turns`` has the turn of each canister.
     """
 
     conversation: Conversation
     states: tuple[InvocationState, ...]
     ended: bool
-    #: For each canister, the turn that it was said in.
     turns: tuple[int, ...]
 
     def fork(self) -> tuple[Conversation, list[Record]]:
-        """The same conversation under a new identifier, and the records that begin it in a journal."""
+        """The conversation under a new identifier, and the records that begin it in a journal."""
         forked = dataclasses.replace(self.conversation, identifier=uuid.uuid4().hex, finish=None)
         origin = {"conversation": self.conversation.identifier, "messages": len(forked.canisters)}
         details = {"forked": {**origin, "usage": dataclasses.asdict(forked.usage)}}
@@ -215,10 +211,9 @@ class Restored:
 
 
 def restore(conversation: str, lines: Iterable[Line], *, until: int | None = None) -> Restored:
-    """The conversation of these lines, which are all of its own, or its first ``until`` canisters.
+    """The conversation of its lines, or its first ``until`` canisters.
 
-    Errors: ``InputError`` when it was deleted, when there are not so many canisters, and when the last of them is in
-    the middle of a turn.
+    Errors: ``InputError`` when it was deleted, has fewer canisters, or the last of them is in the middle of a turn.
     """
     kept = [line for line in lines if line.stage != DELETED]
     records: list[Record] = []
@@ -227,23 +222,23 @@ def restore(conversation: str, lines: Iterable[Line], *, until: int | None = Non
     for line in kept:
         record = line.record
         if record is None:
-            raise InputError(f"What was said in the conversation {conversation!r} was deleted.")
+            raise InputError(f"The content of the conversation {conversation!r} was deleted.")
         records.append(record)
         if record.stage == "turned":
             usages.append((record.turn, _usage(record.details)))
-            # An answer without calls is the end, whether or not that was written down.
+            # An answer without calls ends the run, even if the end was not recorded.
             finish = _finish(record)
         elif record.stage in ("began", "ended"):
             origin: Any = record.details.get("forked")
             ended = record.stage == "ended" or origin is not None
             usages.append((0, _usage(origin or {})))
             finish = _finish(record)
-    told = retell(records)
-    whole = tuple(told.canisters)
-    canisters, turns = whole[:until], told.turns[:until]
+    replayed = replay(records)
+    everything = tuple(replayed.canisters)
+    canisters, turns = everything[:until], replayed.turns[:until]
     if until is not None:
-        _check_cut(canisters, until, whole)
-    cut, last = len(canisters) < len(whole), max(turns, default=0)
+        _check_cut(canisters, until, everything)
+    cut, last = len(canisters) < len(everything), max(turns, default=0)
     calls, results = last_calls(canisters)
     states = {(state.turn, state.identifier): state for state in fold(kept)}
     return Restored(
@@ -261,7 +256,7 @@ def restore(conversation: str, lines: Iterable[Line], *, until: int | None = Non
 
 
 def _check_cut(canisters: Sequence[Canister], until: int, everything: Sequence[Canister]) -> None:
-    """Errors: ``InputError``, which says where it can be cut instead."""
+    """Errors: ``InputError``, which names a valid place."""
     if until < 1 or len(canisters) < until:
         raise InputError(f"There is no message {until}; the conversation has {len(everything)}. Count from 1.")
     following = everything[until] if until < len(everything) else None
@@ -273,13 +268,13 @@ def _check_cut(canisters: Sequence[Canister], until: int, everything: Sequence[C
         or any(call.identifier not in results for call in calls.values())
     ):
         raise InputError(
-            f"Message {until} is in the middle of a turn: calls and their results stay together. "
-            f"Cut behind all results of the turn, or before it, at {_before_turn(canisters)}."
+            f"Message {until} is in the middle of a turn; calls and their results stay together. "
+            f"Cut after all results of the turn, or before it, at {_before_turn(canisters)}."
         )
 
 
 def _before_turn(canisters: Sequence[Canister]) -> int:
-    """How many canisters stand before the last turn."""
+    """The number of canisters before the last turn."""
     count = len(canisters)
     while count and isinstance(canisters[count - 1], ResultCanister):
         count -= 1
@@ -289,9 +284,9 @@ def _before_turn(canisters: Sequence[Canister]) -> int:
 
 
 def _usage(details: Mapping[str, Any]) -> Usage:
-    told: Any = details.get("usage") or {}
+    counts: Any = details.get("usage") or {}
     names = (field.name for field in dataclasses.fields(Usage))
-    return Usage(**{name: told[name] for name in names if isinstance(told.get(name), int)})
+    return Usage(**{name: counts[name] for name in names if isinstance(counts.get(name), int)})
 
 
 def _finish(record: Record) -> Finish | None:

@@ -1,4 +1,4 @@
-"""What a journal's lines add up to: tokens, calls, errors and times, by tool, day, model and conversation."""
+"""Statistics of a journal: tokens, calls, errors and times, by tool, day, model and conversation."""
 
 import dataclasses
 import sqlite3
@@ -27,11 +27,11 @@ SELECT stage, count(*) FROM lines WHERE at >= ? AND conversation = coalesce(?, c
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Tally:
-    """What was counted. Times are in milliseconds.
+    """Counts. Times are in milliseconds.
 
-    ``calls`` are those that ran and have a result, ``errors`` those of them that failed, ``refused`` those that did not
-    run, ``denied`` the refused ones that a rule or a person denied. ``retries`` counts attempts after the first.
-    ``answering`` is the time that models took, ``running`` the time that calls took, ``longest`` that of the longest.
+    ``calls`` ran and have a result, ``errors`` of them failed; ``refused`` did not run, ``denied`` of them by a rule or
+    a person. ``retries`` counts attempts after the first. ``answering`` is the models' time, ``running`` the calls'
+    time, ``longest`` that of the longest call.
     """
 
     turns: int = 0
@@ -62,7 +62,7 @@ class Tally:
         self.answering += row[9] if isinstance(row[9], int | float) else 0.0
 
     def call(self, row: tuple[Any, ...]) -> None:
-        """Counts a call that has its result."""
+        """Counts a call with its result."""
         _, _, _, _, stage, category, duration, attempts, cached = row
         if stage == "refused":
             self.refused += 1
@@ -77,7 +77,7 @@ class Tally:
         self.longest = max(self.longest, taken)
 
     def mapping(self) -> dict[str, Any]:
-        """The JSON form: counts as they are, times to the microsecond."""
+        """The JSON form, with times to the microsecond."""
         return {
             name: round(value, 3) if isinstance(value, float) else value
             for name, value in dataclasses.asdict(self).items()
@@ -86,10 +86,10 @@ class Tally:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """What a journal adds up to. ``unknown`` are names of tools that models asked for and that there are not.
+    """Totals of a journal. ``unknown`` are names of nonexistent tools that models called.
 
-    ``unfinished`` counts calls that were started and whose end nobody wrote down. ``categories`` counts errors by
-    their kind, of calls that ran and of those that were refused.
+    ``unfinished`` counts started calls without a recorded end. ``categories`` counts errors by category, of calls that
+    ran and of refused ones.
     """
 
     conversations: int
@@ -105,7 +105,7 @@ class Statistics:
 
     @classmethod
     def of_nothing(cls) -> "Statistics":
-        """Those of a journal that nothing was written to."""
+        """The statistics of an empty journal."""
         none: Mapping[str, Any] = {}
         tables = {"tools": none, "days": none, "models": none, "by_conversation": none}
         return cls(conversations=0, unfinished=0, asked=0, total=Tally(), unknown=none, categories=none, **tables)
@@ -127,7 +127,7 @@ class Statistics:
 
 
 def compute(connection: sqlite3.Connection, *, since: str = "", conversation: str | None = None) -> Statistics:
-    """What lines from a time on (ISO 8601, UTC) add up to. A call counts for the model whose answer asked for it."""
+    """Totals of the lines since a time (ISO 8601, UTC). A call counts for the model that requested it."""
     asked = (since, conversation)
     total = Tally()
     tools, days, models, conversations = _Table(), _Table(), _Table(), _Table()

@@ -1,4 +1,4 @@
-"""What a journal has: its conversations, the latest first, and the one that a beginning of an identifier means."""
+"""Summaries of a journal's conversations, and lookup by identifier prefix."""
 
 import dataclasses
 import json
@@ -8,7 +8,7 @@ from typing import Any
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.storage.journal.lines import DELETED
 
-#: Characters of what a user said first that a summary keeps.
+#: Characters of the user's first message that a summary keeps.
 _WORDS = 200
 _CALLS = """
 SELECT min(at), max(at), count(*), coalesce(sum(stage = 'turned'), 0), coalesce(sum(stage = 'started'), 0),
@@ -24,9 +24,9 @@ SELECT body FROM lines WHERE conversation = ? AND stage = 'said' AND body NOT NU
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A conversation in short. ``first`` and ``last`` are ISO 8601 in UTC; ``calls`` counts those that were started.
+    """A conversation in short. ``first`` and ``last`` are ISO 8601 in UTC; ``calls`` counts started calls.
 
-    ``finish`` is None while a conduct is under way, or was killed. ``words`` are what the user said first, shortened.
+    ``finish`` is None while a run is in progress or was killed. ``words`` is the user's first message, shortened.
     """
 
     identifier: str
@@ -46,13 +46,13 @@ class Summary:
 
 
 def order(connection: sqlite3.Connection) -> list[str]:
-    """The identifiers of all conversations, the one that was written to last first."""
+    """The identifiers of all conversations, the most recently written first."""
     query = "SELECT conversation FROM lines GROUP BY conversation ORDER BY max(number) DESC"
     return [identifier for (identifier,) in connection.execute(query)]
 
 
 def summarize(connection: sqlite3.Connection, identifier: str) -> Summary:
-    """One conversation in short. Takes time in proportion to its lines."""
+    """The summary of one conversation, in time proportional to its lines."""
     row = connection.execute(_CALLS, (DELETED, identifier)).fetchone()
     first, last, lines, turns, calls, began, ended, turned, deleted = row
     closed = ended is not None and ended > (began or 0)
@@ -71,7 +71,7 @@ def summarize(connection: sqlite3.Connection, identifier: str) -> Summary:
 
 
 def identify(connection: sqlite3.Connection, beginning: str) -> str:
-    """The one conversation whose identifier is, or begins with, a text.
+    """The one conversation whose identifier equals or begins with a text.
 
     Errors: ``NameAbsence`` for none, ``InputError`` for several.
     """
@@ -83,7 +83,7 @@ def identify(connection: sqlite3.Connection, beginning: str) -> str:
         return near[0]
     if not near:
         names = (name for (name,) in connection.execute("SELECT DISTINCT conversation FROM lines"))
-        raise NameAbsence("conversation", beginning, names, hint="They are listed by: ripieno journal list")
+        raise NameAbsence("conversation", beginning, names, hint="List them: ripieno journal list")
     raise InputError(f"Several conversations begin with {beginning!r}: {', '.join(near)}. Give more of the identifier.")
 
 
@@ -99,6 +99,5 @@ def _words(found: tuple[str] | None) -> str:
     if found is None:
         return ""
     contents: list[dict[str, Any]] = json.loads(found[0])["canister"]["content"]
-    said: str = " ".join(str(one["text"]) for one in contents if one["type"] == "text")
-    text: str = " ".join(said.split())
+    text = " ".join(" ".join(str(one["text"]) for one in contents if one["type"] == "text").split())
     return text if len(text) <= _WORDS else f"{text[:_WORDS]} ..."

@@ -1,7 +1,4 @@
-"""Finds the first line of a journal that is not as it was written.
-
-Anchors on paper: the last line of an export, which ``verify`` reads again.
-"""
+"""Verification of a journal against its digests and against an anchor, the last line of an export."""
 
 import json
 import pathlib
@@ -12,12 +9,12 @@ from typing import Any
 from ripieno.exceptions import InputError, JsonInvalidity
 from ripieno.storage.journal.lines import DELETED, GENESIS, Anchor, Break, Row, ascii_json, chain, digest_body
 
-#: No line of an export is as long as that before its anchor, which is a short one.
+#: Bytes at the end of a file that are searched for the anchor; its line is shorter.
 _TAIL = 4096
 
 
 def anchor_line(anchor: Anchor) -> str:
-    """``{"anchor":{"digest":"…","number":12}}`` and a newline."""
+    """The line ``{"anchor":{"digest":"…","number":12}}`` with a newline."""
     return ascii_json({"anchor": {"number": anchor.number, "digest": anchor.digest}}) + "\n"
 
 
@@ -28,28 +25,27 @@ def read_anchor(path: pathlib.Path) -> Anchor:
         file.seek(max(size - _TAIL, 0))
         lines = file.read().splitlines()
     try:
-        told: Any = json.loads(lines[-1])["anchor"]
-        number, digest = told["number"], told["digest"]
+        stored: Any = json.loads(lines[-1])["anchor"]
+        number, digest = stored["number"], stored["digest"]
         if type(number) is not int or number < 0 or len(bytes.fromhex(digest)) != 32:
             raise ValueError
     except (IndexError, KeyError, TypeError, ValueError):
         raise InputError(
-            f"{path} does not end with an anchor. One is on the last line of what is written by: "
-            "ripieno journal export --output FILE"
+            f"{path} does not end with an anchor. To write a file with one: ripieno journal export --output FILE"
         ) from None
     return Anchor(number=number, digest=digest)
 
 
 COLUMNS = "number, conversation, turn, stage, tool, invocation, at, body, salt, body_digest, previous, digest"
 
-#: Lines after which whoever waits is told how many were read.
+#: Lines between two calls of ``progress``.
 _STEP = 1000
 
 
 def find_break(
     connection: sqlite3.Connection, anchor: Anchor, progress: Callable[[int], None] | None = None
 ) -> Break | None:
-    """The first break, or None. Takes time in proportion to the file."""
+    """The first break, or None. Takes time proportional to the file."""
     last = 0
     try:
         connection.execute("BEGIN")
@@ -64,7 +60,7 @@ def find_break(
             if progress is not None and last % _STEP == 0:
                 progress(last)
             if last == anchor.number and previous != anchor.digest:
-                return Break(number=last, reason="It is another line than the one that the anchor names.")
+                return Break(number=last, reason="It differs from the line that the anchor names.")
         if last < anchor.number:
             return Break(number=last + 1, reason=f"It is missing: the anchor names line {anchor.number}.")
         found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
@@ -76,9 +72,9 @@ def find_break(
 
 
 def _wrong(row: Row, number: int, previous: str, deletions: dict[object, int]) -> str | None:
-    """What is wrong with a line, if anything is. In a file that was changed, the types need not be right."""
+    """The defect of a line, or None. The types in an altered file may be wrong."""
     if row[0] != number:
-        return f"It is missing: line {row[0]} comes next." if row[0] > number else f"Line {row[0]} stands before it."
+        return f"It is missing: line {row[0]} comes next." if row[0] > number else f"Line {row[0]} comes before it."
     if row[10] != previous:
         return "It does not follow the line before it."
     try:
@@ -95,4 +91,4 @@ def _wrong_body(row: Row, deletions: dict[object, int]) -> str | None:
         return None if digest_body(salt, body) == row[9] else "Its body was changed."
     if body is None and salt is None and row[3] != DELETED and deletions.get(row[1], 0) > row[0]:
         return None
-    return "Its body is missing, and no line says that it was deleted."
+    return "Its body is missing, and no line records a deletion."

@@ -1,6 +1,6 @@
-"""What a user has approved of foreign tools, and what becomes of those that are something else today.
+"""Pins: the definitions of foreign tools that a user approved, and the handling of tools that differ from them.
 
-``records`` has the values, ``store`` the file of them, ``checking`` what happens when an ensemble is opened.
+``records`` has the values, ``store`` their file, ``checks`` what happens when an ensemble is opened.
 """
 
 from ripieno.storage.pins.checks import Pins, admit, advise, check_command

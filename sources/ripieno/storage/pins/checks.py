@@ -1,8 +1,8 @@
-"""What happens to foreign tools that are not what was approved, as ``[ensemble] pin`` says.
+"""Checks of foreign tools against the approved ones, by the mode of ``[ensemble] pin``.
 
-``required`` disables what is changed, new or not pinned at all, and starts no changed command; ``warn`` says what
-differs from a record, and nothing where there is none; ``off`` compares nothing. Pins that cannot be read approve
-nothing. The record is read at each check, so that an approval counts without a restart.
+``required`` disables changed, new and unpinned tools, and does not start a changed command. ``warn`` reports
+differences from a record, and nothing without one. ``off`` compares nothing. Unreadable pins approve nothing. The
+record is read at each check, so that an approval takes effect without a restart.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,14 +18,14 @@ from ripieno.storage.pins.store import PinStore
 #: Names that a message lists.
 _LISTED = 8
 
-Tell = Callable[[Alert], None]
+AlertSink = Callable[[Alert], None]
 
 
 class Pins:
-    """What counts: the user's own records, and for ensembles that those leave out, what a trusted project shares.
+    """The user's own records, and a trusted project's shared ones for other ensembles.
 
-    ``compared`` has how the tools of each ensemble that has a record compared when they were offered last; tools that
-    whoever defines the ensemble leaves out are in none of it.
+    ``compared`` has the last comparison of each ensemble with a record. Tools that the configuration disables are not
+    in it.
     """
 
     def __init__(self, own: PinStore, shared: Mapping[str, PinRecord] = frozendict()) -> None:
@@ -34,22 +34,22 @@ class Pins:
         self.compared: dict[str, Comparison] = {}
 
     def record(self, ensemble: str) -> PinRecord | None:
-        """What was approved of an ensemble, or None. Errors: ``InputError`` when the pins cannot be read."""
+        """The approved record of an ensemble, or None. Errors: ``InputError`` when the pins cannot be read."""
         return self.own.read().get(ensemble) or self._shared.get(ensemble)
 
     def conflict(self, ensemble: str) -> str:
-        """What the project's pins say otherwise than the user's own, in words; empty where they agree."""
+        """The difference between the project's pins and the user's own, in words; empty if there is none."""
         own, shared = self.own.read().get(ensemble), self._shared.get(ensemble)
         if own is None or shared is None or own == shared:
             return ""
         difference = compare(own, shared)
         tools = [*difference.new, *difference.changed, *difference.gone]
-        what = ([] if difference.command == "same" else ["its command"]) + ([_listed(tools)] if tools else [])
-        return f"The project's pins of {ensemble!r} are not yours ({'; '.join(what)}). Yours count."
+        parts = ([] if difference.command == "same" else ["its command"]) + ([_listed(tools)] if tools else [])
+        return f"The project's pins of {ensemble!r} differ from yours ({'; '.join(parts)}). Yours apply."
 
 
-def check_command(descriptor: EnsembleDescriptor, command: Pin | None, pins: Pins | None, alert: Tell) -> None:
-    """Compares the command that a connection would start, before it does. Pins that cannot be compared are told.
+def check_command(descriptor: EnsembleDescriptor, command: Pin | None, pins: Pins | None, alert: AlertSink) -> None:
+    """Compares a connection's command before it is started. Conflicts and differences are reported.
 
     Errors: ``ConnectionFailure`` when it must not be started.
     """
@@ -60,7 +60,7 @@ def check_command(descriptor: EnsembleDescriptor, command: Pin | None, pins: Pin
         record = pins.record(descriptor.name)
         conflict = pins.conflict(descriptor.name)
     except InputError as error:
-        # What is offered is told of when it is compared.
+        # ``admit`` reports the unreadable pins.
         if required and command is not None:
             raise ConnectionFailure(descriptor.name, f"the command cannot be compared. {error}") from error
         return
@@ -69,16 +69,16 @@ def check_command(descriptor: EnsembleDescriptor, command: Pin | None, pins: Pin
     if record is None or record.command == command:
         return
     if required:
-        reason = "the command that starts its server is not the one that was approved."
+        reason = "the command that starts its server differs from the approved one."
         raise ConnectionFailure(descriptor.name, reason, hint=advise(descriptor.name))
-    what = f"The command of ensemble {descriptor.name!r} is not the one that was approved."
-    alert(Alert(message=f"{what} {advise(descriptor.name)}"))
+    message = f"The command of ensemble {descriptor.name!r} differs from the approved one."
+    alert(Alert(message=f"{message} {advise(descriptor.name)}"))
 
 
 def admit(
-    descriptor: EnsembleDescriptor, found: Iterable[InvokerDescriptor], pins: Pins | None, alert: Tell
+    descriptor: EnsembleDescriptor, found: Iterable[InvokerDescriptor], pins: Pins | None, alert: AlertSink
 ) -> tuple[InvokerDescriptor, ...]:
-    """What may be offered of what a connection offers now. Each tool that is not what was approved is told."""
+    """The tools of a connection that may be offered. Each one that differs from its approval is reported."""
     offered = tuple(found)
     required = descriptor.pin == "required"
     if descriptor.pin == "off":
@@ -98,7 +98,7 @@ def admit(
     changed: list[str] = []
     for invoker in offered:
         if not invoker.enabled:
-            kept.append(invoker)  # Whoever defines it leaves it out.
+            kept.append(invoker)  # The configuration disables it.
             continue
         change = _change(descriptor.name, invoker, record or PinRecord())
         if change is None or not required:
@@ -108,8 +108,8 @@ def admit(
         elif change is not None:
             changed.append(invoker.name)
             disabled = "The tool is disabled: it" if required else "The tool"
-            what = f"{disabled} is not what was approved ({change}). {advise(descriptor.name)}"
-            alert(Alert(message=what, tool=f"{descriptor.name}.{invoker.name}"))
+            message = f"{disabled} differs from the approved one ({change}). {advise(descriptor.name)}"
+            alert(Alert(message=message, tool=f"{descriptor.name}.{invoker.name}"))
     if pins is not None and record is not None:
         gone = record.tools.keys() - {invoker.name for invoker in offered}
         pins.compared[descriptor.name] = Comparison(
@@ -123,7 +123,7 @@ def admit(
 
 
 def _change(ensemble: str, invoker: InvokerDescriptor, record: PinRecord) -> str | None:
-    """What is changed of a tool, in words; empty for one that is not pinned, None for one that is as it was."""
+    """The change of a tool, in words; empty for an unpinned one, None for an unchanged one."""
     before = record.tools.get(invoker.name)
     if before is None:
         return ""
@@ -141,5 +141,5 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def advise(ensemble: str) -> str:
-    """What to do about a difference."""
-    return f"See what it is: ripieno lock --check {ensemble}. Agree to it: ripieno lock --approve {ensemble}"
+    """The next commands for a difference."""
+    return f"Show the difference: ripieno lock --check {ensemble}. Approve it: ripieno lock --approve {ensemble}"

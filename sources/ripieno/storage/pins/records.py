@@ -1,7 +1,7 @@
-"""Pins: the hash and the text of a definition; a record of them for each ensemble; and what differs.
+"""Pins: the hash and the text of a definition, a record of them per ensemble, and their comparison.
 
-The hash is the SHA-256 of the definition's canonical JSON, in which keys are sorted and no whitespace stands. The
-ensemble's name is part of it, so that no pin counts for another server.
+The hash is the SHA-256 of the definition's canonical JSON (sorted keys, no whitespace). It includes the ensemble's
+name, so that a pin is valid for one server only.
 """
 
 import dataclasses
@@ -21,21 +21,21 @@ CommandState = Literal["same", "new", "changed", "gone"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
-    """One definition. ``sha256`` in hexadecimal digits; ``text`` is indented JSON for people, empty where withheld."""
+    """One definition. ``sha256`` is hexadecimal; ``text`` is indented JSON for people, empty where withheld."""
 
     sha256: str
     text: str = dataclasses.field(default="", compare=False)
 
     @classmethod
     def of(cls, definition: Mapping[str, Any]) -> "Pin":
-        """The pin of a definition. Errors: ``JsonInvalidity`` for what is no JSON, such as half a character."""
+        """The pin of a definition. Errors: ``JsonInvalidity`` for invalid JSON, such as half a surrogate pair."""
         digest = hashlib.sha256(canonical(definition)).hexdigest()
         return cls(sha256=digest, text=_indented(thaw(definition)))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PinRecord:
-    """What was approved of one ensemble: its tools by name, and the command that starts it, where one does."""
+    """The approved definitions of one ensemble: its tools by name, and the command that starts it, if any."""
 
     tools: frozendict[str, Pin] = frozendict()  # noqa: RUF009
     command: Pin | None = None
@@ -43,7 +43,7 @@ class PinRecord:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What is not as it was approved: names of tools, and the command."""
+    """Differences from the approved record: names of tools, and the command."""
 
     new: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -57,12 +57,12 @@ class Comparison:
 
 
 def pin_tools(descriptor: EnsembleDescriptor, found: Iterable[InvokerDescriptor]) -> frozendict[str, Pin]:
-    """The pins of what a connection offers. Errors: ``JsonInvalidity``."""
+    """The pins of a connection's tools. Errors: ``JsonInvalidity``."""
     return frozendict({invoker.name: pin_tool(descriptor.name, invoker) for invoker in found})
 
 
 def pin_tool(ensemble: str, invoker: InvokerDescriptor) -> Pin:
-    """The pin of one tool, as its server defined it: what the operator knows better changes nothing."""
+    """The pin of one tool as its server defined it, without the operator's overrides."""
     definition = invoker.offered
     if definition is None:
         # An origin that makes descriptors without ``EnsembleDescriptor.discovered``.
@@ -73,7 +73,7 @@ def pin_tool(ensemble: str, invoker: InvokerDescriptor) -> Pin:
 
 
 def pin_command(ensemble: str, commands: Sequence[Sequence[str]], environment: Iterable[str]) -> Pin | None:
-    """The pin of the commands that a connection starts: arguments, and names of variables without their values.
+    """The pin of the commands that a connection starts: arguments, and names of variables without values.
 
     None for a connection that starts none.
     """
@@ -90,11 +90,11 @@ def pin_command(ensemble: str, commands: Sequence[Sequence[str]], environment: I
 
 
 def compare(before: PinRecord | None, after: PinRecord) -> Comparison:
-    """What differs between a record and what is there now."""
+    """The differences between a record and the present one."""
     known = before or PinRecord()
     command: CommandState = "same"
     if known.command != after.command:
-        # Of a server that was approved without a command, the command is no news: it is a change.
+        # A command of a server that was approved without one is a change, not new.
         command = "new" if before is None else "gone" if after.command is None else "changed"
     return Comparison(
         new=tuple(name for name in after.tools if name not in known.tools),
@@ -105,7 +105,7 @@ def compare(before: PinRecord | None, after: PinRecord) -> Comparison:
 
 
 def changed_parts(before: Pin, after: Pin) -> str:
-    """``description, arguments``: the parts of a definition that differ; empty when that cannot be told."""
+    """The parts of a definition that differ (``description, arguments``); empty where a text is withheld."""
     if not before.text or not after.text:
         return ""
     old, new = json.loads(before.text), json.loads(after.text)
@@ -113,9 +113,9 @@ def changed_parts(before: Pin, after: Pin) -> str:
 
 
 def show_difference(name: str, before: Pin | None, after: Pin | None) -> list[str]:
-    """The lines of a unified diff of two definitions; none where they are the same or one is withheld.
+    """The lines of a unified diff of two definitions; none where they are equal or one is withheld.
 
-    Foreign text is in them as it is: whoever shows it cleans it.
+    Foreign text in them is not cleaned; the caller cleans it.
     """
     if before == after or any(pin is not None and not pin.text for pin in (before, after)):
         return []
@@ -131,7 +131,7 @@ def _plain(pin: Pin | None) -> list[str]:
 
 
 def _readable(pin: Pin | None) -> list[str]:
-    """The text with long descriptions line by line. Two definitions may look the same so."""
+    """The text with long descriptions line by line. Different definitions may look the same."""
     return [] if pin is None else _indented(_split(json.loads(pin.text))).splitlines()
 
 

@@ -1,4 +1,4 @@
-"""The file of pins in the user's state: TOML that people can read, replaced as a whole, by one program at a time."""
+"""The pin file in the user's state: readable TOML, replaced atomically under a lock."""
 
 import contextlib
 import fcntl
@@ -19,22 +19,22 @@ Records = frozendict[str, PinRecord]
 
 _VERSION = 1
 _TITLE = "# Pins of foreign tools, written by: ripieno lock\n"
-#: Levels of nesting, more than a definition that was accepted can have.
+#: Levels of nesting, more than an accepted definition can have.
 _DEPTH = 256
 
 
 class PinStore:
-    """What the user has approved, in one file of the user's state."""
+    """The approved records, in one file of the user's state."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.file = folder / "pins.toml"
-        #: What was read last, and of which file: a megabyte takes a quarter of a second (measured).
+        # The last read file and its records: parsing a megabyte takes a quarter of a second (measured).
         self._last: tuple[tuple[int, ...], Records] | None = None
 
     def read(self, *, fresh: bool = False) -> Records:
-        """All records, by ensemble; a file that is still the same is not read again, unless ``fresh``.
+        """All records by ensemble. An unchanged file is not read again, unless ``fresh``.
 
-        Errors: ``InputError`` for a file that cannot be read: nothing is approved then.
+        Errors: ``InputError`` for an unreadable file; nothing is approved then.
         """
         try:
             with self.file.open("rb") as stream:
@@ -47,31 +47,30 @@ class PinStore:
             return frozendict()
         except OSError as error:
             raise InputError(f"{self.file} cannot be read: {error.strerror or error}.") from error
-        records = read_pins(data, str(self.file), "Look at what happened to it, delete it, and run: ripieno lock")
+        records = read_pins(data, str(self.file), "Find out what changed it, delete it, and run: ripieno lock")
         self._last = (identity, records)
         return records
 
     def replace(self, before: Mapping[str, PinRecord | None], after: Mapping[str, PinRecord | None]) -> None:
-        """Replaces the records of some ensembles, which are known to be those of ``before``; None is no record.
+        """Replaces the records of some ensembles, which must still equal ``before``. None means no record.
 
-        Errors: ``InputError`` when another program has changed one of them meanwhile; nothing is written then.
+        Errors: ``InputError`` when another program has changed one of them; nothing is written then.
         """
         self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with _locked(self.file.with_suffix(".lock")):
             records = dict(self.read(fresh=True))
             for name in after:
                 if records.get(name) != before.get(name):
-                    raise InputError(f"The pins of {name!r} were changed by another program meanwhile. Look again.")
+                    raise InputError(f"The pins of {name!r} were changed by another program meanwhile. Run it again.")
             kept = {**records, **after}
-            self._write({name: record for name, record in kept.items() if record is not None})
-
-    def _write(self, records: Mapping[str, PinRecord]) -> None:
-        replace_private(self.file, write_pins(records))
+            replace_private(
+                self.file, write_pins({name: one for name, one in kept.items() if one is not None}).encode()
+            )
 
 
 @contextlib.contextmanager
 def _locked(path: pathlib.Path) -> Generator[None]:
-    """While it is entered, no other program writes. The lock ends with its holder, whatever happens to that."""
+    """Holds the lock of the file. It ends with its process."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -81,7 +80,7 @@ def _locked(path: pathlib.Path) -> Generator[None]:
 
 
 def write_pins(records: Mapping[str, PinRecord], *, shared: bool = False) -> str:
-    """Records as TOML. ``shared`` withholds the arguments of commands, of which one may be a secret; the hash stays."""
+    """Records as TOML. ``shared`` withholds the arguments of commands, which may be secret; the hash stays."""
     import tomli_w
 
     ensembles: dict[str, Any] = {}
@@ -98,14 +97,14 @@ def _pin_mapping(pin: Pin, *, withheld: bool = False) -> dict[str, str]:
 
 
 def read_pins(data: bytes, file: str, advice: str) -> Records:
-    """Records out of TOML. ``file`` is what a message calls it, and ``advice`` what to do.
+    """Records from TOML. ``file`` is its name in messages, and ``advice`` the next step.
 
-    Errors: ``InputError`` for whatever is not as it was written: also for a text that does not have its hash.
+    Errors: ``InputError`` for any altered content, including a text that does not match its hash.
     """
     try:
         stored = tomllib.loads(data.decode())
         if stored["version"] != _VERSION:
-            raise ValueError(f"it has version {stored['version']!r}, and this program knows {_VERSION}")
+            raise ValueError(f"it has version {stored['version']!r}; this program reads {_VERSION}")
         return frozendict({name: _read_record(name, table) for name, table in stored["ensembles"].items()})
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
@@ -124,7 +123,7 @@ def _read_pin(table: Mapping[str, Any], ensemble: str, tool: str | None) -> Pin:
     sha256, text = table["sha256"], table.get("definition")
     where = f"the command of {ensemble!r}" if tool is None else f"{ensemble}.{tool}"
     if not isinstance(sha256, str):
-        raise TypeError(f"the hash of {where} is no text")
+        raise TypeError(f"the hash of {where} is not a text")
     if text is None and tool is None:
         return Pin(sha256=sha256)
     if not isinstance(text, str):

@@ -106,7 +106,7 @@ class TokenStore:
         """Replaces what is kept of its issuer and resource. Errors: ``OSError``."""
         folder = self._prepare()
         text = json.dumps(serialize(record), indent=2, sort_keys=True)
-        replace_private(folder / _name(record.issuer, record.resource), text + "\n")
+        replace_private(folder / _name(record.issuer, record.resource), (text + "\n").encode())
 
     def forget(self, resource: str, issuer: str | None = None) -> int:
         """Deletes what is kept of a resource, also what cannot be read; with one issuer only, where one is given.
