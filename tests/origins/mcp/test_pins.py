@@ -151,4 +151,4 @@ async def test_a_changed_command_never_starts(
     assert not started.exists()
     assert await offered(make_ensemble(text(tools, "warn", changed), surroundings)) == {"tell", "keep"}
     assert started.exists()
-    assert [alert.message.partition(" is")[0] for alert in alerts] == ["The command of ensemble 'it'"]
+    assert [alert.message.partition(" differs")[0] for alert in alerts] == ["The command of ensemble 'it'"]
