@@ -21,7 +21,7 @@ def surroundings(tmp_path: pathlib.Path) -> Iterator[Surroundings]:
     (tmp_path / "outside").write_text("canary")
     sandbox = Sandbox(workspace)
     if sandbox.tier == 0:
-        lacking(f"no sandbox holds here: {sandbox.reason}")
+        lacking(f"no sandbox is available here: {sandbox.reason}")
     yield dataclasses.replace(surround(workspace), sandbox=sandbox)
     sandbox.close()
 

@@ -266,7 +266,7 @@ async def test_what_would_lead_git_elsewhere_is_removed(
     assert "first" in git(tmp_path, "log")
     # Also when its time is up.
     _, said = await tool(name, "echo ../x > .git/commondir", late=True)
-    assert "was not done after" in said
+    assert "did not finish within" in said
     _, said = await tool(name, "true")
     assert "removed" not in said
 
@@ -275,7 +275,8 @@ async def test_why_git_cannot_begin_a_repository(tool: Callable[..., Any], tmp_p
     code, said = await tool("tier 2", "git init")
     assert code == 128
     assert (
-        "[The sandbox keeps the settings and hooks in .git as they are, since they are obeyed outside of it. " in said
+        "[The sandbox protects the settings and hooks in .git from changes, because programs outside of it obey them. "
+        in said
     )
     code, said = await tool("tier 2", "git init part && exit 7")
     assert code == 7
@@ -288,7 +289,7 @@ async def test_why_git_cannot_change_its_settings(name: str, tool: Callable[...,
     repository(tmp_path)
     code, said = await tool(name, "git config alias.x '!evil'")
     assert code != 0
-    assert "[The sandbox keeps the settings and hooks in .git as they are" in said
+    assert "[The sandbox protects the settings and hooks in .git from changes" in said
     assert "removed" not in said
 
 
@@ -308,7 +309,7 @@ async def test_what_was_kept_of_a_repository_is_said_and_what_was_not(
             "Tell the user.]" in said
         )
     if not end:
-        assert "All else in .git is not kept, the history neither." in said
+        assert "The rest of .git, including the history, is not protected." in said
     _, said = await tool(name, "rm -rf .git; true")
     assert "removed:" not in said
 
@@ -317,7 +318,7 @@ async def test_what_was_kept_of_a_repository_is_said_and_what_was_not(
 async def test_a_loss_is_said_when_time_is_up(name: str, tool: Callable[..., Any], tmp_path: pathlib.Path) -> None:
     repository(tmp_path)
     _, said = await tool(name, "rm -rf .git/refs; echo done", late=True)
-    assert "was not done after" in said
+    assert "did not finish within" in said
     assert said.index("done") < said.index("parts of the repository '.git' were removed: refs.")
 
 
@@ -338,7 +339,7 @@ async def test_what_git_does_with_a_repository_is_no_loss(
 def test_what_is_not_about_the_sandbox_is_not_explained() -> None:
     for text in ("", "/etc/x: Read-only file system", "cannot read .git/config", ".gitx: Device or resource busy"):
         assert explain(1, text) == ""
-    assert "keeps ripieno.toml, the settings and hooks in .git as they are" in explain(
+    assert "protects ripieno.toml, the settings and hooks in .git from changes" in explain(
         1, "a/.git/x: Read-only file system\n'ripieno.toml': Device or resource busy"
     )
     assert "history" not in explain(1, "'ripieno.toml': Device or resource busy")

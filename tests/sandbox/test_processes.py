@@ -169,7 +169,7 @@ async def test_what_cannot_be_started_says_why(tmp_path: pathlib.Path) -> None:
         ("./no-such-program", tmp_path, "no program './no-such-program', or the interpreter"),
         ("./orphan", tmp_path, "no program './orphan', or the interpreter"),
         ("./plain", tmp_path, "'./plain' may not be executed"),
-        ("./headless", tmp_path, "is no program that this system can execute"),
+        ("./headless", tmp_path, "is not a program that this system can execute"),
         ("/bin/true", tmp_path / "nowhere", "nowhere' for '/bin/true' cannot be entered"),
     ):
         with pytest.raises(ResourceFault, match=expected) as caught:

@@ -21,7 +21,7 @@ from tests.support.sandbox_tiers import shelter
 from tests.support.scripted_models import Listening
 from tests.support.single_calls import begin
 
-UNREAD = "[The sandbox keeps programs from reading outside of what is granted: "
+UNREAD = "[The sandbox does not grant programs to read: "
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ async def test_a_link_that_leads_out_is_named(script: str, tool: Callable[..., A
         lacking("there is no node here")
     code, said = await tool(script)
     assert code != 0
-    assert f"{UNREAD}'out', a link to '{tmp_path}/else'. Leave it out, or ask a person: " in said
+    assert f"{UNREAD}'out', a link to '{tmp_path}/else'. Leave it out, or ask the user: " in said
     assert "`[sandbox] readable` in the configuration grants it.]" in said
 
 
@@ -94,9 +94,9 @@ async def test_a_path_outside_is_named(tool: Callable[..., Any], tmp_path: pathl
 async def test_each_reason_is_said_once(tool: Callable[..., Any], workspace: pathlib.Path) -> None:
     (workspace / "ripieno.toml").write_text("")
     _, said = await tool("cat out/some.py; rm ripieno.toml; out/some.py")
-    assert said.count("[The sandbox keeps") == 2
+    assert said.count("[The sandbox ") == 2
     assert said.count("[sandbox] readable") == 1
-    assert "[The sandbox keeps ripieno.toml as it is, since it is obeyed outside of it." in said
+    assert "[The sandbox protects ripieno.toml from changes, because programs outside of it obey it." in said
 
 
 async def test_what_is_granted_or_did_well_is_not_named(tool: Callable[..., Any], tmp_path: pathlib.Path) -> None:

@@ -33,23 +33,29 @@ def sandbox(folder: pathlib.Path, *tiers: DetectedTiers, **wishes: Any) -> Sandb
     ("tiers", "wishes", "name", "reason", "offered"),
     [
         ((KERNEL, BUBBLE), {}, "tier 2 (bubblewrap)", None, True),
-        ((KERNEL,), {}, "tier 1 (landlock 7, seccomp)", "Tier 2: no tier 2 here.", True),
+        ((KERNEL,), {}, "tier 1 (landlock 7, seccomp)", "Tier 2 unavailable: no tier 2 here.", True),
         ((BUBBLE,), {}, "tier 2 (bubblewrap)", None, True),
         ((KERNEL, BUBBLE), {"tier": 1}, "tier 1 (landlock 7, seccomp)", "[sandbox] tier is 1.", True),
-        ((KERNEL,), {"tier": 2}, "tier 0 (limits, private home)", "Tier 2: no tier 2 here.", False),
-        ((KERNEL,), {"tier": 2, "level": "auto"}, "tier 1 (landlock 7, seccomp)", "Tier 2: no tier 2 here.", True),
+        ((KERNEL,), {"tier": 2}, "tier 0 (limits, private home)", "Tier 2 unavailable: no tier 2 here.", False),
+        (
+            (KERNEL,),
+            {"tier": 2, "level": "auto"},
+            "tier 1 (landlock 7, seccomp)",
+            "Tier 2 unavailable: no tier 2 here.",
+            True,
+        ),
         (
             (),
             {"level": "auto"},
             "tier 0 (limits, private home)",
-            "Tier 2: no tier 2 here. Tier 1: no tier 1 here.",
+            "Tier 2 unavailable: no tier 2 here. Tier 1 unavailable: no tier 1 here.",
             True,
         ),
         (
             (),
             {"level": "required"},
             "tier 0 (limits, private home)",
-            "Tier 2: no tier 2 here. Tier 1: no tier 1 here.",
+            "Tier 2 unavailable: no tier 2 here. Tier 1 unavailable: no tier 1 here.",
             False,
         ),
         ((KERNEL,), {"level": "off"}, "tier 0 (limits, private home)", '[sandbox] level is "off".', True),
@@ -74,7 +80,7 @@ def test_the_tier_and_why(
     else:
         assert one.missing is not None
         assert "no tier 2 here." in one.missing
-        with pytest.raises(PermissionFault, match="No program is run: no sandbox holds here"):
+        with pytest.raises(PermissionFault, match="The program was not started: no sandbox is available here"):
             one.confinement(writable=[tmp_path])
     one.close()
 

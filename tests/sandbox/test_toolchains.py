@@ -103,7 +103,7 @@ async def test_crates_that_are_granted_are_where_cargo_looks(
 async def test_what_may_not_be_executed_names_the_key(name: str, person: pathlib.Path, workspace: pathlib.Path) -> None:
     sandbox = shelter(name, workspace)
     for one in ("own", str(person / "bin" / "own")):
-        with pytest.raises(ResourceFault, match="may not be executed: the sandbox does not let it") as caught:
+        with pytest.raises(ResourceFault, match="may not be executed: the sandbox does not permit") as caught:
             await start([one], sandbox, workspace)
         assert "`[sandbox] readable`" in str(caught.value.suggestion)
     granted = shelter(name, workspace, readable=(str(person / "bin"),))

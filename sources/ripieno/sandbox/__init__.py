@@ -1,7 +1,7 @@
-"""Starts programs, each confined to what it was given.
+"""Starting programs, each confined to what it was granted.
 
-``processes`` starts them, ``supervision`` ends whatever they leave behind, ``confinement`` limits what they reach,
-``tiers`` and ``detection`` find out which limits this system can enforce.
+``processes`` starts them, ``supervision`` ends all that they leave running, ``confinement`` limits their access,
+``tiers`` and ``detection`` determine which limits this system can enforce.
 """
 
 from ripieno.sandbox.detection import DetectedTiers

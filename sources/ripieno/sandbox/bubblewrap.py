@@ -1,7 +1,7 @@
-"""Tier 2: the system's bubblewrap, asked for a file system that has nothing but what is granted.
+"""Tier 2: arguments for the system's bubblewrap, for a file system with only the granted paths.
 
-What it must be told stands in its arguments, which everybody on the machine can read: no variable of the environment
-is among them. It starts in the clean environment of the program that it runs, and hands it on.
+Arguments are visible to every user of the machine, so no environment variable is among them. Bubblewrap starts in the
+clean environment of the program and passes it on.
 """
 
 import os
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from ripieno.sandbox.paths import without_inner
 
-#: Where the child side leaves the filter of system calls: high enough to be nobody's.
+#: The descriptor of the system call filter: high enough to be unused.
 FILTER_DESCRIPTOR = 60
 
 _ALWAYS = (
@@ -31,8 +31,7 @@ def arrange(
 ) -> list[str]:
     """The arguments before the program's own. Paths are resolved. ``own_processes``: a /proc can be mounted here.
 
-    A protected path that is not there is covered as well, at its first part that is missing; what it is covered with
-    stays behind as an empty file or folder.
+    A missing protected path is covered too, at its first missing part; the cover leaves an empty file or folder behind.
     """
     argv = [program, *_ALWAYS]
     if network:
@@ -42,7 +41,7 @@ def arrange(
     argv += ["--dev", "/dev", "--tmpfs", "/tmp"]
     for link, target in system_links():
         argv += ["--symlink", target, link]
-    # Parents come first, so that nothing covers what was laid beneath it.
+    # Parents come first, so that no mount covers an inner one.
     binds = dict.fromkeys(readable, "--ro-bind") | dict.fromkeys(writable, "--bind")
     for path in sorted(binds, key=lambda one: one.count("/")):
         argv += [binds[path], path, path]
@@ -50,18 +49,18 @@ def arrange(
         if os.path.lexists(path):
             argv += ("--tmpfs", path) if os.path.isdir(path) else ("--ro-bind", "/dev/null", path)
     covered: set[str] = set()
-    # Within a folder that is kept nothing is laid: what is above it would be writable again.
+    # No mount inside a protected folder: its parents would be writable again.
     for path in without_inner(protected):
         for place, operation in _protect(path, writable):
             if place not in covered:
                 covered.add(place)
                 argv += operation
-    # What would be written between the mounts would seem to be there, and be gone with the program.
+    # A write between the mounts would seem to succeed, and be lost with the program.
     return [*argv, "--remount-ro", "/"]
 
 
 def system_links() -> Iterator[tuple[str, str]]:
-    """Links at the top, such as /bin on most systems: what is behind them is bound where it is."""
+    """Links at the top such as /bin on most systems; their targets are bound in place."""
     for name in sorted(os.listdir("/")):
         path = f"/{name}"
         if name.startswith(("bin", "sbin", "lib")) and os.path.islink(path):
@@ -69,7 +68,7 @@ def system_links() -> Iterator[tuple[str, str]]:
 
 
 def _protect(path: str, writable: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
-    """Each place that is covered for it, from the outermost on, and how. A folder has a slash at its end."""
+    """Each place to cover for a path, outermost first, with its operation. A folder ends in a slash."""
     roots = [one for one in writable if path.startswith(f"{one.rstrip('/')}/")]
     if not roots:
         return
@@ -79,14 +78,14 @@ def _protect(path: str, writable: Sequence[str]) -> Iterator[tuple[str, Sequence
         place = f"{place}/{part}"
         last = number == len(parts)
         if os.path.islink(place):
-            # Paths come resolved: this is a program's, in place of what was not there.
+            # Paths are resolved: a program made this link in place of a missing file.
             return
         if os.path.isfile(place) and not last:
-            # It says where the folder is.
+            # A file that names the folder.
             yield place, ("--ro-bind", place, place)
             return
         if os.path.lexists(place):
-            # What is mounted somewhere cannot be renamed: else another could be put into its place.
+            # A mount point cannot be renamed, and so not replaced.
             yield place, ("--ro-bind" if last else "--bind", place, place)
         elif last and not path.endswith("/"):
             yield place, ("--ro-bind", "/dev/null", place)

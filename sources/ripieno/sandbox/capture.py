@@ -1,4 +1,4 @@
-"""Keeps the head and the tail of a stream of bytes, whatever its length. Pure: no I/O, no await."""
+"""The head and the tail of a stream of bytes of any length. Pure: no I/O, no await."""
 
 import codecs
 import dataclasses
@@ -6,7 +6,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Captured:
-    """The head and the tail of a stream; together they are all of it, unless ``truncated``. Sizes are in bytes."""
+    """The head and the tail of a stream, all of it unless ``truncated``. Sizes are in bytes."""
 
     head: bytes = b""
     tail: bytes = b""
@@ -14,14 +14,14 @@ class Captured:
 
     @property
     def truncated(self) -> bool:
-        """Whether something between head and tail was left out."""
+        """Whether bytes between head and tail were left out."""
         return self.total_bytes > len(self.head) + len(self.tail)
 
     @property
     def text(self) -> str:
-        """As UTF-8, with U+FFFD for what is none. A line of its own says how many bytes were left out.
+        """UTF-8 text, with U+FFFD for invalid bytes and a line with the number of bytes left out.
 
-        No character is split: what is left of one at the cut is left out too, and counted.
+        No character is split: its rest at the cut is left out, too, and counted.
         """
         if not self.truncated:
             return (self.head + self.tail).decode(errors="replace")
@@ -34,7 +34,7 @@ class Captured:
         return f"{head}{line_end}[... {left_out} bytes left out ...]\n{tail.decode(errors='replace')}"
 
     def within(self, limit: int) -> "Captured":
-        """The same stream with at most ``limit`` bytes of it kept: half from its head, half from its tail."""
+        """The same stream with at most ``limit`` bytes: half from its head, half from its tail."""
         kept = len(self.head) + len(self.tail)
         if kept <= limit:
             return self
@@ -56,9 +56,9 @@ def _without_continuation(data: bytes) -> bytes:
 
 
 class Capture:
-    """Takes a stream piece by piece and keeps at most ``limit`` bytes: half from its head, half from its tail.
+    """Keeps at most ``limit`` bytes of a stream: half from its head, half from its tail.
 
-    Memory never passes the limit by more than half of it and the piece that is being fed.
+    Memory stays below one and a half times the limit plus the piece being fed.
     """
 
     __slots__ = ("_head", "_head_limit", "_tail", "_tail_limit", "total_bytes")
@@ -83,11 +83,11 @@ class Capture:
             self._tail[:] = data[len(data) - self._tail_limit :]
             return
         self._tail += data
-        # Trimmed only when half is too much, so that many small pieces do not each move the whole tail.
+        # Trimmed only at twice the limit, so that small pieces do not each move the whole tail.
         if len(self._tail) > self._tail_limit * 2:
             del self._tail[: len(self._tail) - self._tail_limit]
 
     def captured(self) -> Captured:
-        """What is kept so far."""
+        """The bytes kept so far."""
         start = max(0, len(self._tail) - self._tail_limit)
         return Captured(head=bytes(self._head), tail=bytes(self._tail[start:]), total_bytes=self.total_bytes)

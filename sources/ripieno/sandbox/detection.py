@@ -1,6 +1,6 @@
-"""Which tiers really hold on this machine: a process is confined, and tries what it must not be able to do.
+"""Detection of the tiers that this machine can enforce, by confining a process that attempts forbidden actions.
 
-That a program is installed, or a kernel is new enough, says nothing: containers and policies forbid what would work.
+An installed program or a new kernel proves nothing: containers and policies may forbid what would work.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from ripieno.sandbox.paths import readable_places
 from ripieno.sandbox.processes import LocalSpawner, ProcessLimits, collect
 from ripieno.sandbox.tiers import Confinement
 
-#: From the most to the least: mounts are what kernels forbid first.
+#: From most to least: kernels forbid mounts first.
 _CHOICES: tuple[tuple[str, ...], ...] = (
     ("user", "pid", "ipc", "mount", "net"),
     ("user", "pid", "ipc", "net"),
@@ -28,7 +28,7 @@ _CHOICES: tuple[tuple[str, ...], ...] = (
     (),
 )
 _PATIENCE = 30.0
-#: Runs confined: its arguments are a folder that it may write, and a file outside that it must neither read nor write.
+#: Runs confined. Arguments: a folder that it may write, and a file outside that it must neither read nor write.
 _ATTEMPT = """
 import ctypes, json, socket, sys
 inside, outside = sys.argv[1:]
@@ -46,7 +46,7 @@ facts = {
     "cannot read outside": refused(lambda: open(outside)),
     "has no sockets": refused(lambda: socket.socket()) and refused(lambda: socket.socket(socket.AF_UNIX)),
 }
-# Whether this was refused, or went to a file of its own with that name, is looked at from outside.
+# The parent checks whether this was refused or went to a private file of that name.
 refused(lambda: write(outside))
 print(json.dumps([facts, ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1)]))
 """
@@ -54,10 +54,10 @@ print(json.dumps([facts, ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DetectedTiers:
-    """What was found out about one tier. ``failure`` says why it does not hold; None when it does.
+    """The result for one tier. ``failure`` is the reason why it is unavailable; None when it is enforced.
 
-    ``template`` has what the confinements of this tier are made from, ``parts`` what they consist of, ``lacks`` what
-    the kernel does not allow of it.
+    ``template`` is the base of this tier's confinements, ``parts`` are its mechanisms, ``lacks`` what the kernel
+    forbids of it.
     """
 
     tier: int
@@ -75,16 +75,16 @@ def try_tier(tier: int) -> DetectedTiers:
 @functools.cache
 def _try(tier: int, path: str, _user: int) -> DetectedTiers:
     found: list[DetectedTiers] = []
-    # An event loop that runs on this thread cannot be waited with.
+    # An event loop that already runs on this thread cannot run the trial.
     thread = threading.Thread(target=lambda: found.append(_TRIALS[tier](path)), name="ripieno sandbox")
     thread.start()
     thread.join()
-    return found[0] if found else DetectedTiers(tier=tier, failure="it could not be tried.")
+    return found[0] if found else DetectedTiers(tier=tier, failure="the trial failed.")
 
 
 def _try_kernel(path: str) -> DetectedTiers:
     if sys.platform != "linux":
-        return DetectedTiers(tier=1, failure="it needs Linux.")
+        return DetectedTiers(tier=1, failure="Linux is required.")
     failures: list[str] = []
     for choice in _CHOICES:
         template = Confinement(tier=1, namespaces=choice)
@@ -102,12 +102,10 @@ def _try_kernel(path: str) -> DetectedTiers:
 
 def _try_bubblewrap(path: str) -> DetectedTiers:
     if sys.platform != "linux":
-        return DetectedTiers(tier=2, failure="it needs Linux.")
+        return DetectedTiers(tier=2, failure="Linux is required.")
     program = _find_bubblewrap(path)
     if program is None:
-        return DetectedTiers(
-            tier=2, failure="there is no bubblewrap (bwrap) in PATH; install it, as package bubblewrap."
-        )
+        return DetectedTiers(tier=2, failure="`bwrap` not found. Install the package `bubblewrap`.")
     failures: list[str] = []
     for own_processes in (True, False):
         template = Confinement(tier=2, program=program, own_processes=own_processes)
@@ -117,14 +115,14 @@ def _try_bubblewrap(path: str) -> DetectedTiers:
             lacks = None if own_processes else f"without a /proc of its own: {failures[0]}"
             return DetectedTiers(tier=2, template=template, parts=parts, lacks=lacks)
         failures.append(failure)
-    return DetectedTiers(tier=2, failure=f"{program} is there, and does not work here: {failures[-1]}")
+    return DetectedTiers(tier=2, failure=f"{program} does not work here: {failures[-1]}")
 
 
 _TRIALS = {1: _try_kernel, 2: _try_bubblewrap}
 
 
 def _fails(template: Confinement, path: str) -> tuple[str | None, int]:
-    """Why a confinement does not hold; None when it does. And which version of Landlock there is."""
+    """The failure of a confinement or None, and the version of Landlock."""
     with tempfile.TemporaryDirectory(prefix="ripieno-trial-") as folder:
         place = os.path.realpath(folder)
         inside, outside = f"{place}/inside", f"{place}/outside"
@@ -138,9 +136,9 @@ def _fails(template: Confinement, path: str) -> tuple[str | None, int]:
         except RipienoError as error:
             return str(error), 0
         except TimeoutError:
-            return f"a process that was confined did not end within {_PATIENCE:g} s.", 0
+            return f"a confined process did not end within {_PATIENCE:g} s.", 0
         if failure is None and pathlib.Path(outside).read_text(encoding="utf-8") != "outside":
-            return "a process that was confined could write to a file outside.", version
+            return "a confined process could write to a file outside.", version
         return failure, version
 
 
@@ -150,16 +148,15 @@ async def _run(argv: Sequence[str], folder: str, confinement: Confinement) -> tu
         process = await LocalSpawner().start(argv, {"PATH": os.defpath}, folder, limits, confinement=confinement)
         completed = await collect(process)
     if completed.exit_code != 0:
-        said = " ".join(completed.stderr.text.split())[-300:]
-        return f"a process that was confined ended with {completed.exit_code}: {said or 'it said nothing'}", 0
+        output = " ".join(completed.stderr.text.split())[-300:]
+        return f"a confined process ended with {completed.exit_code}: {output or 'no error output'}", 0
     facts, version = json.loads(completed.stdout.text)
     wrong = [name for name, held in facts.items() if not held]
-    failure = f"a process that was confined tells that it is not so: {', '.join(wrong)}." if wrong else None
-    return failure, version
+    return f"checks of a confined process failed: {', '.join(wrong)}." if wrong else None, version
 
 
 def _find_bubblewrap(path: str) -> str | None:
-    """The program that the system trusts, before any other: some allow namespaces to that one alone."""
+    """The system's bubblewrap, before any other: some systems allow namespaces to that one alone."""
     for folder in ("/usr/bin", "/bin", *path.split(os.pathsep)):
         found = shutil.which("bwrap", path=folder) if os.path.isabs(folder) else None
         if found is not None:

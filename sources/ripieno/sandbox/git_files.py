@@ -1,28 +1,28 @@
-"""What git obeys in the repositories of a folder. Looked for before a program could have made one of them.
+"""The files that control git in the repositories of a folder, found before any program could create one.
 
-A repository that a program makes is the program's, and nothing in it is kept. Folders are looked through to a small
-depth, and few of them; a submodule is found at any depth, through the repository that has it.
+A repository that a program makes belongs to the program and is not protected. The search is limited in depth and number
+of folders; a submodule is found at any depth, through its repository.
 """
 
 import os
 import re
 from collections.abc import Iterator
 
-#: Folders beneath the first one, how many are looked into, and how many repositories are kept.
+#: Levels beneath the first folder, folders searched, and repositories protected.
 _DEPTH, _FOLDERS, _REPOSITORIES = 2, 1000, 64
 _PASS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _LOOK = 64 * 1024
-#: Always kept, so that tier 2 keeps them also where they are not there; a folder has a slash at its end.
+#: Always protected, in tier 2 even when missing; a folder ends in a slash.
 _CONTROLS = ("config", "hooks/", "info/")
-#: Kept where they are: nothing leads to the one unless ``config`` does; a stand-in for the other ends every git.
+#: Protected if they exist: only ``config`` leads to the first, and an empty second one makes every git fail.
 _PRESENT = ("config.worktree", "commondir")
 _WORKTREE = re.compile(r'^\s*worktree\s*=\s*"?([^"\n]+?)"?\s*$', re.MULTILINE)
 
 
 def controls_beneath(folder: str) -> list[str]:
-    """What decides which programs git runs, in the repositories at a folder, beneath it, and in itself if it is one.
+    """The files that decide which programs git runs, in the repositories at, beneath and in a folder.
 
-    Paths are absolute, and may have links in them. Nothing that is missing or cannot be read is an error.
+    Paths are absolute, and may contain links. Missing and unreadable files are not errors.
     """
     found: dict[str, None] = {}
     repositories = 0
@@ -38,7 +38,7 @@ def controls_beneath(folder: str) -> list[str]:
 
 
 def withdraw(path: str) -> bool:
-    """Removes a file, unless a link leads to it; whether one was there."""
+    """Removes a file, unless a link is on the way; whether one was removed."""
     if not os.path.lexists(path):
         return False
     *folders, name = path.strip("/").split("/")
@@ -57,7 +57,7 @@ def withdraw(path: str) -> bool:
 
 
 def _folders(folder: str) -> Iterator[str]:
-    """The folder and those beneath it, the nearest first; hidden ones, installed packages and links are left out."""
+    """The folder and those beneath it, breadth first, without hidden ones, installed packages and links."""
     level, left = [folder], _FOLDERS
     for depth in range(_DEPTH + 1):
         below: list[str] = []
@@ -79,7 +79,7 @@ def _beneath(folder: str) -> list[str]:
 
 
 def _of_pointer(pointer: str) -> Iterator[str]:
-    """Of a ``.git``, which may be a file that says where the repository is."""
+    """The files of a ``.git``, which may be a file with the repository's path."""
     place = os.path.realpath(pointer)
     if os.path.isfile(place):
         yield place
@@ -90,7 +90,7 @@ def _of_pointer(pointer: str) -> Iterator[str]:
 
 
 def _of_directory(place: str) -> Iterator[str]:
-    """Of a repository, of the one that it belongs to, of its submodules and of its other working trees."""
+    """The files of a repository, of its common one, of its submodules and of its other working trees."""
     common = os.path.realpath(os.path.join(place, _text(f"{place}/commondir").strip() or "."))
     for one in dict.fromkeys((place, common)):
         yield from _present(one)
@@ -105,7 +105,7 @@ def _of_directory(place: str) -> Iterator[str]:
 
 
 def _modules(folder: str) -> Iterator[str]:
-    """The repositories of submodules, whose names may have slashes, and those of theirs."""
+    """The repositories of submodules, whose names may have slashes, recursively."""
     waiting, left = _beneath(folder), _REPOSITORIES
     while waiting and left > 0:
         left -= 1

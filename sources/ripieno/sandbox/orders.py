@@ -1,4 +1,4 @@
-"""What a supervisor is asked to start, and what is said when it cannot."""
+"""Orders to a supervisor, and the faults for failed starts."""
 
 import contextlib
 import errno
@@ -12,7 +12,7 @@ from ripieno.sandbox.supervision.wire import Failure, Order
 
 
 def make_order(argv: Sequence[str], environment: Mapping[str, str], settings: Mapping[str, object] | None) -> Order:
-    """An order that lacks its directory. Errors: ``ValidationFault`` for what no program can be given."""
+    """An order without its directory. Errors: ``ValidationFault`` for impossible arguments or variables."""
     if isinstance(argv, str) or not argv:
         raise ValidationFault(f"A program and its arguments must be a list of strings that is not empty, not {argv!r}.")
     try:
@@ -21,7 +21,7 @@ def make_order(argv: Sequence[str], environment: Mapping[str, str], settings: Ma
         if any(b"=" in name or not name for name in variables):
             raise ValueError("illegal environment variable name")
     except ValueError as error:
-        # A NUL, a surrogate that stands for nothing, or "=" in the name of a variable.
+        # A NUL, a lone surrogate, or "=" in the name of a variable.
         raise ValidationFault(f"{argv[0]!r} cannot be given these arguments or this environment: {error}.") from error
     programs = [words[0]]
     if b"/" not in words[0]:
@@ -31,19 +31,19 @@ def make_order(argv: Sequence[str], environment: Mapping[str, str], settings: Ma
 
 
 def precede(order: Order, prefix: Sequence[str], settings: Mapping[str, Any]) -> None:
-    """Lets another program start the one that is meant. Errors: ``Failure`` when that is not there, or not reached."""
+    """Lets another program start the ordered one. Errors: ``Failure`` when that is missing or unreachable."""
     if not prefix:
         return
     paths = [os.path.join(order.directory, program) for program in order.programs]
-    there = [path for path in paths if os.path.isfile(path)]
-    if not there:
+    existing = [path for path in paths if os.path.isfile(path)]
+    if not existing:
         raise Failure("program", errno.ENOENT, "")
-    # As it is where the system looks for it: what cannot be reached is passed over.
+    # As in the system's own search, unreachable files are skipped.
     places = [os.fsencode(one) for name in ("readable", "writable") for one in settings.get(name, ())]
-    reached = [path for path in there if any(_beneath(os.path.realpath(path), place) for place in places)]
-    if not reached:
+    reachable = [path for path in existing if any(_beneath(os.path.realpath(path), place) for place in places)]
+    if not reachable:
         raise Failure("program", errno.EACCES, "")
-    order.argv = [*map(os.fsencode, prefix), reached[0], *order.argv[1:]]
+    order.argv = [*map(os.fsencode, prefix), reachable[0], *order.argv[1:]]
     order.programs = [os.fsencode(prefix[0])]
 
 
@@ -59,7 +59,7 @@ def _encode(text: str) -> bytes:
 
 
 class Place:
-    """Where a program is started, and what is said when it cannot be."""
+    """The program and the directory of a start, for its faults."""
 
     def __init__(self, program: str, directory: str, path: str, *, confined: bool = False) -> None:
         self._program = program
@@ -84,7 +84,7 @@ class Place:
         return any(os.path.isfile(one) and os.access(one, os.X_OK) for one in files)
 
     def fault(self, failure: Failure) -> ResourceFault:
-        """What a failure means for who wanted the program."""
+        """The fault for a failure."""
         program, path = self._program, self._path
         details = {"program": program, "directory": self._directory, "PATH": path}
         suggestion = None
@@ -93,24 +93,22 @@ class Place:
             message = f"The directory {self._directory!r} for {program!r} cannot be entered: {why}."
         elif failure.what == "confinement":
             message = f"{program!r} was not started, because it could not be confined: {failure.text}."
-            suggestion = "`ripieno doctor` says what this system has for confining programs."
+            suggestion = "Run `ripieno doctor` to see which sandbox tiers this system supports."
         elif failure.what != "program":
             message = f"{program!r} could not be started: {why}."
         elif failure.number == errno.ENOENT and "/" in program:
             message = f"There is no program {program!r}, or the interpreter in its first line is missing."
         elif failure.number == errno.ENOENT:
             message = f"There is no program {program!r} in any folder of PATH ({path})."
-            suggestion = "Install it, add its folder to PATH, or name it by its whole path."
+            suggestion = "Install it, add its folder to PATH, or give its absolute path."
         elif failure.number == errno.EACCES and self._confined and self._executable():
-            message = f"{program!r} may not be executed: the sandbox does not let it, or what runs it, be read."
-            suggestion = (
-                "Name its folder under `[sandbox] readable` in the configuration; folders of a home are not read."
-            )
+            message = f"{program!r} may not be executed: the sandbox does not permit reading it or its interpreter."
+            suggestion = "Add its folder to `[sandbox] readable` in the configuration; home folders are not readable."
         elif failure.number == errno.EACCES:
             message = f"{program!r} may not be executed."
             suggestion = "It must be a file with execute permission."
         elif failure.number == errno.ENOEXEC:
-            message = f"{program!r} is no program that this system can execute."
+            message = f"{program!r} is not a program that this system can execute."
             suggestion = "A script needs a first line such as #!/bin/sh."
         else:
             message = f"{program!r} could not be started: {why}."

@@ -1,4 +1,4 @@
-"""Which places programs need for reading, and which of a workspace nobody may write: those that control us, and git."""
+"""The paths that programs need to read, and the paths of a workspace that tools may never write."""
 
 import os
 import stat
@@ -6,12 +6,12 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store")
-#: How many processors there are.
+#: The number of processors.
 _MACHINE = ("/sys/devices/system/cpu",)
-#: Where the answers about names of hosts are, wherever the link leads.
+#: Settings for resolving host names; often a link.
 _RESOLVER = "/etc/resolv.conf"
 
-#: What a workspace controls git and ripieno with; a folder has a slash at its end.
+#: The paths of a workspace that control git and ripieno; a folder ends in a slash.
 CONTROLS = (
     ".git/config",
     ".git/config.worktree",
@@ -24,10 +24,10 @@ CONTROLS = (
 
 
 def readable_places(path: str, home: str, *, network: bool) -> tuple[str, ...]:
-    """The folders and files, resolved, that programs of the system need: never a home, nor what lies in one.
+    """The folders and files, resolved, that system programs need: never a home or a path in one.
 
-    ``path`` is the PATH that they are looked for in. The interpreter's own folders count wherever they are, and so do
-    those of programs outside of homes. Beneath /etc may be what only root reads: see ``secrets_of``.
+    ``path`` is the PATH to search. The interpreter's own folders count anywhere, and so do those of programs outside of
+    homes. /etc may contain files that only root may read: see ``secrets_of``.
     """
     interpreters = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
     homes = {home, os.path.expanduser("~"), "/root", "/home"}
@@ -40,9 +40,9 @@ def readable_places(path: str, home: str, *, network: bool) -> tuple[str, ...]:
 
 
 def secrets_of(folder: str) -> tuple[list[str], list[str]]:
-    """Beneath a folder: the outermost places that everybody may read, and those that not everybody may.
+    """The outermost places beneath a folder that are readable by all users, and those that are not.
 
-    For a program that runs as root, whom no permission of a file stops.
+    For a program that runs as root, to which file permissions do not apply.
     """
     common: list[str] = []
     secret: list[str] = []
@@ -63,7 +63,7 @@ def secrets_of(folder: str) -> tuple[list[str], list[str]]:
 
 
 def outermost(places: Iterable[str]) -> list[str]:
-    """The places that lie beneath none of the others, each once."""
+    """The places that are not beneath another one, without duplicates."""
     kept: list[str] = []
     for place in sorted(set(places)):
         if not kept or not _beneath(place, kept[-1]):
@@ -72,19 +72,19 @@ def outermost(places: Iterable[str]) -> list[str]:
 
 
 def without_inner(paths: Iterable[str]) -> list[str]:
-    """The paths that lie in no folder among them; a folder has a slash at its end."""
+    """The paths that are not in another listed folder; a folder ends in a slash."""
     paths = list(paths)
     folders = [one for one in paths if one.endswith("/")]
     return [path for path in paths if not any(path != one and path.startswith(one) for one in folders)]
 
 
 def is_beneath(path: str, folders: Sequence[str]) -> bool:
-    """Whether a path is one of these, or lies beneath one."""
+    """Whether a path equals or is beneath one of these folders."""
     return any(_beneath(path, one) for one in folders)
 
 
 def _prefixes(path: str) -> Iterator[str]:
-    """The folders of a PATH, and beside a ``bin`` what belongs to its programs."""
+    """The folders of a PATH; for a ``bin``, its parent."""
     for folder in path.split(os.pathsep):
         if os.path.isabs(folder) and os.path.isdir(folder):
             real = os.path.realpath(folder)
@@ -97,7 +97,7 @@ def _within(place: str, homes: Iterable[str]) -> bool:
 
 
 def _holds(place: str, homes: Iterable[str]) -> bool:
-    """Whether a home is beneath a place, or the place itself."""
+    """Whether a home equals or is beneath a place."""
     return any(_beneath(os.path.realpath(home), os.path.realpath(place)) for home in homes)
 
 

@@ -1,8 +1,8 @@
-"""Our ends of a process's pipes, as asynchronous streams of bytes without a buffer of their own.
+"""Our ends of a process's pipes, as asynchronous byte streams without buffers.
 
-What nobody reads stays in the pipe and holds the writer back, so a flood costs no memory here. And a pipe that
-some stranger keeps open can be given up at any time. asyncio's own transports do not allow that (measured on
-Python 3.11: they wait for the end of the stream, however long ago the process has ended).
+Unread data stays in the pipe and blocks the writer, so a flood costs no memory here. A pipe that another process keeps
+open can be closed at any time, which asyncio's own transports do not allow (measured on Python 3.11: they wait for the
+end of the stream, even long after the process has ended).
 """
 
 import asyncio
@@ -13,12 +13,12 @@ from typing import IO, Protocol
 
 from ripieno.exceptions import UsageError
 
-#: Bytes read at once: what a pipe holds on most systems.
+#: Bytes read at once: the capacity of a pipe on most systems.
 CHUNK = 64 * 1024
 
 
 class ByteReader(Protocol):
-    """Where bytes come from."""
+    """A source of bytes."""
 
     async def read(self, size: int = CHUNK) -> bytes:
         """The next bytes, at least one and at most ``size``; ``b""`` at the end, or after ``close``.
@@ -28,17 +28,17 @@ class ByteReader(Protocol):
         ...
 
     def close(self) -> None:
-        """Gives the stream up; may be called twice. Whoever reads gets ``b""``."""
+        """Closes the stream; may be called twice. A waiting reader gets ``b""``."""
         ...
 
 
 class ByteWriter(Protocol):
-    """Where bytes go to."""
+    """A destination of bytes."""
 
     async def write(self, data: bytes) -> None:
         """Writes all of ``data``, in order with other tasks' writes.
 
-        Cancelling may leave a part written. Errors: ``BrokenPipeError`` when nobody will read it.
+        Cancelling may leave a part written. Errors: ``BrokenPipeError`` when the reader is gone.
         """
         ...
 
@@ -48,7 +48,7 @@ class ByteWriter(Protocol):
 
 
 class _Pipe:
-    """A descriptor that is waited for by one task at a time."""
+    """A descriptor that one task at a time waits for."""
 
     def __init__(self, file: IO[bytes]) -> None:
         os.set_blocking(file.fileno(), False)
@@ -56,7 +56,7 @@ class _Pipe:
         self._waiter: asyncio.Future[None] | None = None
 
     async def _ready(self, add: Callable[..., object], remove: Callable[[int], object]) -> bool:
-        """Waits until something can be done; False when the pipe is closed."""
+        """Waits for readiness; False when the pipe is closed."""
         if self._file.closed:
             return False
         if self._waiter is not None:
@@ -67,13 +67,13 @@ class _Pipe:
             await self._waiter
         finally:
             self._waiter = None
-            # A closed descriptor's number may be somebody else's by now.
+            # The number of a closed descriptor may be in use again.
             if not self._file.closed:
                 remove(self._file.fileno())
         return not self._file.closed
 
     def close(self) -> None:
-        """Closes the descriptor and wakes whoever waits for it; may be called twice."""
+        """Closes the descriptor and wakes the waiting task; may be called twice."""
         if self._file.closed:
             return
         if self._waiter is not None:
@@ -90,7 +90,7 @@ def _settle(waiter: asyncio.Future[None]) -> None:
 
 
 class PipeReader(_Pipe):
-    """The end that we read. Each read takes one turn of the event loop, so that a flood starves nobody."""
+    """The reading end. Each read takes one turn of the event loop, so that a flood starves no other task."""
 
     async def read(self, size: int = CHUNK) -> bytes:
         loop = asyncio.get_running_loop()
@@ -101,7 +101,7 @@ class PipeReader(_Pipe):
 
 
 class PipeWriter(_Pipe):
-    """The end that we write."""
+    """The writing end."""
 
     def __init__(self, file: IO[bytes]) -> None:
         super().__init__(file)

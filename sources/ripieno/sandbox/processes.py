@@ -1,11 +1,11 @@
-"""The only room that starts a process.
+"""Starting processes: the only module that does.
 
-A spawner starts, a process is talked to and ended, and ``collect`` waits for one with everything bounded. What
-stands behind ``Spawner`` may be stronger than ``LocalSpawner``; callers see no difference.
+A spawner starts a process; ``collect`` waits for one, with its output and time bounded. Other spawners may be stronger
+than ``LocalSpawner``; callers see no difference.
 
-``LocalSpawner`` has a supervisor behind each process, which finds all that the process has started: in other sessions
-and groups, with two forks between, without an environment. Nothing of it is left when the process is ended, nor when
-this program itself is killed. On macOS it finds the group of the process only.
+``LocalSpawner`` gives each process a supervisor that finds all its descendants: in other sessions and groups, after
+double forks, without an environment. None of them is left when the process is ended, or when this program itself is
+killed. On macOS it finds the process group only.
 """
 
 import asyncio
@@ -23,12 +23,12 @@ from ripieno.sandbox.pipes import ByteReader, ByteWriter, PipeReader, PipeWriter
 from ripieno.sandbox.supervision.wire import Failure, Signal, Terminate
 from ripieno.sandbox.supervisor import Channel, supervise
 
-#: Seconds for which output may still come when a process has ended, and something holds its pipes.
+#: Seconds for which output may still come after a process has ended, if its pipes are open.
 LINGER = 0.25
-#: Seconds that what is killed may take to be gone, before it is given up.
+#: Seconds in which a killed process must be gone.
 _KILL_DEADLINE = 2.0
 
-#: What a child gets of our environment, whoever it is.
+#: The variables of our environment that every child gets.
 _BASICS = ("PATH", "LANG", "TZ", "TMPDIR", "HOME")
 
 
@@ -36,36 +36,36 @@ _BASICS = ("PATH", "LANG", "TZ", "TMPDIR", "HOME")
 class ProcessLimits:
     """Limits of one process. Sizes are in bytes, ``grace`` in seconds."""
 
-    #: Kept of each stream, half from its head and half from its tail.
+    #: Bytes kept of each stream, half from its head and half from its tail.
     output_bytes: int = 64 * 1024
-    #: At more output than this, of both streams together, the process is ended.
+    #: Output of both streams together beyond which the process is ended.
     kill_after: int = 256 * 1024 * 1024
-    #: How long a process may take to end when it is asked to, before it is killed.
+    #: Time between the request to end and the kill.
     grace: float = 2.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """How a process ended. ``exit_code`` is negative for a signal; ``duration`` is in seconds."""
+    """The end of a process. ``exit_code`` is negative for a signal; ``duration`` is in seconds."""
 
     exit_code: int
     stdout: Captured
     stderr: Captured
     duration: float
-    #: It wrote more than ``ProcessLimits.kill_after``, and was ended for it.
+    #: Whether it was ended for writing more than ``ProcessLimits.kill_after``.
     flooded: bool = False
-    #: How many processes it left running behind it; they were killed.
+    #: The number of processes that it left running; they were killed.
     stopped: int = 0
-    #: What is to be said of it beside, in brackets: why the sandbox refused something.
+    #: A remark in brackets: why the sandbox refused something.
     note: str = ""
 
 
 class Process(Protocol):
-    """A process that runs, or has ended. Entered, it is ended and reaped at the end, whatever happens."""
+    """A running or ended process. As a context manager, it ends and reaps the process on exit."""
 
     @property
     def pid(self) -> int:
-        """Its number, for messages only."""
+        """The process ID, for messages only."""
         ...
 
     @property
@@ -75,26 +75,26 @@ class Process(Protocol):
 
     @property
     def stdin(self) -> ByteWriter | None:
-        """What it reads, if that is a pipe."""
+        """Its standard input, if that is a pipe."""
         ...
 
     @property
     def stdout(self) -> ByteReader:
-        """What it writes. Closed by ``terminate``."""
+        """Its standard output. Closed by ``terminate``."""
         ...
 
     @property
     def stderr(self) -> ByteReader:
-        """What it complains. Closed by ``terminate``."""
+        """Its standard error. Closed by ``terminate``."""
         ...
 
     @property
     def stopped(self) -> int:
-        """How many processes it had left running when it ended by itself, and ``terminate`` killed."""
+        """The number of processes that it left running when it ended by itself, killed by ``terminate``."""
         ...
 
     async def wait(self) -> int:
-        """Its exit code, as soon as it has ended, whoever holds its pipes; negative for a signal."""
+        """Its exit code, as soon as it has ended, even if its pipes are open; negative for a signal."""
         ...
 
     def signal(self, number: int) -> None:
@@ -102,10 +102,10 @@ class Process(Protocol):
         ...
 
     async def terminate(self) -> None:
-        """Asks it to end, kills it after the grace, with all that it has started; returns when that is gone.
+        """Ends it with all its descendants, by force after the grace; returns when they are gone.
 
-        May be called twice. A cancellation is held back until the process is gone. What a process left behind
-        when it ended by itself is killed without grace.
+        May be called twice. A cancellation is held back until the process is gone. Processes that it left behind when
+        it ended by itself are killed without grace.
         """
         ...
 
@@ -115,14 +115,14 @@ class Process(Protocol):
 
 
 class Confining(Protocol):
-    """What a process may reach, in the form that its supervisor applies."""
+    """The access of a process, in the form that its supervisor applies."""
 
     def mapping(self) -> dict[str, object]:
-        """Plain values: texts, numbers, truths, and sequences of them."""
+        """Plain values: strings, numbers, booleans, and sequences of them."""
         ...
 
     def prefix(self, directory: str) -> Sequence[str]:
-        """A program that confines, with its arguments, to be started before the program; empty where none is."""
+        """The arguments of a program that confines, before the program's own; empty where none is needed."""
         ...
 
 
@@ -139,20 +139,20 @@ class Spawner(Protocol):
         pipe_stdin: bool = False,
         confinement: Confining | None = None,
     ) -> Process:
-        """Starts a program; no shell sees ``argv``.
+        """Starts a program, without a shell.
 
-        ``argv[0]`` is looked for in the ``PATH`` of ``environment``, which is all the environment there is; with a
-        slash in it, it is a path, taken from ``directory``. Without ``pipe_stdin`` there is nothing to read. With a
-        confinement it reaches that and no more, or is not started. Cancelled, nothing that was started goes on.
-        Errors: ``ResourceFault`` when it cannot be started, ``ValidationFault`` for what no program can be given.
+        ``argv[0]`` is looked up in the ``PATH`` of ``environment``, which is the whole environment; with a slash it is
+        a path relative to ``directory``. Without ``pipe_stdin`` standard input is empty. With a confinement the program
+        has only that access, or is not started. A cancelled start leaves nothing running. Errors: ``ResourceFault``
+        when it cannot be started, ``ValidationFault`` for impossible arguments or variables.
         """
         ...
 
 
 def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """PATH, LANG, TZ, TMPDIR and HOME as they are here, then ``extra``; nothing else of ours.
+    """Our PATH, LANG, TZ, TMPDIR and HOME, then ``extra``, and no other variable of ours.
 
-    Relative folders in our PATH are left out: beneath a workspace, they would let its files pass for programs.
+    Relative folders in PATH are left out: beneath a workspace, its files could pass for programs.
     """
     environment = {name: os.environ[name] for name in _BASICS if name in os.environ}
     folders = environment.get("PATH", os.defpath).split(os.pathsep)
@@ -161,7 +161,7 @@ def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 class LocalSpawner(Spawner):
-    """Starts processes on this machine, with the rights of this program, each with a supervisor of its own."""
+    """Starts processes on this machine, with this program's rights, each with its own supervisor."""
 
     async def start(
         self,
@@ -199,7 +199,7 @@ class LocalSpawner(Spawner):
 def _pipes(
     ours: contextlib.ExitStack, theirs: contextlib.ExitStack, *, pipe_stdin: bool
 ) -> tuple[list[IO[bytes]], list[int]]:
-    """Our ends and theirs of standard output, standard error and, if it is wanted, standard input."""
+    """Our ends and theirs of standard output, standard error and, if wanted, standard input."""
     files: list[IO[bytes]] = []
     descriptors: list[int] = []
     for mode in ("rb", "rb", "wb") if pipe_stdin else ("rb", "rb"):
@@ -212,7 +212,7 @@ def _pipes(
 
 
 class LocalProcess:
-    """A ``Process`` of ``LocalSpawner``, made by it only."""
+    """A ``Process`` of ``LocalSpawner``, created by it only."""
 
     def __init__(self, pid: int, channel: Channel, files: Sequence[IO[bytes]], limits: ProcessLimits) -> None:
         stdout, stderr, *stdin = files
@@ -259,12 +259,12 @@ class LocalProcess:
             channel.ask(Terminate(grace))
             await asyncio.wait((channel.gone,), timeout=grace + _KILL_DEADLINE)
         finally:
-            # Also when the loop is being closed, and cancels this task too.
+            # Also when a closing loop cancels this task.
             if not channel.gone.done():
                 channel.abandon()
                 await asyncio.wait((channel.gone,), timeout=_KILL_DEADLINE)
             if not channel.gone.done():
-                # Stuck in the kernel; it dies when it comes out. Or somebody has stopped its keeper.
+                # It is stuck in the kernel and dies when it returns, or its keeper was stopped.
                 channel.wake()
             elif by_itself:
                 self.stopped = channel.gone.result()
@@ -275,12 +275,12 @@ class LocalProcess:
 
 
 async def collect(process: Process, captures: tuple[Capture, Capture] | None = None) -> Completed:
-    """Waits for a process to end, and keeps what its limits allow of what it wrote.
+    """Waits for a process to end, and keeps its output within its limits.
 
-    ``captures`` take standard output and error instead; whoever made them can look at any time, and after a cancel.
+    ``captures`` receive standard output and error instead; the caller can read them at any time, also after a cancel.
 
-    Returns at most ``LINGER`` seconds after the process itself has ended, whoever still holds its pipes; what it
-    left running is killed. Cancelling, and too much output, end the process. It is gone when this returns or raises.
+    Returns at most ``LINGER`` seconds after the process has ended, even if its pipes are open; processes that it left
+    running are killed. Cancelling, and too much output, end the process. It is gone when this returns or raises.
     """
     limits = process.limits
     stdout, stderr = captures or (Capture(limits.output_bytes), Capture(limits.output_bytes))

@@ -1,4 +1,4 @@
-"""Says what the sandbox refused a program, which reads like an error of the disk, and what it let it remove."""
+"""Explanations of what the sandbox refused to a program, and of protected parts that were removed."""
 
 import errno
 import os
@@ -7,49 +7,45 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ripieno.sandbox.paths import CONTROLS, is_beneath
 
-#: What the system says of a place that is mounted read-only, and of one that cannot be moved away.
-_SAID = (os.strerror(errno.EROFS), os.strerror(errno.EBUSY))
-#: What shells end with when a program may not be executed, and what they say then.
+#: The system's messages for a read-only mount, and for a mount point that cannot be moved.
+_REFUSALS = (os.strerror(errno.EROFS), os.strerror(errno.EBUSY))
+#: The exit code and the message of shells for a program that may not be executed.
 _NOT_EXECUTED, _DENIED = 126, os.strerror(errno.EACCES)
 _NAMES = frozenset(name.split("/")[0] for name in CONTROLS)
 _GIT = ".git"
 #: Without these, git does not see a repository.
 _PARTS = ("HEAD", "objects", "refs")
-#: How programs say that something may not be read.
+#: Programs' messages about a refused read.
 _UNREAD = re.compile("[Pp]ermission denied|PermissionError|EACCES")
 _QUOTED = re.compile(r"""'([^']+)'|"([^"]+)"|`([^`]+)`|\u2018([^\u2019]+)\u2019""")
 _AROUND = "'\"`\u2018\u2019:,;()[]{}<>"
-#: Lines that are looked at, characters of each, paths that are looked up, and paths that are told.
-_LINES, _LENGTH, _LOOKED_UP, _TOLD = 16, 1000, 64, 3
-#: Where a program has its own, and not what we have.
+#: Lines searched, characters of each, paths looked up, and paths shown.
+_LINES, _LENGTH, _LOOKED_UP, _SHOWN = 16, 1000, 64, 3
+#: Paths with other content for the program than for us.
 _OWN = ("/proc", "/dev", "/sys")
 
 
 def explain(exit_code: int, written: str) -> str:
-    """A sentence in brackets about what was refused, by how a program ended; empty where it is not about that."""
+    """A bracketed sentence about a refused write or execution, by how a program ended; else empty."""
     if exit_code == _NOT_EXECUTED and _DENIED in written:
-        return (
-            "[If the sandbox keeps that program from being read, `[sandbox] readable` in the configuration grants it.]"
-        )
-    lines = [line for line in written.splitlines() if any(said in line for said in _SAID)]
+        return "[If the sandbox refused to read that program: `[sandbox] readable` in the configuration grants it.]"
+    lines = [line for line in written.splitlines() if any(message in line for message in _REFUSALS)]
     refused = _NAMES.intersection(word for line in lines for word in re.split(r"[/\s'\"`:]+", line))
     if not refused:
         return ""
-    kept = [*sorted(refused - {_GIT}), *(["the settings and hooks in .git"] if _GIT in refused else [])]
-    history = " All else in .git is not kept, the history neither." if _GIT in refused else ""
-    one = len(kept) == 1 and not history
-    how = "as it is, since it is" if one else "as they are, since they are"
+    protected = [*sorted(refused - {_GIT}), *(["the settings and hooks in .git"] if _GIT in refused else [])]
+    history = " The rest of .git, including the history, is not protected." if _GIT in refused else ""
     return (
-        f"[The sandbox keeps {', '.join(kept)} {how} obeyed outside of it.{history} "
-        "Use another folder, or ask a person.]"
+        f"[The sandbox protects {', '.join(protected)} from changes, because programs outside of it obey "
+        f"{'it' if len(protected) == 1 and not history else 'them'}.{history} Use another folder, or ask the user.]"
     )
 
 
 def explain_unread(written: str, workspace: str, directory: str, granted: Sequence[str]) -> str:
-    """A sentence in brackets about paths that a program could not read since nothing grants them; else nothing.
+    """A bracketed sentence about ungranted paths that a program failed to read; else empty.
 
-    Only what was written is gone by, and only what exists, and may be read by ourselves, is told. Relative paths begin
-    at ``directory`` or at the workspace. For tier 1, which does not hide what exists.
+    Uses the program's output only, and names only existing paths that we may read. Relative paths start at
+    ``directory`` or at the workspace. For tier 1, which does not hide existing files.
     """
     found: dict[str, None] = {}
     candidates = dict.fromkeys(
@@ -58,24 +54,24 @@ def explain_unread(written: str, workspace: str, directory: str, granted: Sequen
     for path, _ in zip(candidates, range(_LOOKED_UP), strict=False):
         real = os.path.realpath(path)
         if not is_beneath(real, (*granted, *_OWN)) and os.access(real, os.R_OK):
-            found[_told(path, real, workspace, granted)] = None
+            found[_described(path, real, workspace, granted)] = None
     if not found:
         return ""
-    told = ", ".join([*found][:_TOLD]) + (", and more" if len(found) > _TOLD else "")
+    shown = ", ".join([*found][:_SHOWN]) + (", and more" if len(found) > _SHOWN else "")
     return (
-        f"[The sandbox keeps programs from reading outside of what is granted: {told}. Leave it out, or ask a person: "
+        f"[The sandbox does not grant programs to read: {shown}. Leave it out, or ask the user: "
         "`[sandbox] readable` in the configuration grants it.]"
     )
 
 
 def parts_of(controls: Iterable[str]) -> frozenset[str]:
-    """Of the repositories with these settings, what there is of that without which none is one."""
+    """The existing essential parts of the repositories with these settings."""
     places = [path.removesuffix("/config") for path in controls if path.endswith("/config")]
     return frozenset(part for place in places for name in _PARTS if os.path.lexists(part := f"{place}/{name}"))
 
 
 def explain_lost(parts: Iterable[str], workspace: str) -> Iterator[str]:
-    """A sentence in brackets for each repository that has lost these parts."""
+    """A bracketed sentence for each repository that has lost these parts."""
     lost: dict[str, list[str]] = {}
     for part in sorted(parts):
         lost.setdefault(os.path.dirname(part), []).append(os.path.basename(part))
@@ -86,7 +82,7 @@ def explain_lost(parts: Iterable[str], workspace: str) -> Iterator[str]:
 
 
 def _paths(written: str) -> Iterator[str]:
-    """What may be paths in the lines that say that something may not be read."""
+    """Possible paths in the lines about a refused read."""
     end = -1
     lines = 0
     for match in _UNREAD.finditer(written):
@@ -104,8 +100,8 @@ def _paths(written: str) -> Iterator[str]:
             return
 
 
-def _told(path: str, real: str, workspace: str, granted: Sequence[str]) -> str:
-    """A path in words: by the link in the workspace that leads to it, if one does."""
+def _described(path: str, real: str, workspace: str, granted: Sequence[str]) -> str:
+    """A path in words: by the workspace link that leads to it, if any."""
     if is_beneath(path, [workspace]):
         way = workspace
         for name in os.path.relpath(path, workspace).split("/"):

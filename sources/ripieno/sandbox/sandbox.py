@@ -1,4 +1,4 @@
-"""The sandbox of one application: which tier holds, what it is made of, and the confinement of each process."""
+"""The sandbox of one application: its tier, and the confinement of each process."""
 
 import contextlib
 import dataclasses
@@ -26,13 +26,13 @@ _GIBIBYTE = 2**30
 _DEFAULTS = SandboxDescriptor()
 _SETTINGS = "/etc"
 _OWN = ("home", "temporary")
-#: A file of settings for git beside them, which no program can write.
+#: A file of git settings beside them that no program can write.
 _SETTINGS_OF_GIT = "gitconfig"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Which tier it is. ``reason`` says why it is no higher one, or why there is none."""
+    """The chosen tier. ``reason`` is why it is no higher one, or why there is none."""
 
     tier: Tier
     template: Confinement
@@ -41,15 +41,15 @@ class Choice:
 
     @property
     def hides(self) -> bool:
-        """Whether it can leave places out of a folder."""
+        """Whether it can hide places inside of a readable folder."""
         return self.tier == 2 or (self.tier == 1 and "mount" in (self.template.namespaces or ()))
 
 
 class Sandbox:
-    """Makes confinements for the programs of one application. Nothing is tried or made before it is needed.
+    """Makes confinements for the programs of one application. Detection and folders wait for the first use.
 
-    ``protected`` are more paths that programs must not write, beside those that control a workspace; a folder has a
-    slash at its end. ``try_tier`` finds out whether a tier holds.
+    ``protected`` are further paths that programs must not write, beside those that control a workspace; a folder ends
+    in a slash. ``try_tier`` finds out whether a tier is enforced.
     """
 
     def __init__(
@@ -66,9 +66,9 @@ class Sandbox:
         self._try_tier = try_tier
         self._given = tuple(protected)
         self._found: tuple[str, ...] | None = None
-        #: Protected paths that were not there before anything ran: what lies there empty at the end is no one's.
+        #: Protected paths that were missing before the first program ran; an empty one at the end is removed.
         self._absent: list[str] = []
-        #: Where a file would lead git to other settings and hooks than those that are protected.
+        #: Places where a file would lead git to other settings and hooks than the protected ones.
         self._leads: list[str] = []
         self._choice: Choice | None = None
         self._folder: str | None = None
@@ -77,46 +77,46 @@ class Sandbox:
 
     @property
     def tier(self) -> Tier:
-        """The tier that holds: 0 for limits and a clean environment only. The first time, processes are started."""
+        """The enforced tier; 0 for limits and a clean environment only. The first use starts processes."""
         return self.choice.tier
 
     @property
     def name(self) -> str:
-        """The tier and what is in it, for reports: ``tier 1 (landlock 7, seccomp, user, pid)``."""
+        """The tier and its mechanisms, for reports: ``tier 1 (landlock 7, seccomp, user, pid)``."""
         return self.choice.name
 
     @property
     def reason(self) -> str | None:
-        """Why it is no higher tier; None for the highest."""
+        """The reason why the tier is no higher; None for the highest."""
         return self.choice.reason
 
     @property
     def missing(self) -> str | None:
-        """Why a program that needs a sandbox must not run; None when there is one, or none is required."""
+        """The reason why programs must not run without a sandbox; None when one is enforced or not required."""
         if self.level != "required" or self.tier > 0:
             return None
-        way = 'level = "auto" would do without' if self.wishes.tier is None else "without its tier, another may hold"
-        return f"no sandbox holds here: {self.reason} [sandbox]: {way}"
+        way = 'set level = "auto"' if self.wishes.tier is None else "remove tier"
+        return f"no sandbox is available here. {self.reason} To run without this one, {way} under [sandbox]."
 
     @property
     def home(self) -> str:
-        """A home for programs, which is empty at first and goes with this application."""
+        """A private home for programs, initially empty, removed by ``close``."""
         return f"{self._own()}/home"
 
     @property
     def temporary(self) -> str:
-        """A folder for what programs write down for a while; it goes with this application."""
+        """A private folder for temporary files, removed by ``close``."""
         return f"{self._own()}/temporary"
 
     @property
     def choice(self) -> Choice:
-        """Which tier it is, and why. The first time, processes are started."""
+        """The tier and the reason for it. The first use starts processes."""
         if self._choice is None:
             self._choice = self._choose()
         return self._choice
 
     def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-        """PATH, LANG and TZ as they are here, a private HOME and TMPDIR, where toolchains are, then ``extra``."""
+        """Our PATH, LANG and TZ, a private HOME and TMPDIR, the variables of toolchains, then ``extra``."""
         variables, _ = self._toolchains
         return clean_environment({**variables, "HOME": self.home, "TMPDIR": self.temporary, **(extra or {})})
 
@@ -127,14 +127,13 @@ class Sandbox:
         readable: Sequence[str | os.PathLike[str]] = (),
         network: bool = False,
     ) -> Confinement:
-        """What one process may reach: these paths, the system's programs, and its home and temporary folder.
+        """The access of one process: these paths, the system's programs, and its home and temporary folder.
 
-        ``network`` grants sockets, unless the operator decides for all. Errors: ``PermissionFault`` where a sandbox is
-        required and none holds, and for a writable path that leads out of the workspace; ``OSError`` for one that is
-        not there.
+        ``network`` grants sockets, unless the operator decides for all. Errors: ``PermissionFault`` where a required
+        sandbox is unavailable, and for a writable path outside of the workspace; ``OSError`` for a missing one.
         """
         if self.missing is not None:
-            raise PermissionFault(f"No program is run: {self.missing}", code="no_sandbox")
+            raise PermissionFault(f"The program was not started: {self.missing}", code="no_sandbox")
         template, wishes = self.choice.template, self.wishes
         granted = network if wishes.network is None else wishes.network
         own = self._own()
@@ -149,10 +148,10 @@ class Sandbox:
 
     @functools.cached_property
     def ignored(self) -> str | None:
-        """A file of patterns of what git is not to see in the workspace's own repository; None where there is nothing.
+        """A file of patterns that git ignores in the workspace's own repository; None where there are none.
 
-        What tier 2 lays over protected files that are missing looks like files to git, and cannot be added (measured:
-        ``git add --all`` fails). Settings in the home of programs name it for that repository alone: in one beneath
+        Tier 2's covers of missing protected files look like files to git and cannot be added (measured: ``git add
+        --all`` fails). Settings in the private home name the file for that repository alone: in a repository beneath
         it, a file of such a name is a file. No program can write it.
         """
         if self.tier != 2 or not os.path.isdir(f"{self.workspace}/.git"):
@@ -179,7 +178,7 @@ class Sandbox:
         return dataclasses.replace(
             template,
             writable=writes,
-            # What is writable is readable, and not resolved once more: programs may have put links there.
+            # Writable paths are readable, and not resolved again: programs may have put links there.
             readable=tuple(path for path in outermost([*system, *more]) if not is_beneath(path, writes)),
             protected=tuple(path for path in self._protected() if is_beneath(path, writes)),
             hidden=hidden,
@@ -192,19 +191,19 @@ class Sandbox:
         )
 
     def parts(self) -> frozenset[str]:
-        """HEAD, objects and refs of the repositories that are known, as far as they are there."""
+        """HEAD, objects and refs of the known repositories, if they exist."""
         return parts_of(self._protected())
 
     def lost(self, parts: frozenset[str]) -> str:
-        """What is to be said of those ``parts`` that are not there any more; nothing when all are."""
+        """The remark about those ``parts`` that no longer exist; empty when all do."""
         return " ".join(explain_lost(parts - self.parts(), self.workspace))
 
     def look_after(self, completed: Completed, parts: frozenset[str], directory: str = ".") -> Completed:
-        """What came of a program, with what is to be said of places that are protected; when it is over.
+        """A program's outcome with remarks about protected places, after its end.
 
-        ``parts`` is what there was of repositories before, and ``directory`` is where it ran.
+        ``parts`` are the parts of repositories before it ran, and ``directory`` is where it ran.
         """
-        notes = [f"[{path!r} was removed: it would lead git to other settings.]" for path in self.withdraw()]
+        notes = [f"[{path!r} was removed: it would make git use other settings.]" for path in self.withdraw()]
         notes.append(self.lost(parts))
         if completed.exit_code != 0 and self.tier > 0:
             notes.append(self._explain(completed, os.path.join(self.workspace, directory)))
@@ -216,18 +215,18 @@ class Sandbox:
         if self.tier == 1:
             granted = {path for made in self._made.values() for path in (*made.readable, *made.writable)}
             unread = explain_unread(written, self.workspace, directory, tuple(granted))
-        # Where paths are named, nothing is guessed from the exit code.
+        # If paths are named, the exit code is not interpreted.
         return " ".join(filter(None, (unread, explain(1 if unread else completed.exit_code, written))))
 
     def withdraw(self) -> list[str]:
-        """Removes each ``.git/commondir`` that a program has made, and tells which: no mount can keep one away.
+        """Removes each ``.git/commondir`` that a program has made, and returns them: no mount can prevent one.
 
         Git would read another repository's settings and hooks.
         """
         return [path for path in self._leads if withdraw(path)]
 
     def close(self) -> None:
-        """Removes its folders, and the empty places that tier 2 leaves behind. When no process runs any more."""
+        """Removes its folders and the empty places that tier 2 leaves. Call it when no process runs any more."""
         self.withdraw()
         if self._folder is not None:
             _remove(self._folder)
@@ -236,7 +235,7 @@ class Sandbox:
             _remove_empty(path, self.workspace)
 
     def _protected(self) -> tuple[str, ...]:
-        """What programs must not write, as it was before the first of them. Looked for once."""
+        """The paths that programs must not write, as found before the first of them ran."""
         if self._found is None:
             folders = (self.workspace, *_there(self.wishes.writable))
             named = [f"{self.workspace}/{name}" for name in CONTROLS]
@@ -254,7 +253,7 @@ class Sandbox:
 
     @functools.cached_property
     def _secrets(self) -> tuple[list[str], list[str]]:
-        """What everybody may read of the system's settings, and what not everybody may. Looked for once."""
+        """The system's settings that all users may read, and those that they may not."""
         return secrets_of(_SETTINGS)
 
     def _choose(self) -> Choice:
@@ -281,17 +280,17 @@ class Sandbox:
                     name=f"tier {tier} ({parts})",
                     reason=" ".join(reasons) or None,
                 )
-            reasons.append(f"Tier {tier}: {found.failure}")
+            reasons.append(f"Tier {tier} unavailable: {found.failure}")
         return _nothing(" ".join(reasons))
 
     def _inside(self, path: str | os.PathLike[str]) -> str:
         real = os.path.realpath(path, strict=True)
         if not is_beneath(real, [self.workspace, *map(os.path.realpath, self.wishes.writable), *self._private()]):
-            raise PermissionFault(f"{os.fspath(path)!r} leads out of the workspace, and is not writable.")
+            raise PermissionFault(f"{os.fspath(path)!r} leads out of the workspace and is not writable.")
         return real
 
     def _system(self, *, network: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What programs of the system need for reading, and what of it only tier 2 can hide. Looked up once."""
+        """The paths that system programs need to read, and those of them that must be hidden."""
         if network not in self._readable:
             path = clean_environment()["PATH"]
             places = (*readable_places(path, os.path.expanduser("~"), network=network), *self._toolchains[1])
@@ -308,7 +307,7 @@ class Sandbox:
         return () if self._folder is None else (self._folder,)
 
     def _own(self) -> str:
-        """The folder of this application, made when it is first needed."""
+        """The folder of this application, created when first needed."""
         if self._folder is None:
             self._folder = os.path.realpath(tempfile.mkdtemp(prefix="ripieno-"))
             for name in _OWN:
@@ -323,12 +322,12 @@ class Sandbox:
 
 
 def _resolved(path: str) -> str:
-    """The true path, with the slash that a folder ends with."""
+    """The true path, with the trailing slash of a folder."""
     return os.path.realpath(os.path.expanduser(path)) + ("/" if path.endswith("/") else "")
 
 
 def _there(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """The true paths of what exists."""
+    """The true paths of the existing ones."""
     return [os.path.realpath(path) for path in paths if os.path.exists(path)]
 
 
@@ -337,24 +336,24 @@ def _nothing(reason: str) -> Choice:
 
 
 def _quoted(text: str) -> str:
-    """A text as a value in a file of git's settings."""
+    """A value in git's settings syntax."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def _memory() -> int:
-    """Half of what the machine has, and no more than 8 GiB; what one process may allocate."""
+    """Bytes that one process may allocate: half of the machine's memory, at most 8 GiB."""
     try:
-        whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError):
         return 8 * _GIBIBYTE
-    return min(8 * _GIBIBYTE, max(whole // 2, _GIBIBYTE))
+    return min(8 * _GIBIBYTE, max(total // 2, _GIBIBYTE))
 
 
 def _remove(folder: str) -> None:
-    """Removes a folder of ours. Programs may have taken rights from what is in it."""
+    """Removes a folder of ours, in which programs may have revoked permissions."""
 
-    def mend(_: object, path: str, __: object) -> None:
+    def retry(_: object, path: str, __: object) -> None:
         with contextlib.suppress(OSError):
             for one in (os.path.dirname(path), path):
                 if not os.path.islink(one) and os.path.commonpath((folder, one)) == folder:
@@ -362,12 +361,12 @@ def _remove(folder: str) -> None:
         with contextlib.suppress(OSError):
             os.rmdir(path) if os.path.isdir(path) else os.unlink(path)
 
-    shutil.rmtree(folder, onerror=mend)
+    shutil.rmtree(folder, onerror=retry)
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def _remove_empty(path: str, workspace: str) -> None:
-    """Removes an empty file or folder, and the empty folders above it that lie in the workspace."""
+    """Removes an empty file or folder, and the empty folders above it in the workspace."""
     place = pathlib.Path(path)
     while place.is_relative_to(workspace) and place != pathlib.Path(workspace):
         try:

@@ -1,4 +1,4 @@
-"""The application's side of a keeper: a channel, through which a process is started, heard of and ended."""
+"""The application's side of a keeper: a channel that starts, observes and ends one process."""
 
 import asyncio
 import contextlib
@@ -10,25 +10,26 @@ from typing import TypeVar
 from ripieno.sandbox.supervision.wire import Failure, Order, Request, send_with
 from ripieno.sandbox.zygote import NO_SIGNAL, ZYGOTES
 
-#: Seconds in which a keeper must have an order. It takes milliseconds, unless the zygote was stopped.
+#: Seconds in which a keeper must accept an order. It takes milliseconds, unless the zygote was stopped.
 _PATIENCE = 20.0
-#: Seconds until a zygote that has hundreds of channels before it is asked again.
+#: Seconds until the next attempt when the zygote's queue is full.
 _QUEUE = 0.005
-#: How often a start is tried whose keeper was lost before it had the order.
+#: Attempts at a start whose keeper was lost before it had the order.
 _ATTEMPTS = 3
 _Value = TypeVar("_Value")
 
 
 class _Lost(Exception):
-    """The keeper is gone, and has never had the order."""
+    """The keeper is gone and never received the order."""
 
 
 class Channel:
-    """Our end of what ties a keeper to us. Made by ``supervise`` only.
+    """Our end of the connection to a keeper. Created by ``supervise`` only.
 
-    ``started`` is the number of the process, 0 when the keeper was killed before it could tell, or why there is none.
-    ``exit`` is the exit code, negative for a signal, as soon as the process has ended; ``gone`` is how many were killed
-    beside it, when nothing is left. When the keeper itself was killed they are -9 and 0, and the zygote kills the rest.
+    ``started`` is the number of the process, 0 when the keeper was killed before its report, or the failure. ``exit``
+    is the exit code, negative for a signal, as soon as the process has ended; ``gone`` is the number of processes
+    killed beside it, when none is left. If the keeper itself was killed they are -9 and 0, and the zygote kills the
+    rest.
     """
 
     def __init__(self, end: socket.socket) -> None:
@@ -42,14 +43,14 @@ class Channel:
         self.gone: asyncio.Future[int] = self._loop.create_future()
 
     async def open(self, order: bytes, descriptors: list[int]) -> None:
-        """Hands an order over; returns when the keeper has it, and starts the process. Errors: ``_Lost``."""
+        """Sends an order; returns when the keeper has it. Errors: ``_Lost``."""
         self._loop.add_reader(self._socket.fileno(), self._read)
         await self._send(order, descriptors)
         if not await self._kept:
             raise _Lost
 
     async def _send(self, order: bytes, descriptors: list[int]) -> None:
-        # Who should read it may be gone; then that is heard.
+        # The keeper may be gone; ``_read`` then notices.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             send_with(self._socket, order[:1], descriptors, NO_SIGNAL)
             sent = 1 + self._socket.send(order[1:], NO_SIGNAL)
@@ -57,27 +58,27 @@ class Channel:
                 await self._loop.sock_sendall(self._socket, memoryview(order)[sent:])
 
     def ask(self, request: Request) -> None:
-        """Asks the keeper for something; one that is gone, or is going, is asked in vain."""
+        """Sends a request to the keeper; ignored by one that is gone."""
         with contextlib.suppress(OSError):
             self._socket.send(request.pack(), NO_SIGNAL)
 
     def abandon(self) -> None:
-        """Lets the keeper kill everything at once, as it does when this program ends."""
+        """Lets the keeper kill all processes at once, as at the end of this program."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Abandons whatever there may be; may be called twice."""
+        """Abandons the process, if it still runs; may be called twice."""
         if self._socket.fileno() >= 0:
             self._loop.remove_reader(self._socket.fileno())
             with contextlib.suppress(OSError):
-                # Also where somebody was forked who holds it too.
+                # Effective even if a forked process also holds it.
                 self._socket.shutdown(socket.SHUT_RDWR)
             self._socket.close()
         self._settle()
 
     def wake(self) -> None:
-        """Lets a keeper go on that somebody has stopped, together with the zygote that would."""
+        """Continues a keeper that was stopped together with its zygote."""
         if self._keeper:
             with contextlib.suppress(OSError):
                 os.kill(self._keeper, signal.SIGCONT)
@@ -112,7 +113,7 @@ class Channel:
             _set(self.gone, int(rest))
 
     def _settle(self) -> None:
-        """Nothing more will be heard."""
+        """Resolves the futures after the last message."""
         _set(self._kept, False)
         _set(self.started, 0)
         _set(self.exit, -signal.SIGKILL)
@@ -125,10 +126,10 @@ def _set(future: asyncio.Future[_Value], value: _Value) -> None:
 
 
 async def supervise(order: Order, descriptors: list[int]) -> tuple[Channel, int | Failure]:
-    """Starts a process: its channel, and what is known at the end of that (``Channel.started``).
+    """Starts a process; returns its channel and ``Channel.started``.
 
-    The descriptors stay the caller's. Whenever this is cancelled, what may have been started is killed.
-    Errors: ``OSError`` when nothing can supervise it.
+    The descriptors stay the caller's. If this is cancelled, a started process is killed. Errors: ``OSError`` when no
+    supervisor is available.
     """
     packed = order.pack()
     for _ in range(_ATTEMPTS):
@@ -141,11 +142,11 @@ async def supervise(order: Order, descriptors: list[int]) -> tuple[Channel, int 
                 raise
             ZYGOTES.prepare(order.settings)
             return channel, answer
-    raise OSError("its supervisor ends at once, again and again")
+    raise OSError(f"its supervisor ended {_ATTEMPTS} times in a row")
 
 
 async def _open(order: bytes, descriptors: list[int], settings: bytes) -> Channel | None:
-    """A channel whose keeper has the order; None when it was lost before."""
+    """A channel whose keeper has the order; None when the keeper was lost before."""
     channel: Channel | None = None
     try:
         async with asyncio.timeout(_PATIENCE):

@@ -1,7 +1,4 @@
-"""What one process may reach: a plain value that crosses to the process that applies it.
-
-Tier 3: programs that are confined go to a plugin's spawner, and all others stay here.
-"""
+"""The access of one process as a plain value, and the spawner that routes confined programs to tier 3."""
 
 import dataclasses
 import os
@@ -16,15 +13,15 @@ Tier = Literal[0, 1, 2, 3]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:
-    """What one process may reach. Paths are absolute and resolved: whatever lies beneath is meant, and nothing else.
+    """The access of one process. Paths are absolute and resolved, and include everything beneath them.
 
-    * ``protected`` lies beneath ``writable`` and must not be changed; a folder has a slash at its end. Tier 2 keeps
-      that also of what is not there yet, tier 1 only of what is, and only where it enters a mount namespace.
-    * ``hidden`` lies beneath ``readable``, and is empty: in tier 2, and where tier 1 enters a mount namespace.
+    * ``protected`` is beneath ``writable`` and must not be changed; a folder ends in a slash. Tier 2 also protects
+      missing paths, tier 1 only existing ones, and only in a mount namespace.
+    * ``hidden`` is beneath ``readable`` and appears empty: in tier 2, and in tier 1 with a mount namespace.
     * ``network`` grants sockets.
     * ``namespaces`` None means as many as the kernel allows, otherwise exactly these, for tier 1.
-    * ``memory`` and ``file_size`` (bytes), ``open_files`` and ``seconds`` of a processor are limits of one process;
-      ``processes`` is one of all together, where the kernel counts them. None leaves a limit as it is.
+    * ``memory`` and ``file_size`` (bytes), ``open_files`` and ``seconds`` of CPU time are limits of one process;
+      ``processes`` is a limit of all together, where the kernel counts them. None leaves a limit unchanged.
     * ``program`` is bubblewrap, and ``own_processes`` whether it may mount a /proc, for tier 2.
     """
 
@@ -50,7 +47,7 @@ class Confinement:
         return {**mapping, "filter_descriptor": FILTER_DESCRIPTOR if self.tier == 2 else None}
 
     def prefix(self, directory: str) -> list[str]:
-        """The program of tier 2 with its arguments, before those of the one that it runs; empty for other tiers."""
+        """Tier 2's bubblewrap with its arguments, before the program's own; empty for other tiers."""
         if self.tier != 2:
             return []
         bubble = arrange(
@@ -66,9 +63,9 @@ class Confinement:
 
 
 class RoutedSpawner(Spawner):
-    """Starts what is confined with another spawner, which ``provide`` gives; it is asked once, when it is needed.
+    """Starts confined programs with another spawner, from ``provide`` at the first use.
 
-    The other one is given the confinement, and keeps it in its own way or refuses.
+    The other spawner enforces the confinement in its own way or refuses.
     """
 
     def __init__(self, here: Spawner, provide: Callable[[], Spawner]) -> None:
@@ -77,7 +74,7 @@ class RoutedSpawner(Spawner):
         self._other: Spawner | None = None
 
     def other(self) -> Spawner:
-        """The other spawner. Errors: whatever ``provide`` raises."""
+        """The other spawner. Errors: any error of ``provide``."""
         if self._other is None:
             self._other = self._provide()
         return self._other

@@ -1,7 +1,7 @@
-"""Toolchains that live in a home by custom: what programs may read of them, and the variables that lead there.
+"""Toolchains that are usually installed in a home: their readable paths, and the variables that locate them.
 
-Programs have a home of their own, in which rustup and pyenv would look for nothing but themselves in vain. What such a
-folder has beside programs stays unread: cargo's may hold credentials, so cargo gets one of its own in the private home.
+Programs have a private home, in which rustup and pyenv would not find themselves. Only the programs of such a folder
+are readable: cargo's may hold credentials, so cargo gets its own in the private home.
 """
 
 import dataclasses
@@ -10,53 +10,55 @@ from collections.abc import Iterator, Mapping
 
 from ripieno.sandbox.paths import is_beneath
 
-#: A folder: the variable that names it, and its name in the home without that.
+#: A folder: the variable that names it, and its default name in the home.
 _Folder = tuple[str, str]
 _CARGO, _RUSTUP = ("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")
 _PYENV, _RBENV, _NVM = ("PYENV_ROOT", ".pyenv"), ("RBENV_ROOT", ".rbenv"), ("NVM_DIR", ".nvm")
-#: What cargo has beside programs and credentials: crates and repositories that were fetched.
+#: Cargo's folders of downloaded crates and repositories.
 _CRATES = ("registry", "git")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Toolchain:
-    """One that is in use when a folder of PATH lies beneath ``on_path``. Programs read ``part`` of ``folder``."""
+    """Used when a folder of PATH is beneath ``on_path``. Programs read ``part`` of ``folder``.
+
+    ``exported``: whether programs get its variable.
+    """
 
     on_path: _Folder
     folder: _Folder
     part: str = ""
-    #: Whether programs are told where the folder is.
-    told: bool = True
+    exported: bool = True
 
 
 _TOOLCHAINS = (
-    _Toolchain(on_path=_CARGO, folder=_CARGO, part="bin", told=False),
+    _Toolchain(on_path=_CARGO, folder=_CARGO, part="bin", exported=False),
     _Toolchain(on_path=_CARGO, folder=_RUSTUP),
     _Toolchain(on_path=_PYENV, folder=_PYENV),
     _Toolchain(on_path=_RBENV, folder=_RBENV),
-    _Toolchain(on_path=_NVM, folder=_NVM, part="versions", told=False),
+    _Toolchain(on_path=_NVM, folder=_NVM, part="versions", exported=False),
 )
 
 
 def toolchains(environment: Mapping[str, str], home: str) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Variables for programs, and true paths that they may read. ``environment`` is ours, and so is ``home``."""
+    """Variables for programs, and true paths that they may read. ``environment`` and ``home`` are ours."""
     variables: dict[str, str] = {}
     places: list[str] = []
     path = [os.path.realpath(one) for one in environment.get("PATH", "").split(os.pathsep) if os.path.isabs(one)]
     for one in _TOOLCHAINS:
         place = os.path.join(_place(one.folder, environment, home), one.part).rstrip("/")
-        # A variable may say anything: whoever names a whole home is not given it.
+        # A variable may name a whole home, which is not granted.
         if not os.path.isdir(place) or is_beneath(os.path.realpath(home), [place]):
             continue
         if any(is_beneath(folder, [_place(one.on_path, environment, home)]) for folder in path):
             places.append(os.path.realpath(place))
-            if one.told:
+            if one.exported:
                 variables[one.folder[0]] = place
     return variables, tuple(places)
 
 
 def crates(environment: Mapping[str, str], home: str) -> Iterator[tuple[str, str]]:
-    """What cargo has fetched: its place in a home of one's own, and where it is."""
+    """Cargo's downloads: their places in a private home, and their real places."""
     for name in _CRATES:
         place = os.path.join(_place(_CARGO, environment, home), name)
         if os.path.isdir(place):

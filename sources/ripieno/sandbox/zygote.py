@@ -1,8 +1,7 @@
-"""The application's side of its zygote: starts it, hands channels to it, and has keepers ready for who comes next.
+"""The application's side of its zygote: starts it, sends it channels, and keeps spare keepers ready.
 
 The zygote is started with the first process, and again when it is gone, when this program was forked, and when it has
-become another user. It is no child of this program. What children inherit beside what they are given (limits,
-niceness, the mask of new files) is as it was then.
+become another user. It is not a child of this program. Limits, niceness and umask of children are those of that time.
 """
 
 import atexit
@@ -20,20 +19,20 @@ import weakref
 from ripieno.sandbox.supervision.wire import BARE, CONFINED, Prepare, send_with
 
 _LAUNCHER = pathlib.Path(__file__).parent / "supervision" / "launcher.py"
-#: How often a zygote is started that is gone at once.
+#: Attempts to start a zygote that ends at once.
 _ATTEMPTS = 3
-#: Kinds of confinement, none being one, that a keeper is ready for: those that were wanted last. Most calls want one of
-#: these: no confinement, a workspace that is read, and one that is written.
+#: Spare keepers, each for one of the last used confinements. Most calls use one of three: no confinement, a workspace
+#: that is read, and one that is written.
 _READY = 3
-#: A signal for a socket that nobody reads would be the application's.
+#: Prevents a SIGPIPE in the application.
 NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
-#: Whoever holds these keeps a process alive, so a forked child closes them.
+#: An open one keeps a process alive, so a forked child closes them.
 _held: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Zygote:
-    """``identity`` is who this program was when it started it."""
+    """A zygote. ``identity`` is this program's user and groups when it was started."""
 
     pid: int
     socket: socket.socket
@@ -41,7 +40,7 @@ class _Zygote:
 
     @property
     def usable(self) -> bool:
-        """Whether it lives, and has the rights that this program has now."""
+        """Whether it lives, and has this program's present rights."""
         if self.identity != _identity():
             return False
         try:
@@ -58,14 +57,14 @@ class Zygotes:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._zygote: _Zygote | None = None
-        #: By the settings that they are for; who was wanted last stands last.
+        #: By their settings, the last used one last.
         self._spares: dict[bytes, socket.socket] = {}
         self._kind = BARE
 
     def take(self, settings: bytes) -> socket.socket:
-        """A channel whose keeper is there, or will be, for a confinement with these settings; empty for none.
+        """A channel to a keeper for a confinement with these settings; empty for none.
 
-        Errors: ``BlockingIOError`` when the zygote has too many before it, other ``OSError`` when there can be none.
+        Errors: ``BlockingIOError`` when the zygote's queue is full, other ``OSError`` when there can be no zygote.
         """
         with self._lock:
             if self._zygote is not None and not self._zygote.usable:
@@ -76,9 +75,9 @@ class Zygotes:
             return self._hand_over() if spare is None else spare
 
     def prepare(self, settings: bytes) -> None:
-        """Has a keeper ready for the next process whose confinement has these settings, which starts sooner then.
+        """Prepares a keeper for the next process with these settings, which then starts sooner.
 
-        What fails, fails there again.
+        A failure recurs there.
         """
         with self._lock, contextlib.suppress(OSError):
             if settings in self._spares:
@@ -91,7 +90,7 @@ class Zygotes:
                 spare.send(Prepare(settings).pack(), NO_SIGNAL)
 
     def drop(self) -> None:
-        """Lets the zygote end, also one that does not answer because it was stopped. What it has forked goes on."""
+        """Lets the zygote end, even a stopped one. Its forks continue."""
         with self._lock:
             if self._zygote is not None and self._zygote.usable:
                 with contextlib.suppress(OSError):
@@ -99,7 +98,7 @@ class Zygotes:
             self._drop()
 
     def forget(self) -> None:
-        """In a forked child: all of this is the parent's."""
+        """Drops the parent's state in a forked child."""
         self._lock = threading.Lock()
         for one in list(_held):
             one.close()
@@ -123,7 +122,7 @@ class Zygotes:
                 else:
                     ours.setblocking(False)
                     return ours
-        raise BrokenPipeError(32, "its supervisor ends at once, again and again")
+        raise BrokenPipeError(32, f"its supervisor ended {_ATTEMPTS} times in a row")
 
     def _drop(self) -> None:
         while self._spares:
@@ -134,7 +133,7 @@ class Zygotes:
 
 
 def _identity() -> object:
-    """Who this program is: a process must not have the rights of who it was."""
+    """This program's user and groups: a process must not have the rights of an earlier identity."""
     return os.getuid(), os.geteuid(), os.getgid(), os.getegid(), os.getgroups()
 
 
@@ -149,12 +148,12 @@ def _launch() -> _Zygote:
     if not sys.executable or getattr(sys, "frozen", False):
         raise OSError("there is no Python interpreter that could supervise it")
     ours, theirs = _pair()
-    # Nothing secret of ours; but the interpreter itself may need its libraries.
+    # No secrets of ours; but the interpreter itself may need its libraries.
     environment = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
     argv = [sys.executable, "-I", "-S", "-X", "utf8", str(_LAUNCHER), str(theirs.fileno())]
     try:
         with theirs:
-            # It returns as soon as it has forked.
+            # The launcher returns as soon as it has forked.
             completed = subprocess.run(
                 argv,
                 stdin=subprocess.DEVNULL,
@@ -173,7 +172,7 @@ def _launch() -> _Zygote:
     except BaseException:
         ours.close()
         raise
-    # One that was stopped must not stop us.
+    # A stopped zygote must not block us.
     ours.setblocking(False)
     return _Zygote(pid=pid, socket=ours, identity=_identity())
 

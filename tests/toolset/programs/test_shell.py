@@ -146,7 +146,7 @@ async def test_where_a_sandbox_holds_it_is_named_and_kept(workspace: pathlib.Pat
     async with tools_of("execution", workspace, sandbox={"level": "auto"}) as tools:
         result = await tools("bash", command=f"echo in > here; cat {outside}; echo x > {outside}; echo done")
         if str(result.report.sandbox).startswith("tier 0"):
-            lacking(f"no sandbox holds here: {result.report.sandbox}")
+            lacking(f"no sandbox is available here: {result.report.sandbox}")
         assert (workspace / "here").read_text() == "in\n"
         assert "canary" not in text_of(result)
         assert outside.read_text() == "canary"

@@ -1,9 +1,8 @@
-"""How a process gives up what it must not have, in itself, just before it becomes the program of a tool.
+"""The child side of a confinement: a process gives up rights just before it becomes a tool's program.
 
-This is the child's side: it runs in a process that was forked for one program, without threads, and needs nothing but
-the standard library and the kernel. ``namespaces`` is entered by the parent of the program, which does ahead what
-``get_ready`` does; ``apply`` is for the process that becomes it. Whatever cannot be had raises ``OSError`` with what
-failed: nothing is quietly left out.
+It runs in a process forked for one program, without threads, and needs only the standard library and the kernel. The
+program's parent enters ``namespaces`` and calls ``get_ready`` ahead of time; the process itself calls ``apply``. A step
+that fails raises ``OSError`` with its name; none is silently left out.
 """
 
 from ripieno.sandbox.confinement.apply import apply, get_ready, prepare

@@ -1,6 +1,6 @@
-"""Landlock: the kernel refuses paths, TCP and signals beyond what a process was given; nothing takes that back.
+"""Landlock: the kernel irrevocably refuses a process other paths, TCP and signals than the granted ones.
 
-Rights are asked for as far as the kernel knows them (its ABI): what it does not know, it cannot refuse.
+Rights are restricted as far as the kernel knows them (its ABI).
 """
 
 import errno
@@ -13,13 +13,13 @@ from collections.abc import Iterable, Mapping
 from ripieno.sandbox.confinement import syscalls
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
-#: Devices, block and character, are made by nobody; nor are sockets with a name.
+#: Never granted: creating block and character devices, and sockets with a name.
 _REFUSED = 1 << 6 | 1 << 9 | 1 << 11
 _TRUNCATE, _IOCTL_DEV = 1 << 14, 1 << 15
-#: What a rule about a file, and no folder, may grant.
+#: Rights that a rule about a file may grant.
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
-#: Rights over files by the ABI that has them first: 1, then rename and link, truncate, ioctl, connecting to a socket.
+#: Rights over files by their first ABI: 1, then rename and link, truncate, ioctl, connecting to a socket.
 _RIGHTS = {1: (1 << 13) - 1, 2: 1 << 13, 3: 1 << 14, 5: 1 << 15, 9: 1 << 16}
 _TCP, _TCP_ABI = 0b11, 4
 #: Abstract sockets and signals.
@@ -42,9 +42,9 @@ def abi() -> int:
 
 
 def make_rules(readable: Iterable[str], *, network: bool) -> int:
-    """A descriptor of rules that leave a process these paths, a few devices, and, with ``network``, TCP.
+    """A descriptor of rules that allow these paths, a few devices, and, with ``network``, TCP.
 
-    Errors: ``OSError`` when Landlock is missing, or one of the paths.
+    Errors: ``OSError`` when Landlock or one of the paths is missing.
     """
     version = abi()
     if version == 0:
@@ -71,10 +71,7 @@ def make_rules(readable: Iterable[str], *, network: bool) -> int:
 
 
 def restrict(ruleset: int, writable: Iterable[str]) -> None:
-    """Holds this process to these rules, and leaves it ``writable``, too. Needs ``no_new_privs``.
-
-    Errors: ``OSError``, for one of the paths, too.
-    """
+    """Restricts this process to the rules, plus ``writable``. Needs ``no_new_privs``. Errors: ``OSError``."""
     for path in writable:
         _grant(ruleset, path, _handled() & ~_REFUSED)
     syscalls.call("Landlock", syscalls.LANDLOCK_RESTRICT_SELF, ruleset, 0)

@@ -1,7 +1,7 @@
-"""The file system as a confined process has it: read-only but for its writable folders, with processes of its own.
+"""The file system of a confined process: read-only except for its writable folders, with a private /proc.
 
-Only in a mount namespace. It stops what Landlock does not: changing the mode or owner of files outside, and writing
-beneath a writable folder to what is protected.
+Needs a mount namespace. It covers what Landlock does not: changes of mode or owner of files outside, and writes to
+protected paths beneath a writable folder.
 """
 
 import os
@@ -16,14 +16,14 @@ _EMPTY_FROM, _EMPTY_TO = 0x04, 0x40
 _ATTRIBUTE_READ_ONLY, _ATTRIBUTE_NO_SUID = 1, 2
 
 SHARED_MEMORY = "/dev/shm"
-#: Since this release of Linux, each process namespace has a limit of its own.
+#: The release of Linux since which each process namespace has its own limit.
 _OWN_LIMIT = (6, 14)
-#: The kernel takes no lower one.
+#: The lowest limit that the kernel accepts.
 _LEAST_PROCESSES = 301
 
 
 def hide(paths: Iterable[str]) -> None:
-    """Makes the mounts of this namespace its own, and empties these paths. Errors: ``OSError``."""
+    """Makes the mounts of this namespace private, and empties these paths. Errors: ``OSError``."""
     syscalls.mount("none", "/", "", _RECURSIVE | _PRIVATE)
     for path in paths:
         if os.path.isdir(path):
@@ -33,12 +33,12 @@ def hide(paths: Iterable[str]) -> None:
 
 
 def arrange(writable: Sequence[str], protected: Iterable[str]) -> None:
-    """Makes everything read-only but ``writable``, without what is ``protected`` and exists. After ``hide``.
+    """Makes everything read-only but ``writable``, without the existing ``protected`` paths. After ``hide``.
 
-    Errors: ``OSError`` that says what cannot be mounted.
+    Errors: ``OSError`` with the place that cannot be mounted.
     """
     folder = os.getcwd()
-    # Copies are taken before, and keep what is read-only in them as it is.
+    # Copies are taken before the freeze; read-only parts in them stay read-only.
     copies = [(path, _copy(path)) for path in sorted(writable, key=len)]
     _freeze(syscalls.AT_FDCWD, "/")
     for path, copy in copies:
@@ -47,7 +47,7 @@ def arrange(writable: Sequence[str], protected: Iterable[str]) -> None:
     for path in filter(None, map(_there, sorted(protected, key=len))):
         for folder_above in _between(writable, path):
             if folder_above not in held:
-                # What is mounted somewhere cannot be renamed: else another could be put into its place.
+                # A mount point cannot be renamed, and so not replaced.
                 held.add(folder_above)
                 _lay(_copy(folder_above), folder_above)
         if path not in held:
@@ -61,26 +61,26 @@ def arrange(writable: Sequence[str], protected: Iterable[str]) -> None:
 
 
 def show_processes(limit: int | None) -> bool:
-    """Mounts a /proc that knows nobody else; whether that is allowed. Only in a process namespace of one's own.
+    """Mounts a /proc of this process namespace; False where that is not allowed.
 
-    ``limit`` is for the number of processes in it, where the kernel counts them for each namespace.
+    ``limit`` bounds the number of its processes, where the kernel counts them for each namespace.
     """
     try:
         syscalls.mount("proc", "/proc", "proc", _NO_SUID | _NO_DEV | _NO_EXEC)
     except PermissionError:
-        return False  # A container that hides parts of /proc allows no other one.
+        return False  # A container that hides parts of /proc allows no new one.
     if limit is not None and _release() >= _OWN_LIMIT:
         with open("/proc/sys/kernel/pid_max", "wb", buffering=0) as file:
             file.write(str(max(limit, _LEAST_PROCESSES)).encode())
-    # Whoever is root here may otherwise write settings of the kernel that belong to the whole machine.
+    # Otherwise root in here could write kernel settings of the whole machine.
     _freeze(syscalls.AT_FDCWD, "/proc")
     return True
 
 
 def _there(path: str) -> str | None:
-    """A path that is there; a file that stands where its folder would be; None when neither is, or a link leads on.
+    """The path if it exists, or a file in place of its folder; None for neither, or if a link is on the way.
 
-    Paths come resolved: a link is a program's, in place of what was not there, and so not kept.
+    Paths are resolved: a program made such a link in place of a missing file, and it is not protected.
     """
     for one in (path, os.path.dirname(path)):
         if os.path.lexists(one):
@@ -89,7 +89,7 @@ def _there(path: str) -> str | None:
 
 
 def _between(writable: Iterable[str], path: str) -> list[str]:
-    """The folders above a path that lie beneath a writable one, from the outermost on."""
+    """The folders above a path and beneath a writable one, outermost first."""
     above: list[str] = []
     folder = os.path.dirname(path)
     while any(folder.startswith(f"{one}/") for one in writable):
@@ -115,7 +115,7 @@ def _freeze(folder: int, path: str) -> None:
 
 
 def _lay(copy: int, path: str) -> None:
-    """Puts a copy over the place that it was taken from."""
+    """Mounts a copy over a place."""
     descriptor = syscalls.open_path(path)
     try:
         flags = _EMPTY_FROM | _EMPTY_TO
@@ -126,7 +126,7 @@ def _lay(copy: int, path: str) -> None:
 
 
 def _return_to(folder: str) -> None:
-    """Enters the current folder again: what was entered before is the one beneath the new mounts."""
+    """Enters the current folder again, since the process is still beneath the new mounts."""
     before = os.stat(".")
     descriptor = syscalls.open_path(folder)
     try:

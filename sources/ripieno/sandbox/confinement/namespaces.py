@@ -1,7 +1,7 @@
-"""Namespaces of one's own: users, processes, shared memory, mounts and networks that are nobody else's.
+"""Private namespaces of users, processes, shared memory, mounts and networks.
 
 A kernel may forbid any of them, and a container forbids most. They are entered all at once or not at all, so that a
-kernel that allows only some leaves nothing half done.
+partial refusal leaves no half-done state.
 """
 
 import errno
@@ -13,20 +13,20 @@ from ripieno.sandbox.confinement import syscalls
 from ripieno.sandbox.confinement.settings import NAMESPACES, Settings, read
 
 _FLAGS = {"user": 0x10000000, "pid": 0x20000000, "net": 0x40000000, "ipc": 0x08000000, "mount": 0x00020000}
-#: What a kernel says that does not allow it here, or has as many as it will make.
+#: Errors of a kernel that does not allow it here, or has reached its maximum.
 _FORBIDDEN = (errno.EPERM, errno.EACCES, errno.EINVAL, errno.ENOSPC, errno.ENOSYS, errno.EUSERS, errno.ENOMEM)
-#: Smaller choices, in order, when the kernel does not allow the whole.
+#: Choices in order; the smaller ones are for kernels that do not allow all.
 _CHOICES = (frozenset(NAMESPACES), frozenset(("user", "pid", "ipc", "net")), frozenset(("user", "pid")))
 
-#: What this process, or the one that it was forked from, has entered.
+#: The namespaces that this process, or its parent before the fork, has entered.
 entered: frozenset[str] = frozenset()
 
 
 def enter(settings: Mapping[str, Any]) -> frozenset[str]:
-    """Enters the namespaces that the settings want, and tells which those are. With "pid", the next child is an init.
+    """Enters the namespaces of the settings and returns them. With "pid", the next child is an init.
 
-    Without a choice in the settings, these are as many as the kernel allows, which may be none. Errors: ``OSError``
-    when exactly those that are asked for cannot be had.
+    Without a choice in the settings, these are as many as the kernel allows, possibly none. Errors: ``OSError`` when
+    exactly the chosen ones are not available.
     """
     global entered  # noqa: PLW0603  a fact of this process, which its children inherit as they inherit the namespaces
     wanted = read(settings)
@@ -55,7 +55,7 @@ def _choices(wanted: Settings) -> Iterator[frozenset[str]]:
     if wanted.namespaces is not None:
         choices = [frozenset(wanted.namespaces)]
     else:
-        # Without a user namespace they are for root alone.
+        # Without a user namespace, only root may enter them.
         choices = [*_CHOICES, *(choice - {"user"} for choice in _CHOICES if os.geteuid() == 0)]
     for choice in choices:
         useful = choice - {"net"} if wanted.network else choice
@@ -68,7 +68,7 @@ def _unshare(choice: frozenset[str]) -> None:
     syscalls.unshare(sum(_FLAGS[name] for name in choice))
     if "user" not in choice:
         return
-    # A process that hides its memory may not write about itself either. It holds nothing that is secret.
+    # A process that is not dumpable may not write its own maps. It holds no secrets.
     hidden = syscalls.prctl("dumpable", syscalls.PR_GET_DUMPABLE)
     syscalls.prctl("dumpable", syscalls.PR_SET_DUMPABLE, 1)
     try:
@@ -90,5 +90,5 @@ def _write(path: str, text: str) -> None:
         finally:
             os.close(descriptor)
     except OSError as error:
-        # Not one of those that mean "not here": the namespace has been entered, and is of no use.
+        # Not an error of ``_FORBIDDEN``: the namespace was entered and is unusable.
         raise OSError(errno.EIO, f"user namespace: {path} cannot be written: {error.strerror}") from error

@@ -1,9 +1,9 @@
-"""The system calls that a confined process is refused, as a program for the kernel's filter (classic BPF).
+"""The filter of system calls of a confined process, as classic BPF.
 
-The list is of what must not be called; what is newer than this list is unknown to the process (ENOSYS), so that a
-kernel with more calls opens nothing. Flags are looked at where they decide: new namespaces, kinds of sockets.
+It lists refused calls. Calls newer than this list fail with ENOSYS, so that a newer kernel allows nothing more. Flags
+are checked where they matter: new namespaces, kinds of sockets.
 
-A pair of datagram sockets is refused with the others: one end of it can send to any socket that has a name.
+A pair of datagram sockets is refused, too: one end of it can send to any socket that has a name.
 """
 
 import errno
@@ -18,9 +18,9 @@ _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 _MODE_FILTER = 2
-#: From here on, x86-64 has the calls of x32 in disguise.
+#: From here on, x86-64 numbers the calls of x32.
 _X32 = 0x40000000
-#: The first number that this list does not know; calls of both architectures are numbered together since 424.
+#: The first number unknown to this list; both architectures share numbers since 424.
 _UNKNOWN = 471
 
 _NEW_NAMESPACES = 0x7E020000
@@ -28,7 +28,7 @@ _NEW_TIME = 0x80
 _UNIX, _INET, _INET6 = 1, 2, 10
 _STREAM, _DATAGRAM, _SEQUENCED = 1, 2, 5
 _TYPE = 0xF
-#: Characters put into the terminal as if they were typed.
+#: ioctls that insert characters into the terminal as if typed.
 _TYPING = (0x5412, 0x541C)
 _WRITE_ACCESS, _TRUNCATE = 0o3, 0o1000
 
@@ -46,7 +46,7 @@ _REFUSED: dict[str, _Numbers] = {
     "pidfd_getfd": (438, 438),
     "move_pages": (279, 239),
     "migrate_pages": (256, 238),
-    # Ways round this filter, or into the kernel.
+    # Ways around this filter, or into the kernel.
     "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
@@ -65,7 +65,7 @@ _REFUSED: dict[str, _Numbers] = {
     "iopl": (172, None),
     "ioperm": (173, None),
     "uselib": (134, None),
-    # Files, however they are named, and whatever is mounted.
+    # Files by handle, and mounts.
     "open_by_handle_at": (304, 265),
     "fanotify_init": (300, 262),
     "mount": (165, 40),
@@ -97,7 +97,7 @@ _REFUSED: dict[str, _Numbers] = {
     "syslog": (103, 116),
     "vhangup": (153, 58),
 }
-#: Memory, messages and semaphores that the whole machine shares, where there is no namespace for them.
+#: Memory, messages and semaphores of the whole machine, without an IPC namespace.
 _SHARED: dict[str, _Numbers] = {
     "shmget": (29, 194),
     "shmat": (30, 196),
@@ -134,10 +134,10 @@ def program(
     guards_truncation: bool = True,
     machine: str = os.uname().machine,
 ) -> bytes:
-    """The filter for a machine, as ``uname -m`` calls it.
+    """The filter for a machine, named as by ``uname -m``.
 
-    ``own_ipc`` and ``own_processes``: there is a namespace of one's own. ``guards_truncation``: Landlock refuses to
-    empty files outside (since ABI 3), and the filter need not. Errors: ``OSError`` for a machine that is not known.
+    ``own_ipc`` and ``own_processes``: the process has its own namespace. ``guards_truncation``: Landlock refuses to
+    truncate files outside (since ABI 3), so the filter need not. Errors: ``OSError`` for an unknown machine.
     """
     number_of = column(machine)
     code: list[Instruction] = [
@@ -153,7 +153,7 @@ def program(
     if not own_ipc:
         rules += [(numbers, [_refusal(errno.EPERM)]) for numbers in _SHARED.values()]
     if not own_processes:
-        # The limits of another process of the same user are a way to end it.
+        # Lowering the limits of another process of the same user can end it.
         own = [_argument(0), (_EQUAL, 0, 1, 0), (_RETURN, 0, 0, _ALLOW), _refusal(errno.EPERM)]
         rules.append((_PRLIMIT, own))
     if not guards_truncation:
@@ -168,27 +168,27 @@ def program(
 
 
 def column(machine: str = os.uname().machine) -> int:
-    """Which of two numbers a machine has for a call. Errors: ``OSError`` for one that is not known."""
+    """The index of a machine's number of a call. Errors: ``OSError`` for an unknown machine."""
     if machine not in _ARCHITECTURES or struct.calcsize("P") != 8:
         raise OSError(errno.ENOSYS, f"seccomp: there is no filter for {machine}, only for {', '.join(_ARCHITECTURES)}")
     return _ARCHITECTURES[machine][1]
 
 
 def install(data: bytes) -> None:
-    """Puts the filter upon this process, for good. Needs ``no_new_privs``. Errors: ``OSError``."""
+    """Installs the filter in this process, permanently. Needs ``no_new_privs``. Errors: ``OSError``."""
     instructions = syscalls.buffer(data)
     header = syscalls.buffer(struct.pack("@HP", len(data) // 8, syscalls.address(instructions)))
     syscalls.prctl("seccomp", syscalls.PR_SET_SECCOMP, _MODE_FILTER, header)
 
 
 def _rules(*, network: bool) -> list[tuple[_Numbers, Sequence[Instruction]]]:
-    """Calls with what is done about them. Each block ends with a decision."""
+    """Calls with their blocks of instructions. Each block ends with a decision."""
     never = [_refusal(errno.EPERM)]
     return [
         (_SOCKET, _sockets((_INET, _INET6), (_STREAM, _DATAGRAM)) if network else never),
         (_SOCKETPAIR, _sockets((_UNIX,), (_STREAM, _SEQUENCED))),
         (_CLONE, _without_bits(0, _NEW_NAMESPACES)),
-        # Its flags lie in memory, where no filter can look; every C library goes back to ``clone``.
+        # Its flags are in memory, which no filter can read; every C library falls back to ``clone``.
         (_CLONE3, [_refusal(errno.ENOSYS)]),
         (_UNSHARE, _without_bits(0, _NEW_NAMESPACES | _NEW_TIME)),
         (_IOCTL, [_argument(1), *_refuse_each(_TYPING), (_RETURN, 0, 0, _ALLOW)]),
@@ -197,11 +197,11 @@ def _rules(*, network: bool) -> list[tuple[_Numbers, Sequence[Instruction]]]:
 
 
 def _sockets(families: Sequence[int], kinds: Sequence[int]) -> list[Instruction]:
-    """Allows a family and a kind, each one of these."""
+    """Allows these families and kinds."""
     kind = [_argument(1), (_AND, 0, 0, _TYPE), *_allow_each(kinds), _refusal(errno.EPERM)]
     family: list[Instruction] = [_argument(0)]
     for index, one in enumerate(families):
-        # To the kinds, over the other families and the refusal that follows them.
+        # Jumps to the kinds, past the other families and the refusal.
         family.append((_EQUAL, len(families) - index, 0, one))
     return [*family, _refusal(errno.EPERM), *kind]
 
@@ -225,7 +225,7 @@ def _without_bits(index: int, bits: int) -> list[Instruction]:
 
 
 def _no_truncation(index: int) -> list[Instruction]:
-    """Refuses to open for reading and to empty at once: older kernels take that for no change."""
+    """Refuses to open for reading and truncate at once, which older kernels do not count as a change."""
     return [
         _argument(index),
         (_AND, 0, 0, _WRITE_ACCESS | _TRUNCATE),
@@ -236,7 +236,7 @@ def _no_truncation(index: int) -> list[Instruction]:
 
 
 def _argument(index: int) -> Instruction:
-    """The lower half of an argument; what decides here is never longer than 32 bits, and little-endian."""
+    """The lower half of an argument; the checked ones have at most 32 bits, little-endian."""
     return (_LOAD, 0, 0, _ARGUMENTS + 8 * index)
 
 

@@ -1,7 +1,4 @@
-"""What the application asks for, as it came over the wire: read once, strictly.
-
-Limits of one process and its children, which no program can raise again.
-"""
+"""The settings of a confinement, read strictly from the wire, and the resource limits among them."""
 
 import dataclasses
 import resource
@@ -14,10 +11,10 @@ NAMESPACES = ("user", "pid", "ipc", "mount", "net")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What one process may reach. Paths are absolute and resolved; sizes are in bytes, ``seconds`` of a processor.
+    """The access of one process. Paths are absolute and resolved; sizes are in bytes, ``seconds`` of CPU time.
 
     ``namespaces`` None means as many as the kernel allows; otherwise exactly these. ``filter_descriptor`` is where
-    the program of tier 2 finds the filter that it puts upon its own child. A limit of None is left as it is.
+    bubblewrap finds the filter for its child. None leaves a limit unchanged.
     """
 
     tier: int
@@ -36,7 +33,7 @@ class Settings:
 
 
 def read(settings: Mapping[str, Any]) -> Settings:
-    """The settings. Errors: ``ValueError`` for what is none; ``TypeError`` for a key that nobody knows."""
+    """The settings. Errors: ``ValueError`` for invalid values; ``TypeError`` for an unknown key."""
     read = Settings(**{name: _frozen(value) for name, value in settings.items()})
     read = dataclasses.replace(read, protected=tuple(path.rstrip("/") for path in read.protected))
     if read.tier not in (0, 1, 2):
@@ -56,10 +53,10 @@ def _frozen(value: Any) -> Any:
 
 
 def limit(settings: Settings, *, own_users: bool) -> None:
-    """Sets them, never higher than they are. Errors: ``OSError``.
+    """Sets the limits, never higher than they are. Errors: ``OSError``.
 
-    Memory is what is allocated, not what is reserved: many runtimes reserve more than the machine has. Processes are
-    counted for the user, and only in a user namespace (``own_users``) is that the tool alone.
+    Memory counts allocations, not reservations: many runtimes reserve more than the machine has. Processes are counted
+    per user, which is the tool alone only in a user namespace (``own_users``).
     """
     _lower(resource.RLIMIT_CORE, 0)
     for kind, value in (

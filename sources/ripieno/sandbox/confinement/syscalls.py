@@ -1,4 +1,4 @@
-"""System calls that the standard library does not have. Each failure is an ``OSError`` that says what was tried."""
+"""System calls that the standard library lacks. Each failure is an ``OSError`` with the attempted action."""
 
 import ctypes
 import os
@@ -11,7 +11,7 @@ _PATIENCE = 100
 AT_FDCWD = -100
 AT_EMPTY_PATH = 0x1000
 AT_RECURSIVE = 0x8000
-#: The same on every architecture: numbers from 424 on are shared.
+#: Numbers from 424 on are the same on every architecture.
 OPEN_TREE, MOVE_MOUNT, OPENAT2, MOUNT_SETATTR = 428, 429, 437, 442
 LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
 
@@ -24,7 +24,7 @@ Argument = int | bytes | ctypes.Array[ctypes.c_char] | None
 
 
 def call(what: str, number: int, *arguments: Argument) -> int:
-    """A system call by its number. Errors: ``OSError`` that begins with ``what``."""
+    """A system call by number. Errors: ``OSError`` that begins with ``what``."""
     return _checked(what, int(_LIBC.syscall(ctypes.c_long(number), *(_native(one) for one in arguments))))
 
 
@@ -48,22 +48,22 @@ def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> No
 
 
 def open_path(path: str) -> int:
-    """A descriptor that stands for a place and reads nothing.
+    """A descriptor of a place, without read access.
 
-    Errors: ``OSError`` when it is not there, or a symbolic link is on the way: what was resolved and decided before
-    has been changed since.
+    Errors: ``OSError`` when it is missing or a symbolic link is on the way: a path that was resolved before has
+    changed.
     """
     how = structure(os.O_CLOEXEC | _PATH_ONLY, 0, _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_MAGICLINKS)
     for _ in range(_PATIENCE):
         try:
             return call(f"opening {path}", OPENAT2, AT_FDCWD, os.fsencode(path), how, len(how))
         except BlockingIOError:
-            continue  # Something was renamed meanwhile; the kernel asks to try again.
-    raise BlockingIOError(f"opening {path}: it is being renamed all the time")
+            continue  # A part was renamed meanwhile; the kernel asks for a retry.
+    raise BlockingIOError(f"opening {path}: it is renamed constantly")
 
 
 def structure(*values: int) -> ctypes.Array[ctypes.c_char]:
-    """A structure of 64-bit integers, without a byte more."""
+    """A structure of 64-bit integers, without padding."""
     return buffer(struct.pack(f"={len(values)}Q", *values))
 
 
@@ -73,7 +73,7 @@ def buffer(data: bytes) -> ctypes.Array[ctypes.c_char]:
 
 
 def address(data: ctypes.Array[ctypes.c_char]) -> int:
-    """Where a buffer is."""
+    """The address of a buffer."""
     return ctypes.addressof(data)
 
 

@@ -1,13 +1,11 @@
-"""The processes that stand behind every child: a zygote for each application, a keeper for each process it starts.
+"""The supervising processes: a zygote for each application, and a keeper for each process that it starts.
 
-All of this runs outside of the application, single-threaded, with the standard library alone (``python -I -S``), and
-without the package's face. Only ``wire`` is known to both sides.
+They run outside of the application, single-threaded, with the standard library alone (``python -I -S``) and without the
+package's ``__init__``. Only ``wire`` is used by both sides.
 
-* ``launcher``: where a zygote begins.
-* ``zygote``: forks a keeper for each channel that the application hands over, and takes in what a killed keeper leaves.
-* ``keeper``: starts one process, tells how it ends, and leaves nothing of it behind.
-* ``leader``: what a keeper's child does before it becomes the program.
-* ``descendants``: finds, stops and kills what a process has started.
-
-``workers`` is another matter, for the application itself: it forks workers of a server, and watches over them.
+* ``launcher``: the entry point of a zygote.
+* ``zygote``: forks a keeper for each channel from the application, and kills the orphans of a killed keeper.
+* ``keeper``: starts one process, reports its end, and leaves none of its descendants running.
+* ``leader``: the keeper's child before it becomes the program.
+* ``descendants``: finds, stops and kills the descendants of a process.
 """

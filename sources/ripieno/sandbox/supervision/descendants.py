@@ -1,9 +1,9 @@
-"""Finds, stops and kills everything that a process has started, whatever it did to be lost.
+"""Finding, stopping and killing all descendants of a process.
 
-A process that adopts orphans (``system.adopt_orphans``) keeps all that it started beneath it: sessions, groups, double
-forks and environments change nothing. What is beneath it is read from /proc, and ``wait`` says when nothing is left.
-Strangers are never signalled: the number of a child that was not waited for cannot be used again, and anybody deeper
-is signalled through a descriptor, after a look at whose child it is.
+A process that adopts orphans (``linux.adopt_orphans``) keeps all its descendants beneath it, regardless of sessions,
+groups, double forks and environments. They are read from /proc, and ``wait`` reports when none is left. Unrelated
+processes are never signalled: the number of a child that was not waited for cannot be reused, and a deeper descendant
+is signalled through a descriptor, after a check of its parent.
 """
 
 import contextlib
@@ -11,12 +11,12 @@ import os
 import signal
 from collections.abc import Container, Iterator
 
-#: How often what is beneath is looked at until nobody new is found; whoever forks on is killed all the same.
+#: Scans for new descendants before the kill, which includes later ones.
 _ROUNDS = 10
 
 
 class Tree:
-    """What is beneath this process, on Linux. It is known to be empty when there is nothing to wait for."""
+    """The descendants of this process, on Linux. There are none when there is nothing to wait for."""
 
     complete = True
 
@@ -28,42 +28,42 @@ class Tree:
         self._scans = not _exists(f"self/task/{self._own}/children", proc)
 
     def strike(self, spare: Container[int] = ()) -> bool:
-        """Stops everything, so that nothing is started meanwhile, then kills it; whether there was anything.
+        """Stops all descendants, then kills them; whether there were any.
 
-        One blow: who was forking may need another. ``spare`` are children of this process that stay.
+        A process that was forking may need another call. ``spare`` are children of this process that stay.
         """
-        met: set[int] = set()
+        seen: set[int] = set()
         for _ in range(_ROUNDS):
-            before = len(met)
+            before = len(seen)
             for pid, parent in self._walk(spare):
-                if pid not in met:
-                    met.add(pid)
+                if pid not in seen:
+                    seen.add(pid)
                     self._signal(pid, parent, signal.SIGSTOP)
-            if len(met) == before:
+            if len(seen) == before:
                 break
         for pid, parent in self._walk(spare):
-            met.add(pid)
+            seen.add(pid)
             self._signal(pid, parent, signal.SIGKILL)
-        return bool(met)
+        return bool(seen)
 
     def signal_behind(self, pid: int, generations: int, number: int) -> bool:
-        """Signals who is so far beneath a child, by the first of each, and its group; whether there is anybody.
+        """Signals the group of the first descendant ``generations`` beneath a child; whether there is one.
 
-        Those between are not signalled, of the same group or not.
+        The processes between are not signalled, even in the same group.
         """
-        everybody = list(self._walk(()))
+        descendants = list(self._walk(()))
         between: list[int] = []
         for _ in range(generations):
             between.append(pid)
-            pid = next((one for one, parent in everybody if parent == pid), 0)
+            pid = next((one for one, parent in descendants if parent == pid), 0)
         group = self._group(pid) if pid else 0
-        for one, parent in everybody:
+        for one, parent in descendants:
             if group and one not in between and self._group(one) == group:
                 self._signal(one, parent, number)
         return group != 0
 
     def _walk(self, spare: Container[int]) -> Iterator[tuple[int, int]]:
-        """Everybody, with the parent: parents first, and nobody's children before it was dealt with."""
+        """All descendants with their parents: parents first, and no child before its parent was handled."""
         scanned = self._scan() if self._scans else None
         self._known = {self._own}
         pending = [self._own]
@@ -93,25 +93,25 @@ class Tree:
         return children
 
     def _parent(self, pid: int) -> int:
-        return self._told(pid, 1)
+        return self._stat(pid, 1)
 
     def _group(self, pid: int) -> int:
-        return self._told(pid, 2)
+        return self._stat(pid, 2)
 
-    def _told(self, pid: int, place: int) -> int:
-        """What is told of a process after its name, which may hold anything, parentheses too: state, parent, group."""
+    def _stat(self, pid: int, place: int) -> int:
+        """A number from /proc/PID/stat, after the process name (any characters): state, parent, group."""
         try:
             return int(self._read(f"{pid}/stat").rpartition(b")")[2].split()[place])
         except (OSError, IndexError):
             return 0
 
     def _signal(self, pid: int, parent: int, number: int) -> None:
-        # Who runs as somebody else cannot be signalled, and who is gone need not be.
+        # A process of another user cannot be signalled, and an ended one need not be.
         with contextlib.suppress(OSError):
             if parent == self._own:
                 os.kill(pid, number)
                 return
-            # Where there are no such descriptors, it comes to us when its parent is dead.
+            # Without pidfds, it becomes our child when its parent is dead.
             descriptor = os.pidfd_open(pid)
             try:
                 if self._parent(pid) in self._known:
@@ -138,12 +138,12 @@ class Tree:
 
 
 class Namespace:
-    """What is in the namespace of processes whose first one this is: the kernel names it all at once."""
+    """The processes of the namespace whose first process this is; the kernel signals them all at once."""
 
     complete = True
 
     def strike(self, spare: Container[int] = ()) -> bool:  # noqa: ARG002
-        """Stops and kills everybody but this process; whether there was anybody."""
+        """Stops and kills all processes but this one; whether there were any."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGSTOP)
             os.kill(-1, signal.SIGKILL)
@@ -152,7 +152,7 @@ class Namespace:
 
 
 class Group:
-    """The group of one process, where nothing better is to be had: who leaves it is lost."""
+    """The group of one process, where nothing better is available: a process that leaves it is lost."""
 
     complete = False
 
@@ -165,13 +165,13 @@ class Group:
             os.killpg(self._leader, signal.SIGKILL)
         except ProcessLookupError:
             return False
-        except PermissionError:  # macOS says so of a group of zombies.
+        except PermissionError:  # macOS, for a group of zombies.
             return False
         return True
 
 
 def open_proc() -> int | None:
-    """A descriptor of /proc; None where there is none, or one that numbers processes in another way than we do."""
+    """A descriptor of /proc; None where it is missing or of another process namespace."""
     try:
         proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
     except OSError:

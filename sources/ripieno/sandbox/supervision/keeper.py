@@ -1,10 +1,10 @@
-"""Starts one process, tells how it ends, and leaves nothing of what it started.
+"""Starts one process, reports its end, and leaves none of its descendants running.
 
-Its lifeline is the channel to the application: at its end, wanted or not, everything is killed at once.
+Its lifeline is the channel to the application: when that closes, all are killed at once.
 
-It tells, one line each: ``kept PID``, its own number, when it has an order; ``started PID`` or ``failed WHAT ERRNO
-TEXT``; ``ended CODE`` as soon as the process has ended; and ``gone COUNT`` when nothing is left. The count is of those
-that had to be killed beside the process.
+It reports, one line each: ``kept PID``, its own number, when it has an order; ``started PID`` or ``failed WHAT ERRNO
+TEXT``; ``ended CODE`` as soon as the process has ended; and ``gone COUNT`` when none is left. COUNT is the number of
+processes killed beside it.
 """
 
 import contextlib
@@ -18,46 +18,46 @@ from ripieno.sandbox.supervision import leader, linux
 from ripieno.sandbox.supervision.descendants import Group, Namespace, Tree
 from ripieno.sandbox.supervision.wire import Failure, Inbox, Order, Prepare, Signal, Terminate
 
-#: How far beneath bubblewrap, which a signal would only end, its program is: behind a first process of its own.
-_BEHIND = 2
-#: Seconds between two blows, growing: the second is for those whom no blow reaches.
+#: Generations between bubblewrap, which a signal would only end, and its program.
+_GENERATIONS = 2
+#: Seconds between two strikes, growing to the second value for processes that do not die.
 _PAUSES = (0.001, 0.25)
 
 
 def keep(channel: socket, proc: int | None) -> None:
-    """Serves one process until nothing of it is left. ``proc`` is a descriptor of /proc, where it tells of us."""
+    """Serves one process until none of its descendants is left. ``proc`` is a descriptor of /proc."""
     linux.adopt_orphans()
     keeper = os.getpid()
     inbox = Inbox(channel)
     try:
-        room = _Room(channel, inbox)
-        order = room.wait()
+        preparation = _Preparation(channel, inbox)
+        order = preparation.wait()
         if order is None:
             return
-        _tell(channel, f"kept {keeper}")
-        if not room.enter(order.settings):
+        _report(channel, f"kept {keeper}")
+        if not preparation.enter(order.settings):
             return
         bell = linux.Bell()
-        pid = leader.start(order, inbox.descriptors, room.settings, room.entered)
+        pid = leader.start(order, inbox.descriptors, preparation.settings, preparation.entered)
     except Failure as failure:
-        _tell(channel, f"failed {failure.pack()}")
+        _report(channel, f"failed {failure.pack()}")
         return
-    _tell(channel, f"started {pid}")
+    _report(channel, f"started {pid}")
     for descriptor in inbox.descriptors:
         os.close(descriptor)
-    if "pid" in room.entered:
+    if "pid" in preparation.entered:
         beneath: Tree | Namespace | Group = Namespace()
     elif proc is not None:
         beneath = Tree(proc)
     else:
         beneath = Group(pid)
     channel.setblocking(False)
-    wrapped = room.settings is not None and room.settings.get("tier") == 2
+    wrapped = preparation.settings is not None and preparation.settings.get("tier") == 2
     _Watch(channel, inbox, bell, pid, beneath, wrapped=wrapped).run()
 
 
-class _Room:
-    """Where a program will be: the namespaces that this process has entered for it, perhaps before it has an order."""
+class _Preparation:
+    """The namespaces that this process has entered for a program, perhaps before it has an order."""
 
     def __init__(self, channel: socket, inbox: Inbox) -> None:
         self._channel = channel
@@ -71,25 +71,23 @@ class _Room:
         while (requests := self._inbox.receive()) is not None:
             for request in requests:
                 if isinstance(request, Order):
-                    # Nobody wants it any more whose order is all that came.
+                    # The application has closed the channel after the order.
                     return None if self._inbox.ended else request
                 if not isinstance(request, Prepare) or not self._prepare(request):
                     return None
         return None
 
     def _prepare(self, request: Prepare) -> bool:
-        # What fails ahead of an order, fails again and is told where somebody wants it; or it does not.
+        # A failure before an order recurs and is reported with the order, or was transient.
         try:
             return self.enter(request.settings)
         except Failure:
             return False
 
     def enter(self, text: bytes) -> bool:
-        """Enters what a confinement wants, and does ahead what can be, unless that is done.
+        """Enters a confinement's namespaces and does its early steps, unless they are done.
 
-        False when another process goes on with it.
-
-        Errors: ``Failure``.
+        False when another process continues. Errors: ``Failure``.
         """
         if text == self._text:
             return True
@@ -114,14 +112,14 @@ class _Room:
 
 
 def _become_first(channel: socket, descriptors: list[int]) -> bool:
-    """Becomes the first process of the namespace, whose death is everybody's; False in its parent, when it is dead."""
+    """Becomes the first process of the namespace, whose death ends all others; False in its parent, after that."""
     parent = os.getpid()
     try:
         pid = os.fork()
     except OSError as error:
         raise Failure.of("process", error) from error
     if pid == 0:
-        # From inside, the parent has no number.
+        # The parent has no number inside the namespace.
         linux.die_with_parent(0 if os.getpid() == 1 else parent)
         return True
     channel.close()
@@ -131,14 +129,14 @@ def _become_first(channel: socket, descriptors: list[int]) -> bool:
     return False
 
 
-def _tell(channel: socket, line: str) -> None:
-    # Who does not listen any more will not be told.
+def _report(channel: socket, line: str) -> None:
+    # The application may be gone.
     with contextlib.suppress(OSError):
         channel.sendall(f"{line}\n".encode())
 
 
 class _Watch:
-    """From the start of a process until nothing of it is left."""
+    """The time from the start of a process until none of its descendants is left."""
 
     def __init__(
         self,
@@ -165,7 +163,7 @@ class _Watch:
         self._poll.register(channel, select.POLLIN)
 
     def run(self) -> None:
-        """Returns when there is nothing left; what cannot be killed is waited for."""
+        """Returns when none is left; waits for those that cannot be killed."""
         pause, longest = _PAUSES
         while True:
             over = self._over()
@@ -180,7 +178,7 @@ class _Watch:
                 break
             self._wait(pause)
             pause = min(2 * pause, longest)
-        _tell(self._channel, f"gone {self._killed}")
+        _report(self._channel, f"gone {self._killed}")
 
     def _over(self) -> bool:
         if self._deadline is not None:
@@ -188,7 +186,7 @@ class _Watch:
         return self._abandoned
 
     def _reap(self, *, counting: bool) -> bool:
-        """Waits for whoever is dead; whether nobody is left."""
+        """Waits for all ended children; whether none is left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -198,14 +196,14 @@ class _Watch:
                 return False
             if pid == self._leader:
                 self._ended = True
-                _tell(self._channel, f"ended {os.waitstatus_to_exitcode(status)}")
+                _report(self._channel, f"ended {os.waitstatus_to_exitcode(status)}")
             # Behind bubblewrap, this is its own init: the kernel ends the namespace with the program, also when nothing
             # was left running (measured).
             elif counting and not self._wrapped and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
                 self._killed += 1
 
     def _wait(self, seconds: float | None) -> None:
-        """Waits for a child, the application or the time, and does what the application asks for."""
+        """Waits for a child, the application or the time, and handles the application's requests."""
         ready = dict(self._poll.poll(None if seconds is None else seconds * 1000))
         if self._bell.descriptor in ready:
             self._bell.hush()
@@ -224,12 +222,12 @@ class _Watch:
                 self._signal(request.number)
 
     def _signal(self, number: int) -> None:
-        # Its number is its own until it was waited for; and who runs as somebody else cannot be signalled.
+        # Its number is not reused before it was waited for. A process of another user cannot be signalled.
         if self._ended:
             return
         reached = False
         if self._wrapped and isinstance(self._beneath, Tree):
-            reached = self._beneath.signal_behind(self._leader, _BEHIND, number)
+            reached = self._beneath.signal_behind(self._leader, _GENERATIONS, number)
         if not reached:
             with contextlib.suppress(OSError):
                 os.killpg(self._leader, number)

@@ -1,4 +1,4 @@
-"""Where a zygote begins: ``python -I -S launcher.py DESCRIPTOR``, without the package's face and site-packages."""
+"""The entry point of a zygote: ``python -I -S launcher.py DESCRIPTOR``, without ``__init__`` and site-packages."""
 
 import os
 import sys
@@ -6,9 +6,9 @@ import types
 
 
 def main() -> None:
-    """Becomes a zygote that is no child of the application, so that whoever waits for its own children meets none.
+    """Becomes a zygote that is not a child of the application, so that the application never reaps it.
 
-    Its number is written to standard output, which ends then.
+    Its number is written to standard output, which then ends.
     """
     pid = os.fork()
     if pid:

@@ -1,4 +1,4 @@
-"""What the child of a keeper does before it becomes the program, and how the keeper learns why it could not."""
+"""The keeper's child before it becomes the program, and the report of its failure."""
 
 import errno
 import os
@@ -7,21 +7,21 @@ from collections.abc import Callable
 from ripieno.sandbox.supervision import linux
 from ripieno.sandbox.supervision.wire import Failure, Order
 
-#: What the streams of an order become: standard output, standard error and, where there is one, standard input.
+#: The standard descriptors for the streams of an order: output, error and, if there is one, input.
 _STANDARD = (1, 2, 0)
 
 
 def start(order: Order, descriptors: list[int], settings: dict[str, object] | None, entered: frozenset[str]) -> int:
-    """Starts a program in a session of its own; its number, once the program runs.
+    """Starts a program in its own session; returns its number once the program runs.
 
-    ``descriptors`` are those that came with the order, ``settings`` those of its confinement, if there is one, and
-    ``entered`` the namespaces that this process has entered for it. Errors: ``Failure``.
+    ``descriptors`` came with the order, ``settings`` are those of its confinement, if any, and ``entered`` the
+    namespaces that this process has entered for it. Errors: ``Failure``.
     """
     return _spawn(order, descriptors) if settings is None else _fork(order, descriptors, settings, entered)
 
 
 def _spawn(order: Order, descriptors: list[int]) -> int:
-    """Without a confinement there is nothing to do in between: the system starts it, sooner than a fork does."""
+    """Starts an unconfined program with ``posix_spawn``, which is faster than a fork."""
     directory, *streams = descriptors
     try:
         os.fchdir(directory)
@@ -30,7 +30,7 @@ def _spawn(order: Order, descriptors: list[int]) -> int:
     actions = [(os.POSIX_SPAWN_DUP2, number, standard) for number, standard in zip(streams, _STANDARD, strict=False)]
 
     def execute(program: bytes) -> int:
-        # What is not there costs less to ask than to start.
+        # Cheaper than a failing spawn.
         os.stat(program)
         return os.posix_spawn(
             program,
@@ -50,7 +50,7 @@ def _spawn(order: Order, descriptors: list[int]) -> int:
 def _fork(order: Order, descriptors: list[int], settings: dict[str, object], entered: frozenset[str]) -> int:
     keeper = os.getpid()
     try:
-        # It closes by itself when the program begins.
+        # It closes on exec.
         reading, writing = os.pipe()
         pid = os.fork()
     except OSError as error:
@@ -63,13 +63,13 @@ def _fork(order: Order, descriptors: list[int], settings: dict[str, object], ent
         finally:
             os._exit(127)
     os.close(writing)
-    complaint = b""
+    report = b""
     while data := os.read(reading, 4096):
-        complaint += data
+        report += data
     os.close(reading)
-    if complaint:
+    if report:
         os.waitpid(pid, 0)
-        raise Failure.unpack(complaint.decode(errors="replace"))
+        raise Failure.unpack(report.decode(errors="replace"))
     return pid
 
 
@@ -96,17 +96,17 @@ def _become(
 
 
 def _enter(path: bytes, directory: int, *, in_mounts: bool) -> None:
-    """Enters a directory that the application has opened, so that nobody can put another in its place."""
+    """Enters a directory that the application has opened, so that it cannot be exchanged."""
     os.fchdir(directory)
     if in_mounts:
-        # What is opened leads past the mounts of a namespace that was entered later; a path does not.
+        # A descriptor bypasses the mounts of a namespace that was entered later; a path does not.
         os.chdir(path)
         if not os.path.samestat(os.stat("."), os.fstat(directory)):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
 
 def _first(programs: list[bytes], execute: Callable[[bytes], int]) -> int:
-    """Executes the first program that is there. Errors: ``Failure``, for what says more than that one is not there."""
+    """Executes the first existing program. Errors: ``Failure``, with the first reason other than a missing file."""
     reason: OSError | None = None
     for program in programs:
         try:

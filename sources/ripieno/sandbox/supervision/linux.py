@@ -1,4 +1,4 @@
-"""What Linux must be asked for by number, and how a process learns that a child of it has changed."""
+"""Linux process controls through prctl, signal masks, and notification of child changes."""
 
 import contextlib
 import ctypes
@@ -20,27 +20,27 @@ def _set(option: int, value: int) -> None:
 
 
 def adopt_orphans() -> None:
-    """Whatever is beneath this process stays beneath it when its parent ends. Linux only."""
+    """Keeps all descendants beneath this process when their parents end. Linux only."""
     _set(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def hide() -> None:
-    """Other processes of this user cannot look into this one, or those that it forks."""
+    """Prevents other processes of this user from inspecting this one and its forks."""
     _set(_PR_SET_DUMPABLE, 0)
 
 
 def die_with_parent(parent: int) -> None:
-    """Kills this process when its parent ends, also when that has happened already."""
+    """Kills this process when its parent ends, or at once if it has ended."""
     _set(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
 
 
 def be_deaf() -> None:
-    """Takes no signal but that of a child; what cannot be blocked is SIGKILL and SIGSTOP.
+    """Blocks all signals but SIGCHLD (SIGKILL and SIGSTOP cannot be blocked).
 
-    Blocked, those that Python ignores do no harm either, and a program that follows does not go on to ignore them. Nor
-    does it ignore those that the application ignores, as one in the background of a shell, or after nohup, may do.
+    Blocking also covers signals that Python or the application ignores, such as SIGHUP after nohup: a later program does
+    not inherit that.
     """
     signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals() - {signal.SIGCHLD})
     for number in signal.valid_signals():
@@ -49,12 +49,12 @@ def be_deaf() -> None:
 
 
 def hear_all() -> None:
-    """Gives a program that follows every signal."""
+    """Unblocks all signals for the program that follows."""
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 class Bell:
-    """Rings when a child has ended or stopped: its descriptor can be read. One for each process."""
+    """A descriptor that is readable when a child has ended or stopped. One for each process."""
 
     def __init__(self) -> None:
         self.descriptor, self._writing = os.pipe()
@@ -64,17 +64,17 @@ class Bell:
         signal.signal(signal.SIGCHLD, _do_nothing)
 
     def hush(self) -> None:
-        """Lets it ring again."""
+        """Resets it."""
         with contextlib.suppress(BlockingIOError):
             while len(os.read(self.descriptor, 4096)) == 4096:
                 pass
 
     def close(self) -> None:
-        """For a process that was forked, and has no use for its parent's."""
+        """Closes a parent's bell in a forked process."""
         signal.set_wakeup_fd(-1)
         os.close(self.descriptor)
         os.close(self._writing)
 
 
 def _do_nothing(number: int, frame: object) -> None:
-    """An ignored signal would not ring, and the system would wait for our children."""
+    """A handler, because an ignored signal would not ring, and the system would reap our children."""

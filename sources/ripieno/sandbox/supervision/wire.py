@@ -1,6 +1,6 @@
-"""What the application and a keeper say to each other: framed requests one way, lines of text the other.
+"""The messages between the application and a keeper: framed requests one way, lines of text the other.
 
-Imports are few, because a zygote waits for each: ``_socket`` is what ``socket`` stands on.
+Imports are few, because every zygote waits for them: ``_socket`` is the base of ``socket``.
 """
 
 import _socket
@@ -13,19 +13,19 @@ _HEADER = 4
 _PIECE = 64 * 1024
 #: Descriptors that come with a request: directory, standard output and error, and perhaps standard input.
 MOST_DESCRIPTORS = 4
-#: What the application hands a channel over with: whether the program will be confined.
+#: The byte that accompanies a new channel: whether the program will be confined.
 BARE, CONFINED = b"\0", b"\1"
 
-#: macOS has none; there the flag is set afterwards.
+#: macOS lacks it; there the flag is set afterwards.
 _CLOSE_ON_EXEC: int = getattr(_socket, "MSG_CMSG_CLOEXEC", 0)
 
 
 class Order:
-    """What is to be started. ``programs`` are the paths to try, ``directory`` is a path without links.
+    """A program to start. ``programs`` are the paths to try, ``directory`` is a path without links.
 
-    ``settings`` is the mapping of a confinement as JSON; empty for none. No bytes are NUL, and none is "=" in a name.
-    The descriptors that come with an order are those of the directory, standard output, standard error, and standard
-    input unless there is nothing to read.
+    ``settings`` is the mapping of a confinement as JSON; empty for none. No text has NUL, and no name has "=". The
+    descriptors that come with an order are those of the directory, standard output, standard error, and, if there is
+    one, standard input.
     """
 
     __slots__ = ("argv", "directory", "environment", "programs", "settings")
@@ -45,14 +45,14 @@ class Order:
         self.settings = settings
 
     def pack(self) -> bytes:
-        """The form that crosses."""
+        """The form on the wire."""
         counts = b"order %d %d" % (len(self.programs), len(self.argv))
         variables = [b"%s=%s" % pair for pair in self.environment.items()]
         return _frame(counts, self.directory, self.settings, *self.programs, *self.argv, *variables)
 
     @classmethod
     def unpack(cls, counts: bytes, directory: bytes, settings: bytes, words: list[bytes]) -> "Order":
-        """The order that was packed."""
+        """The order from its form on the wire."""
         first, second = map(int, counts.split())
         variables = [word.partition(b"=") for word in words[first + second :]]
         environment = {name: value for name, _, value in variables}
@@ -60,7 +60,7 @@ class Order:
 
 
 class Prepare:
-    """Lets a keeper enter the namespaces of a confinement, before the order comes that has the same ``settings``."""
+    """Lets a keeper enter the namespaces of a confinement before an order with the same ``settings``."""
 
     __slots__ = ("settings",)
 
@@ -68,12 +68,12 @@ class Prepare:
         self.settings = settings
 
     def pack(self) -> bytes:
-        """The form that crosses."""
+        """The form on the wire."""
         return _frame(b"prepare", self.settings)
 
 
 class Terminate:
-    """Asks the process to end, and ends it after ``grace`` seconds, with all that is beneath it."""
+    """Asks the process to end, and kills it with all its descendants after ``grace`` seconds."""
 
     __slots__ = ("grace",)
 
@@ -81,7 +81,7 @@ class Terminate:
         self.grace = grace
 
     def pack(self) -> bytes:
-        """The form that crosses."""
+        """The form on the wire."""
         return _frame(b"terminate %r" % float(self.grace))
 
 
@@ -94,7 +94,7 @@ class Signal:
         self.number = number
 
     def pack(self) -> bytes:
-        """The form that crosses."""
+        """The form on the wire."""
         return _frame(b"signal %d" % self.number)
 
 
@@ -117,7 +117,7 @@ def _unpack(data: bytes) -> Request:
 
 
 class Failure(Exception):
-    """Why a program did not start. ``what`` is one word: program, directory, confinement or process."""
+    """The reason why a program did not start. ``what`` is one word: program, directory, confinement or process."""
 
     def __init__(self, what: str, number: int, text: str) -> None:
         super().__init__(text)
@@ -127,17 +127,17 @@ class Failure(Exception):
 
     @classmethod
     def of(cls, what: str, error: BaseException) -> "Failure":
-        """The failure that an error means. Its text is one line."""
+        """The failure for an error. Its text is one line."""
         number = error.errno or 0 if isinstance(error, OSError) else 0
         return cls(what, number, " ".join(str(error).split()))
 
     def pack(self) -> str:
-        """The form that crosses."""
+        """The form on the wire."""
         return f"{self.what} {self.number} {self.text}"
 
     @classmethod
     def unpack(cls, line: str) -> "Failure":
-        """The failure that was packed."""
+        """The failure from its form on the wire."""
         what, number, text = line.split(" ", 2)
         return cls(what, int(number), text)
 
@@ -149,20 +149,19 @@ def send_with(channel: socket, data: bytes, descriptors: list[int], flags: int =
 
 
 def receive_with(channel: socket, size: int) -> tuple[bytes, list[int]]:
-    """At most ``size`` bytes, and the descriptors that came with them, which no program will inherit."""
+    """At most ``size`` bytes, and the descriptors that came with them, not inheritable."""
     data, ancillary, _, _ = channel.recvmsg(size, CMSG_SPACE(4 * MOST_DESCRIPTORS), _CLOSE_ON_EXEC)
     descriptors: list[int] = []
     for level, kind, rights in ancillary:
         if (level, kind) == (SOL_SOCKET, SCM_RIGHTS):
-            whole = len(rights) - len(rights) % 4
-            descriptors += [int.from_bytes(rights[at : at + 4], sys.byteorder) for at in range(0, whole, 4)]
+            descriptors += [int.from_bytes(rights[at : at + 4], sys.byteorder) for at in range(0, len(rights) - 3, 4)]
     for number in descriptors:
         os.set_inheritable(number, False)
     return data, descriptors
 
 
 class Inbox:
-    """The requests that come through a channel, and the descriptors that came with them."""
+    """The requests from a channel, and the descriptors that came with them."""
 
     def __init__(self, channel: socket) -> None:
         self._channel = channel
@@ -171,7 +170,7 @@ class Inbox:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing can come any more."""
+        """Whether the channel has ended."""
         try:
             return self._channel.recv(1, MSG_PEEK | MSG_DONTWAIT) == b""
         except BlockingIOError:
@@ -180,7 +179,7 @@ class Inbox:
             return True
 
     def receive(self) -> list[Request] | None:
-        """Waits for something to come; the requests that are complete now. None at the end of the channel."""
+        """Waits for data; the requests that are complete now. None at the end of the channel."""
         try:
             data, descriptors = receive_with(self._channel, _PIECE)
         except BlockingIOError:

@@ -1,7 +1,7 @@
-"""Forks a keeper for each channel that the application hands over, and takes in what a killed keeper leaves.
+"""Forks a keeper for each channel from the application, and kills the orphans of a killed keeper.
 
-Its lifeline is the socket to the application. At its end it waits for its keepers, which have lifelines of their own,
-and ends too.
+Its lifeline is the socket to the application. When that closes, it waits for its keepers, which have their own
+lifelines, and ends.
 """
 
 import contextlib
@@ -18,16 +18,16 @@ from ripieno.sandbox.supervision.descendants import Tree, open_proc
 from ripieno.sandbox.supervision.keeper import keep
 from ripieno.sandbox.supervision.wire import CONFINED, receive_with
 
-#: Milliseconds between two blows at what a killed keeper has left, growing: the second is for whom no blow reaches.
+#: Milliseconds between two strikes at orphans, growing to the second value for processes that do not die.
 _PAUSES = (2, 250)
 
 
 def serve(descriptor: int) -> None:
-    """Serves an application, whose socket has this number, until it is gone and nothing of it is left."""
+    """Serves the application on this socket descriptor until it and all its processes are gone."""
     linux.adopt_orphans()
     linux.hide()
     linux.be_deaf()
-    # What is here now is shared with every keeper, as long as nobody counts it.
+    # Memory is shared with every keeper as long as no garbage collection touches it.
     gc.disable()
     gc.freeze()
     _Zygote(socket(fileno=descriptor)).run()
@@ -59,7 +59,7 @@ class _Zygote:
                 self._receive(self._application)
 
     def _reap(self) -> bool:
-        """Waits for whoever is dead; whether nobody is left. A keeper that somebody has stopped goes on."""
+        """Waits for all ended children; whether none is left. Continues a stopped keeper."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
@@ -71,7 +71,7 @@ class _Zygote:
                 if pid in self._keepers:
                     os.kill(pid, signal.SIGCONT)
             else:
-                # One that has ended in its own way has left nothing.
+                # A keeper that ended normally has left no orphans.
                 self._orphans |= status != 0
                 self._keepers.discard(pid)
 
@@ -85,7 +85,7 @@ class _Zygote:
             application.close()
             self._application = None
         if kind == CONFINED:
-            # Once, not in every keeper. What fails fails there again, and is told.
+            # Imported once for all keepers. A failure recurs there and is reported.
             with contextlib.suppress(Exception):
                 for name in ("json", "ripieno.sandbox.confinement.namespaces"):
                     importlib.import_module(name)
