@@ -39,8 +39,8 @@ def die_with_parent(parent: int) -> None:
 def be_deaf() -> None:
     """Blocks all signals but SIGCHLD (SIGKILL and SIGSTOP cannot be blocked).
 
-    Blocking also covers signals that Python or the application ignores, such as SIGHUP after nohup: a later program does
-    not inherit that.
+    Blocking also covers signals that Python or the application ignores, such as SIGHUP after nohup: a later program
+    does not inherit that.
     """
     signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals() - {signal.SIGCHLD})
     for number in signal.valid_signals():
