@@ -36,5 +36,5 @@ def read_configuration_part(path: Path | str, *, layer: str = "") -> Configurati
     parts, problems = read_parts(
         document.mapping, document.source, read=reader(path.parent, files), folder=str(path.parent), layer=layer
     )
-    parts = frozendict(change_paths(parts, os.path.expanduser))
+    parts = frozendict[str, Any](change_paths(parts, os.path.expanduser))
     return ConfigurationPart(parts=parts, file=file_name(path), layer=layer, problems=problems, files=frozendict(files))
