@@ -125,10 +125,12 @@ def test_all_wires_have_the_same_scenarios() -> None:
         assert {scenario.name for scenario in load(protocol)} >= NAMES | MORE.get(protocol, set())
 
 
-def test_what_is_impossible_has_no_file() -> None:
+def test_what_is_impossible_has_a_reason_and_no_file() -> None:
     for scenario in ANSWERS:
         for mode, kind in (("stream", "sse"), ("whole", "json")):
-            assert scenario.has(kind) is ("impossible" not in scenario.expectation(mode)), named(scenario)
+            reason = scenario.expectation(mode).get("impossible")
+            assert scenario.has(kind) is (reason is None), named(scenario)
+            assert reason != "", named(scenario)
 
 
 # The client half.
