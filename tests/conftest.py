@@ -21,7 +21,7 @@ pytest_plugins = ["tests.support.homes", "tests.support.users"]
 # No deadlines: a loaded machine would break laws that hold. `make test` has the same examples in each run.
 untimed = settings(
     deadline=None,
-    max_examples=2000 if ATTACK else 40,
+    max_examples=2000 if ATTACK else 25,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
 settings.register_profile("fresh", untimed)

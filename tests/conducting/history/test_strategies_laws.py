@@ -45,7 +45,7 @@ STRATEGIES: Strategies = {
 }
 kinds = st.sampled_from(sorted(STRATEGIES))
 #: Each strategy gets its part of the examples.
-laws = settings(max_examples=2000 * len(STRATEGIES) if ATTACK else 80)
+laws = settings(max_examples=2000 * len(STRATEGIES) if ATTACK else 50)
 
 
 def sizes(canisters: Sequence[Canister]) -> int:
