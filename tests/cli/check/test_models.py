@@ -77,7 +77,7 @@ def test_doctor_says_what_cannot_be_asked(call: Call, user: User) -> None:
     user.configure('[providers.house]\nprotocol = "openai-caht"\nbase_url = "http://127.0.0.1:9/v1"\n')
     done = call("doctor", "--no-connect")
     assert done.code == exit_codes.INPUT
-    assert "config.toml:2: error: protocol names 'openai-caht'" in done.out
+    assert "config.toml:2: error: protocol names the protocol 'openai-caht'" in done.out
 
 
 def test_a_cloud_has_credentials_of_its_own(call: Call) -> None:

@@ -78,7 +78,7 @@ CALLS = (
     *fail("execution", "does not allow|asks? back", "input_required_without_requests", "input_required_of_everything"),
     *fail("execution", "asks? back", "input_required_of_everything", over=(STDIO_MODERN, HTTP)),
     *fail("execution", "asked back more than", "input_required", over=(HTTP,)),
-    *fail("execution", "does not fit the schema", "patterns_that_take_for_ever", "structure_breaks_its_schema"),
+    *fail("execution", "does not match the schema", "patterns_that_take_for_ever", "structure_breaks_its_schema"),
     *give("^it$", "structure_is_missing"),
     *give("^xxx", "a_result_of_10_mib"),
     *give("^it$", "a_line_of_64_mib", over=(STDIO,), alert="a line of more than 16 MiB", flood=True),

@@ -222,7 +222,7 @@ async def test_structured_results(surroundings: Surroundings) -> None:
     async with make_ensemble(server("misbehaving.py"), surroundings) as ensemble:
         structure = TextualContent(text='{"n":1}', mime_type="application/json")
         assert await call(ensemble, "rich") == [TextualContent(text="one"), structure]
-        with pytest.raises(ExecutionFault, match=r"does not fit the schema of its tool: (.|\n)*\none$") as raised:
+        with pytest.raises(ExecutionFault, match=r"does not match the schema of its tool: (.|\n)*\none$") as raised:
             await call(ensemble, "poor")
         assert raised.value.code == "result_invalid"
         with pytest.raises(ExecutionFault, match="The structured result is no JSON"):

@@ -56,7 +56,7 @@ def served(home: Home, carrier: str, era: str) -> Generator[None, None, None]:
         return
     with web(carrier, *(["legacy"] if era < "2026" else [])) as running:
         url = running.url if carrier == "http" else f"http://127.0.0.1:{running.port}/sse"
-        more = f'transport = "{carrier}"\nheaders = {{ Authorization = "Bearer {{env:HOUSE_TOKEN}}" }}\n'
+        more = 'headers = { Authorization = "Bearer {env:HOUSE_TOKEN}" }\n'
         home.ensemble("it", at(url, more))
         yield
 

@@ -18,7 +18,8 @@ from ripieno.conducting.observers.console import brief
 from ripieno.conducting.paused import PausedStore
 from ripieno.exceptions import InputError
 from ripieno.storage.files import open_private
-from ripieno.storage.journal import Anchor, Journal, Summary, anchor_line, read_anchor, says
+from ripieno.storage.journal import Anchor, Journal, Summary, anchor_line, read_anchor
+from ripieno.storage.journal.lines import says
 from ripieno.storage.outputs import Outputs
 
 #: Characters of an identifier that tables show.

@@ -229,7 +229,7 @@ def _check_structure(context: Context, structured: Any, texts: Sequence[str]) ->
     schema = context.invoker.results
     problems = schema.validate(structured) if schema is not None and is_table(structured) else ()
     if problems:
-        message = f"The result does not fit the schema of its tool: {problems[0].message}"
+        message = f"The result does not match the schema of its tool: {problems[0].message}"
         raise ExecutionFault(_said(context, message, *texts), code="result_invalid")
 
 

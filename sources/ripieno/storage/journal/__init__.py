@@ -6,7 +6,7 @@ and ``statistics`` aggregate lines.
 """
 
 from ripieno.storage.journal.journal import NAME, Journal
-from ripieno.storage.journal.lines import DELETED, GENESIS, Anchor, Break, Line, says
+from ripieno.storage.journal.lines import DELETED, GENESIS, Anchor, Break, Line
 from ripieno.storage.journal.restoration import InvocationState, Restored, Status
 from ripieno.storage.journal.statistics import Statistics, Tally
 from ripieno.storage.journal.summaries import Summary
@@ -28,5 +28,4 @@ __all__ = [
     "Tally",
     "anchor_line",
     "read_anchor",
-    "says",
 ]
