@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -19,6 +19,8 @@ from ripieno.canisters.contents import text_of
 from ripieno.canisters.conversation import Usage
 from ripieno.canisters.serialization import deserialize_canister, serialize
 from ripieno.conducting.history import LEFT_OUT, chain, drop_oldest, is_marker, sliding_window, summarize
+from ripieno.conducting.history.settings import MAKERS
+from ripieno.descriptors.history import StrategyName
 from ripieno.exceptions import InputError, ProviderFailure, ProviderUnreachable
 from ripieno.models.tokens import EstimatingTokenizer
 from tests.support.scripted_models import Scripted, says, scripted
@@ -207,3 +209,7 @@ async def test_a_summary_that_is_too_long_is_cut_to_its_room(room: int) -> None:
     shown = await summarize(talker("A long story. " * 200), 400, summary=room).show(spoken(9))
     assert room - 1 <= EstimatingTokenizer().count(shown.canisters[:1]).tokens <= room
     assert text_of(shown.canisters[0].content).endswith(" […]")  # type: ignore[union-attr]
+
+
+def test_each_name_of_a_strategy_has_a_maker() -> None:
+    assert MAKERS.keys() == set(get_args(StrategyName))

@@ -1,7 +1,7 @@
 """``History``, the settings of a run's history, and the strategies that they name."""
 
 import dataclasses
-from collections.abc import MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 
 from ripieno.conducting.history.shown import KEEP, HistoryStrategy
 from ripieno.conducting.history.strategies import Chain, Tokens, chain, drop_oldest, sliding_window
@@ -56,23 +56,52 @@ class History:
             return [self.strategy]
         if tokens is None and self.strategy is None:
             return []
-        return [self._make(name, tokens, model, tokenizer) for name in self.names]
+        return [
+            MAKERS[name](StrategyRequest(name=name, history=self, tokens=tokens, model=model, tokenizer=tokenizer))
+            for name in self.names
+        ]
 
-    def _make(
-        self, name: StrategyName, tokens: int | None, model: Model, tokenizer: ConversationTokenizer
-    ) -> HistoryStrategy:
-        if name == "sliding-window" and self.exchanges is not None:
-            return sliding_window(exchanges=self.exchanges, keep=self.keep)
-        if tokens is None:
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StrategyRequest:
+    """The parameters of a strategy: the settings, and the model and the budget of a run."""
+
+    name: StrategyName
+    history: History
+    tokens: int | None
+    model: Model
+    tokenizer: ConversationTokenizer
+
+    @property
+    def budget(self) -> int:
+        """The tokens that may be shown. Errors: ``InputError`` if neither the settings nor the model say."""
+        if self.tokens is None:
             raise InputError(
-                f"strategy = {name!r} needs a budget for {model.identity}: set tokens under [history], or context in "
-                "the capabilities of its provider."
+                f"strategy = {self.name!r} needs a budget for {self.model.identity}: set tokens under [history], or "
+                "context in the capabilities of its provider."
             )
-        if name == "sliding-window":
-            return sliding_window(tokens=tokens, keep=self.keep, tokenizer=tokenizer)
-        if name == "summarize":
-            return summarize(self.model or model, tokens, keep=self.keep, tokenizer=tokenizer, cache=self.cache)
-        return drop_oldest(tokens, keep=self.keep, tokenizer=tokenizer)
+        return self.tokens
+
+
+def _sliding_window(request: StrategyRequest) -> HistoryStrategy:
+    history = request.history
+    if history.exchanges is not None:
+        return sliding_window(exchanges=history.exchanges, keep=history.keep)
+    return sliding_window(tokens=request.budget, keep=history.keep, tokenizer=request.tokenizer)
+
+
+def _summarize(request: StrategyRequest) -> HistoryStrategy:
+    history = request.history
+    model = history.model or request.model
+    return summarize(model, request.budget, keep=history.keep, tokenizer=request.tokenizer, cache=history.cache)
+
+
+#: The makers of the strategies that ``[history]`` can name. A new one is a line here and a name in descriptors.history.
+MAKERS: Mapping[StrategyName, Callable[[StrategyRequest], HistoryStrategy]] = {
+    "drop-oldest": lambda request: drop_oldest(request.budget, keep=request.history.keep, tokenizer=request.tokenizer),
+    "sliding-window": _sliding_window,
+    "summarize": _summarize,
+}
 
 
 def plain(strategy: HistoryStrategy) -> HistoryStrategy:
