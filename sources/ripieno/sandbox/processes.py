@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import dataclasses
 import os
+import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -180,8 +181,10 @@ class LocalSpawner(Spawner):
         with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
             try:
                 opened = place.open(order, theirs)
+                prefix: Sequence[str] = ()
                 if confinement is not None and settings is not None:
-                    precede(order, confinement.prefix(os.fsdecode(order.directory)), settings)
+                    prefix = confinement.prefix(os.fsdecode(order.directory))
+                    precede(order, prefix, settings)
                 files, descriptors = _pipes(ours, theirs, pipe_stdin=pipe_stdin)
                 channel, answer = await supervise(order, [opened, *descriptors])
             except OSError as error:
@@ -191,7 +194,7 @@ class LocalSpawner(Spawner):
             ours.callback(channel.close)
             if isinstance(answer, Failure):
                 raise place.fault(answer)
-            process = LocalProcess(answer, channel, files, limits)
+            process = LocalProcess(answer, channel, files, limits, wrapped=bool(prefix))
             ours.pop_all()
             return process
 
@@ -214,7 +217,9 @@ def _pipes(
 class LocalProcess:
     """A ``Process`` of ``LocalSpawner``, created by it only."""
 
-    def __init__(self, pid: int, channel: Channel, files: Sequence[IO[bytes]], limits: ProcessLimits) -> None:
+    def __init__(
+        self, pid: int, channel: Channel, files: Sequence[IO[bytes]], limits: ProcessLimits, *, wrapped: bool
+    ) -> None:
         stdout, stderr, *stdin = files
         self.pid = pid
         self.limits = limits
@@ -223,6 +228,8 @@ class LocalProcess:
         self.stderr = PipeReader(stderr)
         self.stopped = 0
         self._channel = channel
+        self._wrapped = wrapped
+        self._sent: set[int] = set()
         self._ending: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -232,9 +239,13 @@ class LocalProcess:
         await self.terminate()
 
     async def wait(self) -> int:
-        return await asyncio.shield(self._channel.exit)
+        code = await asyncio.shield(self._channel.exit)
+        # bwrap survives its program by a moment, and reports a signal as 128 + its number, as shells do. Programs use
+        # such codes, too (git: 129), so only a signal that was sent counts.
+        return 128 - code if self._wrapped and code - 128 in self._sent else code
 
     def signal(self, number: int) -> None:
+        self._sent.add(int(number))
         self._channel.ask(Signal(int(number)))
 
     async def terminate(self) -> None:
@@ -255,6 +266,8 @@ class LocalProcess:
         channel = self._channel
         by_itself = channel.exit.done()
         grace = 0.0 if by_itself else self.limits.grace
+        if not by_itself:
+            self._sent |= {signal.SIGTERM, signal.SIGKILL}
         try:
             channel.ask(Terminate(grace))
             await asyncio.wait((channel.gone,), timeout=grace + _KILL_DEADLINE)

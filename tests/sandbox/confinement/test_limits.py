@@ -3,9 +3,12 @@
 import dataclasses
 import os
 import pathlib
+import signal
 
 import pytest
 
+from ripieno.sandbox import Confinement, ProcessLimits
+from ripieno.sandbox.processes import LocalSpawner, clean_environment
 from tests.skips import lacking
 from tests.support.sandbox_tiers import python, shelter
 
@@ -81,3 +84,33 @@ async def test_time_of_the_processor(name: str, tmp_path: pathlib.Path) -> None:
     confinement = dataclasses.replace(shelter(name, tmp_path).confinement(writable=[tmp_path]), seconds=1)
     completed = await python("while True: pass", confinement, tmp_path)
     assert completed.exit_code != 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Wrapped:
+    """A confinement whose program outlives what it confines, and reports its signals as shells do."""
+
+    confinement: Confinement
+
+    def mapping(self) -> dict[str, object]:
+        return self.confinement.mapping()
+
+    def prefix(self, directory: str) -> list[str]:
+        return ["/bin/sh", "-c", "trap 'wait $!; exit $?' TERM; \"$@\" & wait $!; exit $?", "sh"]
+
+
+@pytest.mark.parametrize(("program", "code"), [("echo; exec sleep 60", -signal.SIGTERM), ("echo; exit 143", 143)])
+async def test_a_signal_that_was_sent_is_how_it_ended(program: str, code: int, tmp_path: pathlib.Path) -> None:
+    """It depends on which of the two processes bwrap's end reaches first; what is reported does not."""
+    for confinement in (
+        Wrapped(shelter("tier 2", tmp_path).confinement(writable=[tmp_path])),
+        shelter("tier 2", tmp_path).confinement(writable=[tmp_path]),
+    ):
+        async with await LocalSpawner().start(
+            ["sh", "-c", program], clean_environment(), tmp_path, ProcessLimits(), confinement=confinement
+        ) as process:
+            assert await process.stdout.read(1) == b"\n"
+            if code < 0:
+                process.signal(-code)
+            assert await process.wait() == code
+        assert await process.wait() == code
