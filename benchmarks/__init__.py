@@ -1,1 +1,1 @@
-"""What the package promises about speed, runnable by anyone: ``make bench``."""
+"""Benchmarks of all promises about speed: ``make bench``."""

@@ -8,7 +8,7 @@ import os
 import pathlib
 import platform
 
-from benchmarks.measuring import Row
+from benchmarks.measurement import Row
 from benchmarks.rows import ROWS
 
 

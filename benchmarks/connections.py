@@ -1,4 +1,4 @@
-"""What connections cost: many servers at once, and one call beside the bare SDK."""
+"""Cost of MCP connections: many servers at once, and one call beside the bare SDK."""
 
 import os
 import pathlib
@@ -9,7 +9,7 @@ import time
 import tomllib
 from typing import Any
 
-from benchmarks.measuring import Row
+from benchmarks.measurement import Row
 from ripieno.assembly.shortcuts import connected
 from ripieno.canisters import InvocationCanister
 from ripieno.canisters.controls import Limits, Rules
@@ -21,7 +21,7 @@ from ripieno.execution import Execution
 from ripieno.origins.mcp import ORIGIN
 from ripieno.sandbox.processes import LocalSpawner
 
-SERVER = str(pathlib.Path(__file__).parent / "waiting_server.py")
+SERVER = str(pathlib.Path(__file__).parent / "slow_mcp_server.py")
 SERVERS = 50
 CALLS = 500
 RUNS = 3

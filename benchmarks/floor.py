@@ -1,4 +1,4 @@
-"""The floor: what somebody writes by hand with an HTTP client, for one endpoint, without validation or limits.
+"""The floor: a loop written by hand with an HTTP client, for one endpoint, without validation or limits.
 
 One loop a wire, whole and streamed.
 """

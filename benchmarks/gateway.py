@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.gateway_requests import CALLS, TEXT
 from benchmarks.gateway_sides import OURS, PASSTHROUGH, PROXY, Running, Side, ask, backend, litellm, running, state
-from benchmarks.measuring import Row
+from benchmarks.measurement import Row
 
 #: Many and short ones: whatever else the machine does comes and goes within seconds.
 RUNS = 16

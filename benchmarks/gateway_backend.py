@@ -1,4 +1,4 @@
-"""A model server behind a gateway: chat completions from bytes that are made beforehand, and who still waits for them.
+"""A model server behind a gateway: chat completions from prepared bytes. It counts the clients that still wait.
 
 ``GET /state`` says how many requests are open, how many were at most, and when the connections of held ones were lost
 (``time.monotonic``, which all processes of a machine share); ``GET /reset`` says it once more, and forgets.

@@ -1,4 +1,4 @@
-"""An HTTP client that costs next to nothing, and knows of an answer no more than where it ends and whether it is good.
+"""An HTTP client that costs next to nothing: it reads where an answer ends and whether it is good, and no more.
 
 Bytes are made beforehand, answers are read by their framing. Times are seconds.
 """
@@ -158,6 +158,6 @@ class Target:
         return answer
 
     def figures(self) -> dict[str, Any]:
-        """What every mode says."""
+        """The figures that every mode reports."""
         sample = self.sample.decode(errors="replace")
         return {"errors": len(self.errors), "error": next(iter(self.errors), ""), "lost": self.lost, "sample": sample}

@@ -1,4 +1,4 @@
-"""What a coding agent asks a gateway, and what the model behind it answers: text and two calls. Bytes, made beforehand.
+"""Requests of a coding agent, and the answers of the model behind the gateway: text and two calls, as bytes.
 
 A request can tell the backend how to answer, in its text, where every translation leaves it alone:
 ``[[pace 200]]`` waits milliseconds between the pieces of a stream; ``[[hold 30 id 7]]`` stops for good after that

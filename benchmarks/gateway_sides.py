@@ -1,4 +1,4 @@
-"""Who stands between the load generator and the backend: ours, the pass-through, and the LiteLLM proxy where it is."""
+"""The servers between load generator and backend: ours, the pass-through, and the LiteLLM proxy if installed."""
 
 import asyncio
 import contextlib
@@ -159,7 +159,7 @@ async def ask(mode: str, running: Running, **options: Any) -> dict[str, Any]:
     for name, value in options.items():
         arguments += [f"--{name}"] if value is True else [] if value is False else [f"--{name}", str(value)]
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "benchmarks.loading", *arguments), cwd=_ROOT, stdout=asyncio.subprocess.PIPE
+        *(sys.executable, "-m", "benchmarks.load_generator", *arguments), cwd=_ROOT, stdout=asyncio.subprocess.PIPE
     )
     said, _ = await process.communicate()
     if process.returncode:

@@ -1,10 +1,10 @@
-"""What a long conversation costs a turn, under each strategy of its history."""
+"""Cost of a turn of a long conversation, for each history strategy."""
 
 import functools
 import statistics
 
 from benchmarks import ours
-from benchmarks.measuring import Row, cpu, server
+from benchmarks.measurement import Row, cpu, server
 from ripieno.canisters import Controls
 from ripieno.canisters.controls import Limits
 from ripieno.conducting import conduct

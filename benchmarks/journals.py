@@ -1,4 +1,4 @@
-"""What a journal costs a call: the same conversation with one and without, streamed answers of four calls each."""
+"""Cost of a journal per call: the same conversation with one and without, streamed answers of four calls each."""
 
 import pathlib
 import secrets
@@ -6,7 +6,7 @@ import statistics
 import tempfile
 
 from benchmarks import ours
-from benchmarks.measuring import Row, cpu
+from benchmarks.measurement import Row, cpu
 from ripieno.canisters.controls import Limits
 from ripieno.conducting import conduct
 from ripieno.descriptors import Policy

@@ -1,4 +1,4 @@
-"""The floor of a gateway: what somebody writes by hand with Starlette and an HTTP client, and nothing is translated.
+"""The floor of a gateway: a pass-through written by hand with Starlette and an HTTP client, without translation.
 
 ``python -m benchmarks.passthrough BACKEND PORT``: a body that comes in goes to the backend's chat completions, and what
 comes from there goes out, chunk by chunk when it is a stream. The same HTTP implementation as our servers', no log.

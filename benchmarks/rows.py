@@ -1,4 +1,4 @@
-"""The promises, one function each. Whoever adds one adds it to ``ROWS``."""
+"""The rows, one function each, and the list of them, ``ROWS``."""
 
 import asyncio
 import functools
@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable
 
 import httpx2
 
-from benchmarks import confining, connections, floor, gateway, histories, journals, leaving, ours, peers, searching
-from benchmarks.measuring import Row, cpu, pairs, per_call, server, wall
+from benchmarks import connections, file_search, floor, gateway, histories, journals, open_pipes, ours, peers, sandbox
+from benchmarks.measurement import Row, cpu, pairs, per_call, server, wall
 from benchmarks.tools import SCHEMA
 from ripieno.canisters import Controls
 from ripieno.canisters.events import ResultReady, TextDelta
@@ -43,7 +43,7 @@ async def turns_streamed() -> list[Row]:
 
 
 async def _against_floor(*, turns: int, stream: bool) -> list[Row]:
-    """Each wire against the loop that somebody writes by hand for it."""
+    """Each wire against a loop written by hand for it."""
     playing = ours.ensemble()
     kind = f"{'streamed' if stream else 'whole'}, {turns} turns"
     rows: list[Row] = []
@@ -255,10 +255,10 @@ ROWS: tuple[Measure, ...] = (
     descriptors,
     early,
     concurrent,
-    leaving.held_pipes,
-    confining.safe_open,
-    confining.confined_starts,
-    searching.hundred_thousand,
+    open_pipes.held_pipes,
+    sandbox.safe_open,
+    sandbox.confined_starts,
+    file_search.hundred_thousand,
     connections.connecting,
     connections.server_call,
     gateway.gateway_rates,

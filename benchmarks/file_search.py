@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
-from benchmarks.measuring import Row
+from benchmarks.measurement import Row
 from ripieno.assembly import assemble
 from ripieno.assembly.configuration import Places
 from ripieno.canisters import InvocationCanister

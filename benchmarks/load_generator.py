@@ -1,4 +1,4 @@
-"""A load generator that costs little: ``python -m benchmarks.loading MODE URL WIRE …`` prints its figures as JSON.
+"""A cheap load generator: ``python -m benchmarks.load_generator MODE URL WIRE …`` prints its figures as JSON.
 
 ``load`` keeps some connections busy for some seconds; ``streams`` opens many streams at once; ``leave`` disconnects at
 random phases. Times are seconds; ``left`` has those of ``time.monotonic``.
@@ -136,7 +136,7 @@ def _quantiles(values: Sequence[float]) -> dict[str, float]:
 
 def main() -> None:
     """One run."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.loading", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.load_generator", description=__doc__)
     parser.add_argument("mode", choices=("load", "streams", "leave"))
     parser.add_argument("url")
     parser.add_argument("wire", choices=sorted(WIRES))

@@ -1,9 +1,9 @@
-"""How long after its leader a result comes, when somebody else holds the pipes."""
+"""Delay of a result when another process still holds the pipes of a program that has ended."""
 
 import asyncio
 import time
 
-from benchmarks.measuring import Row
+from benchmarks.measurement import Row
 from ripieno.sandbox import ProcessLimits
 from ripieno.sandbox.processes import LocalSpawner, clean_environment, collect
 

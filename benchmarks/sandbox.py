@@ -1,4 +1,4 @@
-"""What safety costs: a file that is opened beneath the workspace, and a program that is started in a sandbox."""
+"""Cost of safety: opening a file beneath the workspace, and starting a program in a sandbox."""
 
 import asyncio
 import pathlib
@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 
-from benchmarks.measuring import Row, per_call
+from benchmarks.measurement import Row, per_call
 from ripieno.descriptors.sandbox import SandboxDescriptor
 from ripieno.sandbox import ProcessLimits, Sandbox
 from ripieno.sandbox.processes import LocalSpawner, collect
