@@ -106,7 +106,7 @@ def test_variables_that_are_named_and_not_set(call: Call, user: User, monkeypatc
         "  NO_SUCH_TOKEN, for two",
     ]
     user.configure('[ensembles]\nenabled = ["one", "two"]\n[environment]\nallow = ["HERE"]\n')
-    hint = "Only what allow under [environment] names is seen: add NO_SUCH_TOKEN to it."
+    hint = "Only variables in allow under [environment] are read: add NO_SUCH_TOKEN to it."
     assert hint in call("check").out
     assert hint in call("invoke", "one.look").err
     monkeypatch.setenv("NO_SUCH_TOKEN", "1")
@@ -150,7 +150,7 @@ def test_where_nobody_has_to_sign_in(call: Call, user: User) -> None:
         done = call("login", "open", "--no-browser", "--timeout", "20")
         shown = call("doctor")
     assert done.code == exit_codes.INPUT
-    assert "answers without a sign-in: it wants none. Remove oauth from [connection]." in done.err
+    assert "does not require a sign-in. Remove oauth from [connection]." in done.err
     (row,) = [line for line in sections(shown.out)["Sign-ins"] if line.startswith("open")]
     assert row.split(maxsplit=1)[1].split("  ")[0] == "not needed to start"
     assert row.endswith("plays without a sign-in")

@@ -119,11 +119,11 @@ async def test_a_file_that_fails_is_imported_again(folder: pathlib.Path, surroun
     ("function", "message"),
     [
         ("conservatory.strings:latr", "conservatory.strings has no 'latr'. Did you mean 'later'?"),
-        ("conservatory.strings:VALUE", "conservatory.strings:VALUE is no function, but int."),
+        ("conservatory.strings:VALUE", "conservatory.strings:VALUE is not a function, but int."),
         ("conservatory.flutes:later", "There is no Python module 'conservatory.flutes'."),
         ("orchestra:later", "There is no Python module 'orchestra'."),
         ("./absent.py:later", "There is no Python file "),
-        ("./link/evil.py:later", "leads outside of the folder"),
+        ("./link/evil.py:later", "is outside of the folder"),
     ],
 )
 async def test_a_function_that_is_not_there(
@@ -190,7 +190,10 @@ async def test_a_connection_that_a_function_opens(folder: pathlib.Path, surround
     await ensemble.connect()
     assert await call(ensemble, "closed") == 1
     await ensemble.disconnect()
-    for name, message in (("plain", "gave int, which is no async context manager"), ("missing", "has no 'missing'")):
+    for name, message in (
+        ("plain", "returned int instead of an async context manager"),
+        ("missing", "has no 'missing'"),
+    ):
         broken = make_ensemble(text.replace(":open", f":{name}"), surroundings, folder)
         with pytest.raises(ConnectionFailure, match=message):
             await broken.connect()
@@ -206,7 +209,7 @@ async def test_the_function_of_the_name_in_the_module_of_the_ensemble(
         assert await call(ensemble, "now") is False
     nowhere = dataclasses.replace(descriptor, module=None)
     (problem,) = ORIGINS["python"].check(nowhere)
-    assert problem.message == "nothing says where the function of 'now' is"
+    assert problem.message == "the function of 'now' is not given"
 
 
 def test_a_connection_without_a_factory() -> None:

@@ -1,4 +1,4 @@
-"""Tools that the application itself runs: declared here, called there."""
+"""The origin ``client``: tools that are declared here and run by the application."""
 
 import contextlib
 from collections.abc import AsyncGenerator, Sequence
@@ -13,7 +13,7 @@ _TABLE = Table(title="[invocable]", documentation="A tool that the application r
 
 
 class ClientOrigin(Origin):
-    """``origin = "client"``: every call is left open for whoever follows the run."""
+    """``origin = "client"``: every call stays open for the consumer of the run."""
 
     name = "client"
     tables = MappingProxyType({"invocable": _TABLE})

@@ -1,11 +1,10 @@
-"""Invocables that are Python functions, imported at their first call.
+"""The origin ``python``: Python functions, imported at their first call.
 
-``function = "package.module:name"``, or ``"./tools.py:name"``: a file beneath the descriptor's folder, which is
-imported under a name of its own and shared by all that refer to it. Left out, it is the function of the invoker's
-name in the ensemble's ``module``. ``preview``, written in the same way, or the bare name of another function of the
-ensemble's module, says what a call would change, with the same context and arguments. A connection's
-``factory = "package.module:open"`` is called with the ensemble's configuration and the surroundings, and gives an
-asynchronous context manager whose value is the connection.
+``function = "package.module:name"``, or ``"./tools.py:name"``: a file beneath the descriptor's folder, imported once
+under a private name. The default is the function with the invoker's name in the ensemble's ``module``. ``preview``,
+written in the same way, or the bare name of another function of the ensemble's module, returns what a call would
+change, from the same context and arguments. A connection's ``factory = "package.module:open"`` is called with the
+ensemble's configuration and the surroundings, and returns an async context manager with the connection.
 """
 
 import contextlib
@@ -43,25 +42,25 @@ FUNCTION = Table(
         Key(
             name="function",
             kind=_OBJECT,
-            documentation="Where the function is; left out, it has the invoker's name in the ensemble's module.",
+            documentation="The function. Default: the invoker's name in the ensemble's module.",
             example="package.module:name",
         ),
         Key(
             name="preview",
             kind=Text(pattern=rf"{_OBJECT.pattern}|{_NAME}", shape=f"{_OBJECT.shape}, or a name in the module"),
-            documentation="A function that says what a call would change, and changes nothing; people are shown it.",
+            documentation="A function that returns what a call would change, for people, and changes nothing.",
             example="package.module:foresee",
         ),
     ),
 )
 FACTORY = Table(
     title="[connection]",
-    documentation="A connection that a Python function opens.",
+    documentation="A connection opened by a Python function.",
     keys=(
         Key(
             name="factory",
             kind=_OBJECT,
-            documentation="A function of configuration and surroundings that gives an async context manager.",
+            documentation="A function of configuration and surroundings that returns an async context manager.",
             required=True,
             example="package.module:open",
         ),
@@ -78,9 +77,9 @@ class Reference:
     folder: str | None = None
 
     def load(self) -> Callable[..., Any]:
-        """Imports the module, and gives what it has by that name.
+        """Imports the module and returns the named function.
 
-        Errors: ``InputError`` when there is no such module, file or function; whatever the module itself raises.
+        Errors: ``InputError`` when there is no such module, file or function; any error of the module itself.
         """
         module = _import_file(self.place, self.folder) if self.place.startswith("./") else _import(self.place)
         value: Any = module
@@ -91,7 +90,7 @@ class Reference:
                 raise InputError(f"{self.place} has no {self.name!r}.{hint}")
             value = getattr(value, part)
         if not callable(value):
-            raise InputError(f"{self.place}:{self.name} is no function, but {type(value).__name__}.")
+            raise InputError(f"{self.place}:{self.name} is not a function, but {type(value).__name__}.")
         function: Callable[..., Any] = value
         return function
 
@@ -101,11 +100,11 @@ def _import(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise  # The module is there, and lacks something itself.
-        raise InputError(f"There is no Python module {error.name!r}. Is it installed here?") from error
+            raise  # The module exists, and one of its own imports is missing.
+        raise InputError(f"There is no Python module {error.name!r}. Install it in this environment.") from error
 
 
-#: One file is imported once, whoever asks first.
+#: Each file is imported once.
 _IMPORTING = threading.RLock()
 
 
@@ -113,7 +112,7 @@ def _import_file(place: str, folder: str | None) -> ModuleType:
     root = pathlib.Path(folder or "").resolve()
     path = (root / place).resolve()
     if folder is None or not path.is_relative_to(root):
-        raise InputError(f"{place} leads outside of the folder of its descriptor.")
+        raise InputError(f"{place} is outside of the folder of its descriptor.")
     name = f"ripieno_file_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
     with _IMPORTING:
         if name in sys.modules:
@@ -135,8 +134,8 @@ def _import_file(place: str, folder: str | None) -> ModuleType:
 def _refer(value: str, descriptor: EnsembleDescriptor, path: Path, problems: Problems) -> Reference | None:
     place, _, name = value.rpartition(":")
     if place.startswith("./") and descriptor.folder is None:
-        hint = 'Name it by its module: "package.module:name".'
-        problems.add(path, f"{value} needs a folder, and this ensemble has no file", hint)
+        hint = 'Use its module: "package.module:name".'
+        problems.add(path, f"{value} needs a folder, but this ensemble has no file", hint)
         return None
     return Reference(place=place, name=name, folder=descriptor.folder)
 
@@ -144,13 +143,13 @@ def _refer(value: str, descriptor: EnsembleDescriptor, path: Path, problems: Pro
 def read_function(
     descriptor: EnsembleDescriptor, invoker: InvokerDescriptor, path: Path, problems: Problems
 ) -> Reference | None:
-    """Where the function of an invoker is, or None after what is wrong was added."""
+    """The reference to an invoker's function; None after problems were added."""
     settings = FUNCTION.read(invoker.invocable.settings, path, problems)
     if settings is INVALID:
         return None
     if "function" not in settings and descriptor.module is None:
         hint = 'Add function = "package.module:name", or module = "package.module" to [ensemble].'
-        problems.add(path, f"nothing says where the function of {invoker.name!r} is", hint)
+        problems.add(path, f"the function of {invoker.name!r} is not given", hint)
         return None
     _refer_preview(settings, descriptor, path, problems)
     function = settings.get("function", f"{descriptor.module}:{invoker.name}")
@@ -160,13 +159,13 @@ def read_function(
 def _refer_preview(
     settings: Mapping[str, Any], descriptor: EnsembleDescriptor, path: Path, problems: Problems
 ) -> Reference | None:
-    """Where the preview of an invoker is, if it has one; None also after what is wrong was added."""
+    """The reference to an invoker's preview, if any; None also after problems were added."""
     preview = settings.get("preview")
     if preview is None:
         return None
     if ":" not in preview and descriptor.module is None:
         hint = 'Write preview = "package.module:name".'
-        problems.add((*path, "preview"), f"nothing says in which module {preview!r} is", hint)
+        problems.add((*path, "preview"), f"the module of {preview!r} is not given", hint)
         return None
     place = preview if ":" in preview else f"{descriptor.module}:{preview}"
     return _refer(place, descriptor, (*path, "preview"), problems)
@@ -205,17 +204,17 @@ def make_invocable(reference: Reference) -> Invocable:
 
 
 def make_foresight(reference: Reference) -> Foresight:
-    """The function as a preview. Its module is imported by whichever thread asks first."""
+    """The function as a preview. Its module is imported at the first use, in that thread."""
 
     def foresee(context: Context, arguments: Mapping[str, Any]) -> str | None:
-        said: str | None = reference.load()(context, arguments)
-        return said
+        preview: str | None = reference.load()(context, arguments)
+        return preview
 
     return foresee
 
 
 class PythonOrigin(Origin):
-    """``origin = "python"``, the origin of whatever names none."""
+    """``origin = "python"``, the default origin."""
 
     name = "python"
     tables = MappingProxyType({"connection": FACTORY, "invocable": FUNCTION})
@@ -253,7 +252,7 @@ async def _make_connection(descriptor: EnsembleDescriptor, surroundings: Surroun
     if not hasattr(opened, "__aenter__"):
         raise ConnectionFailure(
             descriptor.name,
-            f"{reference.place}:{reference.name} gave {type(opened).__name__}, which is no async context manager.",
+            f"{reference.place}:{reference.name} returned {type(opened).__name__} instead of an async context manager.",
             hint="Decorate it with contextlib.asynccontextmanager.",
         )
     async with opened as connection:

@@ -1,4 +1,4 @@
-"""What the built-in origins share: kinds of settings with templates, and how settings are read and complained about."""
+"""Shared code of the built-in origins: kinds of settings with templates, and their reading and checking."""
 
 import dataclasses
 import os
@@ -15,7 +15,7 @@ from ripieno.ensembles import Surroundings
 from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, Problem
 
 Settings = TypeVar("Settings")
-#: Reads the settings of one invoker that stand at a path; None after what is wrong was added.
+#: Reads the settings of one invoker at a path; None after problems were added.
 InvocableReader: TypeAlias = Callable[[EnsembleDescriptor, InvokerDescriptor, Path, Problems], Settings | None]
 
 #: A folder beneath another one.
@@ -27,7 +27,7 @@ VARIABLE_NAME = Text(pattern=r"[A-Za-z_][A-Za-z0-9_]*", shape="the name of a var
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Argv:
-    """A program and its arguments, with places; kept parsed."""
+    """A program and its arguments, with placeholders; stored parsed."""
 
     expected: str = (
         "a list that names a program and its arguments: strings, and tables with when and argv, or with each"
@@ -69,7 +69,7 @@ ENVIRONMENT = Named(name=VARIABLE_NAME, kind=TemplateText(variables=True), expec
 
 
 def add_complaints(complaints: Iterable[Complaint], path: Path, problems: Problems) -> None:
-    """Adds what is wrong with the template that stands at ``path``."""
+    """Adds the defects of the template at ``path``."""
     for complaint in complaints:
         problems.add((*path, *complaint.path), complaint.message, complaint.hint)
 
@@ -77,7 +77,7 @@ def add_complaints(complaints: Iterable[Complaint], path: Path, problems: Proble
 def check_invocables(
     origin: str, descriptor: EnsembleDescriptor, read: InvocableReader[Settings]
 ) -> tuple[Problem, ...]:
-    """What is wrong with the invokers of an origin; keys lead from the file in which each stands."""
+    """The problems of an origin's invokers; their paths start in each invoker's file."""
     found: list[Problem] = []
     for invoker, path in descriptor.located():
         if invoker.invocable.origin == origin:
@@ -90,7 +90,7 @@ def check_invocables(
 def read_invocable(
     descriptor: EnsembleDescriptor, invoker: InvokerDescriptor, read: InvocableReader[Settings]
 ) -> Settings:
-    """The settings of one invoker. Errors: ``ConfigurationInvalidity``, for whoever did not check before."""
+    """The settings of one invoker. Errors: ``ConfigurationInvalidity``, if they were not checked before."""
     problems = Problems(Source(file=invoker.file))
     settings = read(descriptor, invoker, ("invocable",), problems)
     if settings is None:
@@ -101,7 +101,7 @@ def read_invocable(
 def check_connection(
     origin: str, descriptor: EnsembleDescriptor, read: Callable[[EnsembleDescriptor, Problems], object]
 ) -> tuple[Problem, ...]:
-    """What is wrong with ``[connection]``, when it is this origin's."""
+    """The problems of ``[connection]``, if it is this origin's."""
     if descriptor.connection is None or descriptor.connection.origin != origin:
         return ()
     problems = Problems(Source(file=descriptor.file))
@@ -110,35 +110,34 @@ def check_connection(
 
 
 def check_program(program: str, descriptor: EnsembleDescriptor, path: Path, problems: Problems) -> None:
-    """A relative program must be beneath the descriptor's folder; files of a workspace never pass for programs."""
+    """Checks that a relative program is beneath the descriptor's folder; files of a workspace are never programs."""
     if "/" not in program or program.startswith("/"):
         return
     if ".." in program.split("/"):
-        problems.add(path, f"{program} leads out of this file's folder", "Name it by its whole path.")
+        problems.add(path, f"{program} is outside of this file's folder", "Use its absolute path.")
     elif descriptor.folder is None:
-        problems.add(path, f"{program} needs a folder, and this ensemble has no file", "Name it by its whole path.")
+        problems.add(path, f"{program} needs a folder, but this ensemble has no file", "Use its absolute path.")
 
 
 def locate_program(program: str, folder: str | None) -> str:
-    """A checked program as it is started: a relative path begins at the descriptor's folder."""
+    """The path of a checked program; a relative path starts at the descriptor's folder."""
     return os.path.join(folder or "/", program) if "/" in program else program
 
 
 def require_variables(ensemble: str, templates: Iterable[Template], surroundings: Surroundings) -> None:
-    """Errors: ``ConnectionFailure`` that names every variable which templates need and nobody set."""
+    """Errors: ``ConnectionFailure`` with the name of every variable that templates need and that is not set."""
     needed = {name for template in templates for name in template.variables}
     missing = sorted(needed - surroundings.secrets.keys())
     if missing:
         several = len(missing) > 1
-        names = ", ".join(missing)
-        reason = f"the variable{'s' if several else ''} {names} {'are' if several else 'is'} needed, and not set."
+        reason = f"the variable{'s' if several else ''} {', '.join(missing)} {'are' if several else 'is'} not set."
         raise ConnectionFailure(ensemble, reason, hint=advise_setting(missing, surroundings))
 
 
 def advise_setting(missing: Sequence[str], surroundings: Surroundings) -> str:
-    """What to do about variables that are not there."""
+    """Advice about missing variables."""
     advice = f"Set {'them' if len(missing) > 1 else 'it'} in the environment."
     hidden = [name for name in missing if not surroundings.allows(name)]
     if hidden:
-        advice += f" Only what allow under [environment] names is seen: add {', '.join(hidden)} to it."
+        advice += f" Only variables in allow under [environment] are read: add {', '.join(hidden)} to it."
     return advice

@@ -115,7 +115,7 @@ def test_a_no_is_told(user: User, there: Place) -> None:
 def test_nobody_comes(user: User, call: Call, there: Place) -> None:
     done = call("login", "web", "--timeout", "1")
     assert (done.code, done.out) == (1, "")
-    assert "nobody signed in within 1 s" in done.err
+    assert "no sign-in was completed within 1 s" in done.err
 
 
 def test_an_interrupt_ends_it(user: User, there: Place) -> None:

@@ -12,7 +12,7 @@ from tests.origins.hostile_mcp_servers.expectations import (
 )
 
 LOST = "outcome_unknown"
-UNUSABLE = "what came is no message of the protocol, or is too large"
+UNUSABLE = "the answer is not a message of the protocol, or is too large"
 #: Seconds of a deadline that is reached.
 SOON = 0.25
 #: Over HTTP the first message of an answer's stream that is none ends the call.
@@ -77,7 +77,7 @@ CALLS = (
     *fail("execution", "refused the call: Unsupported", "version_refused_in_call"),
     *fail("execution", "does not allow|asks? back", "input_required_without_requests", "input_required_of_everything"),
     *fail("execution", "asks? back", "input_required_of_everything", over=(STDIO_MODERN, HTTP)),
-    *fail("execution", "asked back more than", "input_required", over=(HTTP,)),
+    *fail("execution", "asked for input more than", "input_required", over=(HTTP,)),
     *fail("execution", "does not match the schema", "patterns_that_take_for_ever", "structure_breaks_its_schema"),
     *give("^it$", "structure_is_missing"),
     *give("^xxx", "a_result_of_10_mib"),
@@ -112,14 +112,19 @@ LISTINGS = (
     *refuse(UNUSABLE, "a_listing_of_64_mib", over=(STDIO,), flood=True),
     *refuse("exceeded the 16777216", "a_listing_of_64_mib", over=(HTTP,), flood=True),
     *give("^it$", "ten_thousand_tools", "ten_thousand_illegal_tools", alert="more than 512 tools", flood=True),
-    *give("^it$", "ten_thousand_broken_tools", alert="More is wrong .* than is told here", flood=True),
+    *give(
+        "^it$",
+        "ten_thousand_broken_tools",
+        alert="Further problems with the tools of the server are not reported",
+        flood=True,
+    ),
     *give("^it$", "the_same_tool_a_thousand_times", alert="another tool of the server has its name"),
-    *give("^it$", "names_that_are_none", alert="its name is more than letters"),
+    *give("^it$", "names_that_are_none", alert="its name has other characters than letters"),
     *give("^it$", "tools_that_are_none", "schemas_that_are_none", alert="does not allow its definition"),
     *give("^it$", "schemas_with_references", alert="leads outside the schema"),
     *give("^it$", "a_schema_of_one_mib", alert="too large"),
     *refuse("MCPError", "a_schema_deeply_nested"),
-    *give("^it$", "poisoned_descriptions", alert="hidden characters were taken out"),
+    *give("^it$", "poisoned_descriptions", alert="hidden characters were removed"),
     *give("^it$", "descriptions_that_are_none", alert="description: Input should be a valid string"),
     *refuse("tools", "tools_are_missing", "tools_are_null", "tools_are_a_table"),
     *refuse("MCPError", "a_listing_is_a_string", "a_listing_is_a_list"),

@@ -156,7 +156,7 @@ async def test_a_redirect_stays_with_the_host(surroundings: Surroundings) -> Non
         for end in ends:
             async with web(lambda *_: redirect(end)) as one:  # noqa: B023
                 more = 'headers = { Authorization = "{env:TOKEN}" }'
-                with pytest.raises(PermissionFault, match="not among the hosts"):
+                with pytest.raises(PermissionFault, match="not among the allowed hosts"):
                     await ask(tool(place(one), more), surroundings, a="")
         assert other.connections == 0
     async with web(lambda head, _: answer(b"there") if b" /on " in head else redirect("/on")) as one:
@@ -276,7 +276,7 @@ async def test_what_a_server_says_again_is_hidden(surroundings: Surroundings) ->
 
 async def test_a_missing_variable_is_told_at_the_start(surroundings: Surroundings) -> None:
     text = tool("https://a.example/", 'headers = { Authorization = "{env:MISSING}" }')
-    with pytest.raises(ConnectionFailure, match="the variable MISSING is needed"):
+    with pytest.raises(ConnectionFailure, match="the variable MISSING is not set"):
         async with make_ensemble(text, surroundings):
             pass
 
@@ -284,17 +284,17 @@ async def test_a_missing_variable_is_told_at_the_start(surroundings: Surrounding
 @pytest.mark.parametrize(
     ("url", "more", "message"),
     [
-        ("ftp://a.b/", "", "no URL that begins with http"),
-        ("http://{a}.b/", "", "no argument may choose the scheme, the host or the port"),
-        ("http://a.b:{a}/", "", "no argument may choose"),
-        ("{a}", "", "no URL"),
+        ("ftp://a.b/", "", "not a URL that begins with http"),
+        ("http://{a}.b/", "", "an argument cannot set the scheme, the host or the port"),
+        ("http://a.b:{a}/", "", "an argument cannot set"),
+        ("{a}", "", "not a URL"),
         ("http://a.b/?q={a}", "", "under query"),
         ("http://a.b/#x", "", "under query"),
         ("http://a@b/", "", "user or a password"),
         ("http://0x7f.1/", "", "looks like an address"),
-        ("http://169.254.169.254/{a}", "", "a cloud gives credentials, and is never reached"),
-        ("http://a.b/../{a}", "", "would climb or stay"),
-        ("http://a.b/%2e%2e/{a}", "", "would climb or stay"),
+        ("http://169.254.169.254/{a}", "", "a cloud gives credentials; it is never contacted"),
+        ("http://a.b/../{a}", "", "is relative"),
+        ("http://a.b/%2e%2e/{a}", "", "is relative"),
         ("http://a.b/%2{a}", "", "must be percent-encoded"),
         ("http://a.b/a b", "", "must be percent-encoded"),
         ("http://a.b/{env:TOKEN}", "", "variables are not allowed here"),
@@ -305,9 +305,9 @@ async def test_a_missing_variable_is_told_at_the_start(surroundings: Surrounding
         ("http://a.b/", 'headers = { Host = "x" }', "set by the connection itself"),
         ("http://a.b/", 'headers = { Content-Length = "1" }', "set by the connection itself"),
         ("http://a.b/", 'headers = { "A B" = "1" }', "must be the name of a header"),
-        ("http://a.b/", 'headers = { A = "x\\ny" }', "characters that a header cannot hold"),
+        ("http://a.b/", 'headers = { A = "x\\ny" }', "has invalid characters"),
         ("http://a.b/", 'body = "{a}"', "a GET has no body"),
-        ("http://a.b/", 'method = "POST"\nbody = "{a}"\njson = "{a}"', "has body and json"),
+        ("http://a.b/", 'method = "POST"\nbody = "{a}"\njson = "{a}"', "body and json are both set"),
         ("http://a.b/", 'method = "POST"\nbody = "{env:TOKEN}"', "variables are not allowed here"),
         ("http://a.b/", 'method = "POST"\njson = ["{env:TOKEN}"]', "variables are not allowed here"),
         ("http://a.b/", 'method = "POST"\njson = { b = ["{b}"] }', "'b' is not an argument"),

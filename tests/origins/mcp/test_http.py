@@ -154,7 +154,7 @@ async def test_a_server_that_dies_is_connected_again_twice_in_a_row(surroundings
                 with pytest.raises((NetworkFault, OutcomeUnknownFault)):
                     await call(ensemble, "echo")
                 await asyncio.sleep(0)
-            with pytest.raises(NetworkFault, match="is not connected now; nothing was sent"):
+            with pytest.raises(NetworkFault, match="is not connected; nothing was sent"):
                 await call(ensemble, "echo")
             server.revive()
             await until(lambda: ensemble.state == "connected")
@@ -262,23 +262,21 @@ async def test_who_is_not_let_in_is_told_once_and_what_to_do(challenge: str, sur
         said, place, first, *others = (await refused(url, surroundings)).splitlines()
         assert said == "Ensemble 'it': the MCP server answered 401 Unauthorized."
         assert place == f"Its URL: {url}"
-        assert first == f"If it wants a key: set {key} under [connection], and the variable."
-        assert [line.partition(":")[0] for line in others] == (["If it wants you to sign in"] if challenge else [])
+        assert first == f"If it requires a key: set {key} under [connection], and the variable."
+        assert [line.partition(":")[0] for line in others] == (["If it requires a sign-in"] if challenge else [])
         advice = (await refused(url, surroundings, key.replace("NAME", "TOKEN"))).splitlines()[2:]
-        assert advice == [
-            "It does not take the Authorization that is set under headers: see whether it is still right."
-        ]
+        assert advice == ["It does not accept the Authorization set under headers: check whether it is still valid."]
 
 
 async def test_a_missing_variable_is_named_before_anything_is_sent(surroundings: Surroundings) -> None:
     async with answering(b"") as (url, asked):
         message = await refused(url, surroundings, '[connection.headers]\nA = "{env:ABSENT}"\n')
-    assert message.endswith("the variable ABSENT is needed, and not set. Set it in the environment.")
+    assert message.endswith("the variable ABSENT is not set. Set it in the environment.")
     async with answering(b"") as (url, asked):
         chosen = dataclasses.replace(surroundings, allow=("TOKEN", "SET_*"))
         message = await refused(url, chosen, '[connection.headers]\nA = "{env:ABSENT}{env:SET_LATER}"\n')
     assert message.endswith(
-        "the variables ABSENT, SET_LATER are needed, and not set. Set them in the environment. "
-        "Only what allow under [environment] names is seen: add ABSENT to it."
+        "the variables ABSENT, SET_LATER are not set. Set them in the environment. "
+        "Only variables in allow under [environment] are read: add ABSENT to it."
     )
     assert asked == []

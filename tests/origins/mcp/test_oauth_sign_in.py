@@ -285,9 +285,9 @@ async def test_another_issuer_gets_nothing_of_the_first(home: Home) -> None:
         ({"denies": True}, "denied"),
         ({"iss": "http://elsewhere.example"}, "iss mismatch"),
         ({"page": "http://page.example/authorize"}, "is not opened: it begins with http:"),
-        ({"page": "https://user@page.example/authorize"}, "is not opened: it has a user"),
-        ({"page": "file:///etc/passwd"}, "does not describe itself"),
-        ({"page": "javascript:alert(1)"}, "does not describe itself"),
+        ({"page": "https://user@page.example/authorize"}, "was not opened: it contains a user"),
+        ({"page": "file:///etc/passwd"}, "does not publish the required metadata"),
+        ({"page": "javascript:alert(1)"}, "does not publish the required metadata"),
     ],
     ids=["denied", "iss", "http", "user", "file", "javascript"],
 )
@@ -312,7 +312,7 @@ async def test_a_stranger_cannot_answer_and_the_wait_ends(home: Home) -> None:
         await home.browser(url)
         await clock.move(20)
 
-    says = r"nobody signed in within 20 s\. Answers that were not of this sign-in: 1\."
+    says = r"no sign-in was completed within 20 s\. Answers of other sign-ins: 1\."
     with pytest.raises(SignInFailure, match=says):
         await sign_in(home.descriptor(), home.surroundings, show, patience=20)
     assert "another sign-in" in home.browser.pages[0]
@@ -445,7 +445,7 @@ async def test_signing_out_revokes_and_forgets(home: Home) -> None:
     assert (await sign_out(home.descriptor(), home.surroundings)).files == 0
 
 
-@pytest.mark.parametrize(("revokes", "says"), [(None, "no place for that"), (500, "answered 500")])
+@pytest.mark.parametrize(("revokes", "says"), [(None, "does not support it"), (500, "answered 500")])
 async def test_what_cannot_be_revoked_is_forgotten_all_the_same(home: Home, revokes: int | None, says: str) -> None:
     home.authority.revokes = revokes
     await home.sign_in()

@@ -33,9 +33,9 @@ async def test_a_server_that_dies_in_mid_call_is_connected_again(surroundings: S
         waiting = asyncio.create_task(call(ensemble, "wait"))
         assert await call(ensemble, "echo") == said("echo {}")
         server.kill()
-        with pytest.raises(OutcomeUnknownFault, match="The answer of 'wait' was lost, at the server of 'it'"):
+        with pytest.raises(OutcomeUnknownFault, match="The answer of 'wait' from the server of 'it' was lost"):
             await waiting
-        with pytest.raises(NetworkFault, match="is not connected now; nothing was sent"):
+        with pytest.raises(NetworkFault, match="is not connected; nothing was sent"):
             await call(ensemble, "echo")
         server.start()
         await alerts.wait_for("Ensemble 'it' is connected again.")
@@ -62,7 +62,7 @@ async def test_a_server_that_dies_in_mid_call_is_connected_again(surroundings: S
         (b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\n\r\nx", "answered 502"),
         (
             b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 3\r\n\r\n: x",
-            "ended its stream of events before it said where",
+            "ended its stream of events without naming",
         ),
         (
             b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 300\r\n\r\n: x",
@@ -196,7 +196,7 @@ async def test_nothing_is_sent_to_an_endpoint_that_is_elsewhere(surroundings: Su
             async with old() as url:
                 old.endpoint = endpoint.replace("{own}", url.rpartition(":")[2].partition("/")[0])
                 message = await refused(url, surroundings, HEADERS)
-            assert "wants its messages at " in message, message
+            assert "named an endpoint " in message, message
             assert old.posted == []
     assert elsewhere.heads == []
 
@@ -260,7 +260,7 @@ async def test_an_answer_that_cannot_be_used_is_told_and_the_others_come(surroun
     old = Old()
     async with old() as url, make_ensemble(at(url), surroundings) as ensemble:
         old.instead = b'data: {"jsonrpc": "2.0", "id": ID, "result": [' + b"[]," * 200_000 + b"0]}\n\n"
-        with pytest.raises(OutcomeUnknownFault, match="is no message of the protocol, or is too large"):
+        with pytest.raises(OutcomeUnknownFault, match="is not a message of the protocol, or is too large"):
             await call(ensemble, "it")
         old.instead = None
         assert await call(ensemble, "it") == said("done")
@@ -282,7 +282,9 @@ async def test_a_storm_of_nonsense_ends_the_connection(surroundings: Surrounding
     old = Old()
     async with old() as url, make_ensemble(at(url), surroundings) as ensemble:
         old.instead = b"data: nonsense\n\n" * sse.REFUSALS
-        with pytest.raises(OutcomeUnknownFault, match="sent 1000 events that are no messages; the last was 'nonsense'"):
+        with pytest.raises(
+            OutcomeUnknownFault, match="sent 1000 events that are not messages; the last was 'nonsense'"
+        ):
             await call(ensemble, "it")
         await alerts.wait_for("was lost")
 

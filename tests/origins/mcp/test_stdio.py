@@ -48,8 +48,8 @@ async def test_what_a_server_offers(surroundings: Surroundings, alerts: Alerts, 
         assert "additionalProperties" not in add.arguments_schema
         assert "fail" not in ensemble.invokers
         assert [(alert.tool, alert.message) for alert in alerts] == [
-            ("it.add", "2 hidden characters were taken out of the description of the tool."),
-            ("it", "[overrides.gret] is of no use: the server offers no such tool. Did you mean 'greet'?"),
+            ("it.add", "2 hidden characters were removed from the description of the tool."),
+            ("it", "[overrides.gret] has no effect: the server offers no such tool. Did you mean 'greet'?"),
         ]
         assert alive.anybody
     assert alive.all_gone(30)
@@ -148,7 +148,7 @@ async def test_a_server_that_ends_at_once_is_explained(surroundings: Surrounding
     [
         (
             "noise",
-            "wrote 100 lines that are no messages to its standard output; the last was 'Listening on port 1234'.\n",
+            "wrote 100 lines that are not messages to its standard output; the last was 'Listening on port 1234'.\n",
         ),
         ("flood", "sent 1000 requests and read no answers.\n"),
         ("orphans", "ended with exit code 0.\n"),
@@ -189,7 +189,7 @@ async def test_a_command_that_is_not_there(surroundings: Surroundings) -> None:
 async def test_a_missing_variable_is_named_before_anything_starts(surroundings: Surroundings, alive: Living) -> None:
     text = server("misbehaving.py", alive=alive, more='A = "{env:TOKEN}{env:FIRST}"\nB = "env:SECOND"')
     message = await fail_to_connect(make_ensemble(text, surroundings))
-    assert message.startswith("Ensemble 'it': the variables FIRST, SECOND are needed, and not set.")
+    assert message.startswith("Ensemble 'it': the variables FIRST, SECOND are not set.")
 
 
 async def test_lines_that_are_no_messages_are_counted(surroundings: Surroundings, alerts: Alerts) -> None:
@@ -201,9 +201,9 @@ async def test_lines_that_are_no_messages_are_counted(surroundings: Surroundings
             TextualContent(text='{"a": [null, 1' + "0" * 30 + "]}")
         ]
         assert [alert.message for alert in alerts] == [
-            "The MCP server of 'it' wrote to its standard output what is no message: 'this is no message'"
+            "The MCP server of 'it' wrote a line to standard output that is not a message: 'this is no message'"
         ]
-        with pytest.raises(ExecutionFault, match="does not allow: "):
+        with pytest.raises(ExecutionFault, match="violates its protocol: "):
             await call(ensemble, "nonsense")
         with pytest.raises(ValidationFault, match=r"^The server refused the call: bad colour$"):
             await call(ensemble, "refuse")
@@ -215,7 +215,7 @@ async def test_lines_that_are_no_messages_are_counted(surroundings: Surroundings
                 await call(ensemble, "garbage")
             except OutcomeUnknownFault:
                 break
-        assert "wrote 100 lines that are no messages" in (await alerts.wait_for("was lost")).message
+        assert "wrote 100 lines that are not messages" in (await alerts.wait_for("was lost")).message
 
 
 async def test_structured_results(surroundings: Surroundings) -> None:
@@ -225,7 +225,7 @@ async def test_structured_results(surroundings: Surroundings) -> None:
         with pytest.raises(ExecutionFault, match=r"does not match the schema of its tool: (.|\n)*\none$") as raised:
             await call(ensemble, "poor")
         assert raised.value.code == "result_invalid"
-        with pytest.raises(ExecutionFault, match="The structured result is no JSON"):
+        with pytest.raises(ExecutionFault, match="The structured result is not JSON"):
             await call(ensemble, "nan")
 
 
@@ -283,15 +283,19 @@ async def test_tools_that_cannot_be_used_are_left_out_each_with_its_reason(
     ) in told
     assert (
         "it.two words",
-        "The tool is left out: its name is more than letters, digits, _, - and ., or too long.",
+        "The tool is left out: its name has other characters than letters, digits, _, - and ., or is too long.",
     ) in told
     assert ("it.page0", "The tool is left out: another tool of the server has its name.") in told
-    assert ("it.results0", "The results of the tool are not checked: their schema is broken.") in told
+    assert ("it.results0", "The results of the tool are not checked: their schema is invalid.") in told
     assert any(tool == "it.broken0" and "the schema of its arguments" in message for tool, message in told)
-    assert any(tool == "it.nan0" and "its schema is no JSON" in message for tool, message in told)
+    assert any(tool == "it.nan0" and "its schema is not JSON" in message for tool, message in told)
     assert any(tool == "it.both0" and "inputSchema: Field required" in message for tool, message in told)
     assert any(tool == "it.task0" and "as a task" in message for tool, message in told)
-    for name, why in (("task0", "called as a task"), ("unschemed", "inputSchema: Field required"), ("nan0", "no JSON")):
+    for name, why in (
+        ("task0", "called as a task"),
+        ("unschemed", "inputSchema: Field required"),
+        ("nan0", "not JSON"),
+    ):
         with pytest.raises(NameAbsence, match=f"The tool 'it.{name}' is left out: .*{why}"):
             ensemble.access_invoker(name)
 

@@ -1,11 +1,11 @@
-"""Invocables that are programs: an argv with places for arguments, run without a shell and with everything bounded.
+"""The origin ``command``: a program as an argv template, run without a shell and with bounded time and output.
 
-A program without a slash is looked for in the ``PATH`` of what the program gets as its environment; ``./name`` is a
-file beneath the descriptor's folder, never one of the workspace. Its standard output is the result. When the exit
-code is none of ``success``, the call fails, and the model reads what was written to both streams.
+A program without a slash is looked up in the ``PATH`` of its own environment; ``./name`` is a file beneath the
+descriptor's folder, never of the workspace. The result is its standard output. If the exit code is not in ``success``,
+the call fails, and the model reads both streams.
 
-With ``project = true`` the workspace's own program of that name comes first, such as ``.venv/bin/mypy``. What a
-workspace brings is not trusted, so it is always confined.
+With ``project = true`` the workspace's own program of that name comes first, such as ``.venv/bin/mypy``. Workspaces are
+not trusted, so it is always confined.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ from ripieno.origins.settings import (
 )
 from ripieno.sandbox import ProcessLimits
 
-#: Bytes of a result that the line about what was left out may take.
+#: Bytes of a result reserved for the line about omitted output.
 _MARK = 64
 PROGRAM = Table(
     title="[invocable]",
@@ -53,49 +53,49 @@ PROGRAM = Table(
         Key(
             name="argv",
             kind=Argv(),
-            documentation="The program and its arguments; {name} is the place of an argument. A table with when and "
-            "argv adds its argv where the argument is given and not false; one with each adds an element per item.",
+            documentation="The program and its arguments; {name} is replaced by an argument. A table with when and "
+            "argv adds its argv if the argument is given and not false; one with each adds an element per item.",
             required=True,
             example=["rg", {"when": "ignore_case", "argv": ["-i"]}, "--", "{pattern}", {"each": "paths"}],
         ),
         Key(
             name="directory",
             kind=FOLDER,
-            documentation="The folder that it runs in, beneath the workspace; left out, the workspace itself.",
+            documentation="The folder that it runs in, beneath the workspace. Default: the workspace itself.",
             example="documents",
         ),
         Key(
             name="environment",
             kind=ENVIRONMENT,
-            documentation="Variables that it gets beside PATH, LANG, TZ, TMPDIR and HOME.",
+            documentation="Environment variables in addition to PATH, LANG, TZ, TMPDIR and HOME.",
             example={"TOKEN": "{env:TOKEN}"},
         ),
-        Key(name="stdin", kind=TemplateText(), documentation="What it reads from standard input.", example="{text}"),
+        Key(name="stdin", kind=TemplateText(), documentation="Its standard input.", example="{text}"),
         Key(
             name="success",
             kind=Several(item=Number(whole=True, minimum=0, maximum=255), items="exit codes", once=True),
-            documentation="Exit codes that are no failure.",
+            documentation="Exit codes that mean success.",
             default=(0,),
             example=[0, 1],
         ),
         Key(
             name="network",
             kind=Flag(),
-            documentation="Whether it may use the network where programs are confined.",
+            documentation="Whether it may use the network when it is confined.",
             default=False,
             example=True,
         ),
         Key(
             name="confined",
             kind=Flag(),
-            documentation="Whether it is confined as bundled tools are; otherwise it has all rights of this program.",
+            documentation="Whether it is confined like bundled tools; otherwise it has all rights of this program.",
             default=False,
             example=True,
         ),
         Key(
             name="project",
             kind=Flag(),
-            documentation="Whether the project's own program comes first, as in .venv/bin; it has to be confined.",
+            documentation="Whether the project's own program, as in .venv/bin, comes first. Requires confined.",
             default=False,
             example=True,
         ),
@@ -105,7 +105,7 @@ PROGRAM = Table(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """The settings of one invoker. ``folder`` is where its own files are."""
+    """The settings of one invoker. ``folder`` is the descriptor's."""
 
     argv: ArgvTemplate
     directory: str = "."
@@ -118,13 +118,13 @@ class Program:
     folder: str | None = None
 
     def expand(self, arguments: Mapping[str, Any], roots: Sequence[str] = ()) -> list[str]:
-        """The argv of a call; a relative program is made absolute. ``roots`` are where a project may be."""
+        """The argv of a call, with a relative program made absolute. ``roots`` are possible project folders."""
         argv = self.argv.expand(arguments)
         argv[0] = find_own_program(roots, argv[0]) or locate_program(argv[0], self.folder)
         return argv
 
     def roots(self, context: Context) -> tuple[str, ...]:
-        """Where a project with programs of its own may be, if these are meant. Errors: those of ``resolve``."""
+        """Possible folders of a project with its own programs, if ``project`` is set. Errors: those of ``resolve``."""
         if not self.project:
             return ()
         surroundings = surroundings_of(context)
@@ -146,8 +146,8 @@ def _read(descriptor: EnsembleDescriptor, invoker: InvokerDescriptor, path: Path
         add_complaints(program.stdin.check(schema, given), (*path, "stdin"), problems)
     check_program(program.argv.program, descriptor, (*path, "argv", 0), problems)
     if program.project and not program.confined:
-        why = "a program of the workspace would run with all rights of this one"
-        problems.add((*path, "project"), why, "Set confined = true, or delete project.")
+        message = "a program of the workspace would run with all rights of this one"
+        problems.add((*path, "project"), message, "Set confined = true, or delete project.")
     return program if len(problems) == before else None
 
 
@@ -185,14 +185,13 @@ class CommandOrigin(Origin):
 
 
 class Runner:
-    """The invocable of one program. ``policy`` says how much of its output is kept, and whether it may write."""
+    """The invocable of one program. ``policy`` sets the output limit and whether it may write."""
 
     def __init__(self, program: Program, secrets: Mapping[str, str], policy: Policy) -> None:
         self._program = program
         self._secrets = secrets
         self._write = not policy.harmless
         self._output = policy.output
-        self._limits = ProcessLimits(output_bytes=max(policy.output - _MARK, _MARK), grace=GRACE)
         self._limits = ProcessLimits(output_bytes=max(policy.output - _MARK, _MARK), grace=GRACE)
 
     async def __call__(self, context: Context, arguments: dict[str, Any]) -> Outcome:
@@ -216,7 +215,7 @@ class Runner:
             raise failure(program.argv.program, completed, max(self._output, context.kept))
         text = completed.stdout.text
         if not text.strip():
-            # Some programs say what they did where others only complain.
+            # Some programs write their results to standard error.
             text = completed.stderr.text or text
         return dataclasses.replace(report(completed), content=text)
 

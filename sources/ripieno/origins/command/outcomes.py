@@ -1,4 +1,4 @@
-"""How a program ended, in words that a model reads: exit code, both streams told apart, what was left running. Pure."""
+"""A program's outcome as text for a model: exit code, both streams, and processes left running. Pure."""
 
 import dataclasses
 import signal
@@ -9,15 +9,15 @@ from ripieno.exceptions import ExecutionFault, TimeoutFault
 from ripieno.sandbox.capture import Captured
 from ripieno.sandbox.processes import Completed
 
-#: Bytes of a result that the lines about how a program ended may take.
+#: Bytes of a result reserved for the lines about the end of a program.
 MARK = 256
 
 
 def ending(program: str, completed: Completed) -> str:
-    """How a program ended, as a sentence."""
+    """The end of a program, as a sentence."""
     if completed.flooded:
         total = completed.stdout.total_bytes + completed.stderr.total_bytes
-        return f"{program!r} wrote {total // 2**20} MiB and did not stop, so it was ended."
+        return f"{program!r} was ended, because it wrote {total // 2**20} MiB and did not stop."
     if completed.exit_code < 0:
         number = -completed.exit_code
         name = signal.Signals(number).name if number in signal.valid_signals() else str(number)
@@ -26,7 +26,7 @@ def ending(program: str, completed: Completed) -> str:
 
 
 def failure(program: str, completed: Completed, room: int, *, suggestion: str | None = None) -> ExecutionFault:
-    """The fault of a program that failed: how it ended, and what it wrote, at most ``room`` bytes of it."""
+    """The fault of a failed program: its end and at most ``room`` bytes of its output."""
     stdout, stderr = share(completed.stdout, completed.stderr, room - MARK)
     return ExecutionFault(
         join(ending(program, completed), stdout.text, stderr.text, left(completed)),
@@ -37,14 +37,14 @@ def failure(program: str, completed: Completed, room: int, *, suggestion: str | 
 
 
 def outcome(completed: Completed, room: int) -> Outcome:
-    """The result of a program that did well: what it wrote to both streams, and how it ended."""
+    """The result of a successful program: both streams and its exit code."""
     stdout, stderr = share(completed.stdout, completed.stderr, room - MARK)
     text = join("", stdout.text, stderr.text, f"{left(completed)} [exit code {completed.exit_code}]".strip())
     return dataclasses.replace(report(completed), content=text)
 
 
 def report(completed: Completed) -> Outcome:
-    """How a program ran, without its content."""
+    """A program's outcome without content."""
     return Outcome(
         exit_code=completed.exit_code,
         stdout_truncated=completed.stdout.truncated,
@@ -54,7 +54,7 @@ def report(completed: Completed) -> Outcome:
 
 
 def left(completed: Completed) -> str:
-    """What it left running, and what there is to say beside, as sentences; empty when there is nothing."""
+    """Sentences about processes left running, and the sandbox's note; empty if there are none."""
     parts = [completed.note]
     if completed.stopped:
         several = completed.stopped > 1
@@ -63,13 +63,13 @@ def left(completed: Completed) -> str:
 
 
 def noted(completed: Completed) -> dict[str, str]:
-    """The same for results that have keys: ``note``, where there is something to say."""
+    """The same as a ``note`` key, for structured results; empty if there is nothing to report."""
     note = left(completed)
     return {"note": note} if note else {}
 
 
 def share(stdout: Captured, stderr: Captured, room: int) -> tuple[Captured, Captured]:
-    """Both streams, with at most ``room`` bytes together: what one does not need the other has."""
+    """Both streams within ``room`` bytes together; one gets the bytes that the other does not need."""
     room = max(room, 0)
     first, second = (len(one.head) + len(one.tail) for one in (stdout, stderr))
     half = room // 2
@@ -81,7 +81,7 @@ def share(stdout: Captured, stderr: Captured, room: int) -> tuple[Captured, Capt
 
 
 def join(first: str, stdout: str, stderr: str, last: str) -> str:
-    """The parts that there are, a line each; standard error has a line before it."""
+    """The nonempty parts, one per line; standard error gets a heading."""
     parts = [first, stdout.rstrip()]
     if stderr.strip():
         parts.append(f"--- standard error ---\n{stderr.rstrip()}")
@@ -91,16 +91,17 @@ def join(first: str, stdout: str, stderr: str, last: str) -> str:
 def late(
     argv: Sequence[str], seconds: float, stdout: Captured, stderr: Captured, room: int, *, note: str = ""
 ) -> TimeoutFault:
-    """The fault of a program that was ended at its call's deadline, with what it had written (seed 000, 6.3).
+    """The fault of a program that was ended at its call's deadline, with its output so far (seed 000, 6.3).
 
-    ``note`` is what there is to say beside.
+    ``note`` is a further remark.
     """
     stdout, stderr = share(stdout, stderr, room // 2 - MARK)
     written = join("", stdout.text, stderr.text, "")
-    said = "It wrote nothing." if not written else "What it had written:"
+    heading = "It wrote nothing." if not written else "Its output:"
+    message = f"{argv[0]!r} did not finish within {seconds:.3g} s and was ended. {heading}"
     return TimeoutFault(
-        join(f"{argv[0]!r} was not done after {seconds:.3g} s, and was ended. {said}", stdout.text, stderr.text, note),
+        join(message, stdout.text, stderr.text, note),
         code="timeout",
         details={"command": list(argv), "timeout_seconds": round(seconds, 3), "partial_output": written},
-        suggestion="Give it more time, let it do less, or spawn it and wait for it. It may have done part of its work.",
+        suggestion="Allow more time, request less work, or spawn it and wait for it. Part of its work may be done.",
     )

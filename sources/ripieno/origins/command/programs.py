@@ -1,7 +1,7 @@
-"""Runs a program for a call: beneath the workspace, confined, with bounds, and with what it wrote when time is up.
+"""Running a program for a call: beneath the workspace, confined, bounded, and with its partial output at a timeout.
 
-No shell sees an argv. What a program gets of our environment, what it may reach and where its home is are the
-sandbox's matter where there is one; without one it gets the clean environment, and runs with our rights.
+No shell sees an argv. The sandbox, if there is one, decides the environment, the access and the home of a program;
+without one it gets the clean environment and our rights.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from ripieno.sandbox import Process, ProcessLimits
 from ripieno.sandbox.capture import Capture
 from ripieno.sandbox.processes import Completed, clean_environment, collect
 
-#: Seconds that a program has to end when its call is over. A call waits two seconds for its tool, and what was written
-#: so far must be told within them.
+#: Seconds in which a program must end after its call. A call waits two seconds for its tool, and the output so far must
+#: be returned within them.
 GRACE = 0.75
 #: Seconds between two reports of progress.
 _PAUSE = 0.5
-#: Characters of a line that is reported, and bytes in which it is looked for.
+#: Characters of a reported line, and bytes searched for it.
 _LINE, _LOOK = 200, 1024
 #: A timer may be early by the resolution of its clock, and late by a turn of the loop.
 _EARLY = 0.05
@@ -41,11 +41,11 @@ async def run(
     confined: bool = True,
     limits: ProcessLimits | None = None,
 ) -> Completed:
-    """Runs a program to its end, and tells its last line as progress, at most twice a second.
+    """Runs a program to its end, and reports its last line as progress, at most twice a second.
 
-    ``directory`` is beneath the workspace, and so is all that can be written; with ``write`` false nothing is. Without
-    ``stdin`` there is nothing to read. What it left running is ended. Errors: those of ``launch``; ``TimeoutFault``
-    with what was written so far when the call's deadline has come.
+    ``directory`` and all writable paths are beneath the workspace; with ``write`` false, none is writable. Without
+    ``stdin`` standard input is empty. Processes left running are ended. Errors: those of ``launch``; ``TimeoutFault``
+    with the output so far at the call's deadline.
     """
     limits = limits or limits_of(context)
     loop = asyncio.get_running_loop()
@@ -96,10 +96,10 @@ async def launch(
     confined: bool = True,
     limits: ProcessLimits | None = None,
 ) -> Process:
-    """A process that its caller has to end. Arguments as those of ``run``; ``readable`` is what it may read beside.
+    """Starts a process that the caller must end. Arguments as for ``run``; ``readable`` are further readable paths.
 
-    Errors: ``PermissionFault`` for a directory outside the workspace, ``ResourceFault`` for one that is not there and
-    for a program that cannot be started, ``ValidationFault`` for what no program can be given.
+    Errors: ``PermissionFault`` for a directory outside the workspace, ``ResourceFault`` for a missing one and for a
+    program that cannot be started, ``ValidationFault`` for impossible arguments or variables.
     """
     surroundings = surroundings_of(context)
     workspace = workspace_of(surroundings)
@@ -120,9 +120,9 @@ async def launch(
 
 
 def surroundings_of(context: Context) -> Surroundings:
-    """What a program needs around it. Errors: ``ResourceFault`` where a call has no workspace."""
+    """The surroundings of a call. Errors: ``ResourceFault`` where a call has no workspace."""
     if context.surroundings is None:
-        raise ResourceFault("There is no workspace here, so no program can be run.", code="workspace")
+        raise ResourceFault("No program can be run, because there is no workspace.", code="workspace")
     return context.surroundings
 
 
@@ -132,17 +132,17 @@ def workspace_of(surroundings: Surroundings) -> str:
 
 
 def limits_of(context: Context, *, kept: bool = False) -> ProcessLimits:
-    """As much of each stream as the result of a call may have; or as is ``kept`` of it, where that is more."""
+    """Limits for as much of each stream as the result may have; with ``kept``, as much as is kept, if that is more."""
     output = context.invoker.policy.output
     return ProcessLimits(output_bytes=max((max(output, context.kept) if kept else output) - MARK, MARK), grace=GRACE)
 
 
 @contextlib.contextmanager
 def entered(workspace: str, directory: str, named: str | os.PathLike[str] | None = None) -> Generator[str, None, None]:
-    """A path that leads into a directory beneath the workspace, whatever is renamed or linked meanwhile.
+    """A path into a directory beneath the workspace that later renames and links cannot redirect.
 
-    Links are followed as long as they stay beneath. ``named`` is another name of the workspace that absolute paths may
-    begin with. Errors: ``ToolFault``.
+    Links are followed as long as they stay beneath. ``named`` is another name of the workspace in absolute paths.
+    Errors: ``ToolFault``.
     """
     descriptor = _open_beneath(workspace, directory, os.fspath(named or workspace))
     try:
@@ -153,7 +153,7 @@ def entered(workspace: str, directory: str, named: str | os.PathLike[str] | None
 
 
 def resolve(workspace: str, path: str, named: str | None = None, *, start: str | None = None) -> str:
-    """The true absolute path of something beneath a workspace, there or not; relative ones begin at ``start``.
+    """The true absolute path of something beneath a workspace, existing or not; relative ones start at ``start``.
 
     Errors: ``ToolFault``.
     """
@@ -165,12 +165,12 @@ def resolve(workspace: str, path: str, named: str | None = None, *, start: str |
         true = os.path.realpath(lexical)
         os.fsencode(true)
     except ValueError as error:
-        raise ValidationFault(f"{path!r} is no path: {error}.", code="invalid_path") from error
+        raise ValidationFault(f"{path!r} is not a valid path: {error}.", code="invalid_path") from error
     if true != workspace and not true.startswith(workspace.rstrip("/") + "/"):
         raise PermissionFault(
             f"{path!r} leads out of the workspace.",
             code="outside_workspace",
-            suggestion="Only paths beneath the workspace can be used; it is '.' itself.",
+            suggestion="Use a path beneath the workspace, which is '.'.",
         )
     return true
 
@@ -180,7 +180,7 @@ def _open_beneath(workspace: str, directory: str, named: str) -> int:
     descriptor = os.open(workspace, _PASS)
     try:
         for name in os.path.relpath(true, workspace).split("/"):
-            # The path was resolved: whatever is a link now was put there meanwhile.
+            # The path was resolved: a link in it now is new, and is not followed.
             inner = os.open(name, _PASS, dir_fd=descriptor)
             os.close(descriptor)
             descriptor = inner
@@ -191,14 +191,14 @@ def _open_beneath(workspace: str, directory: str, named: str) -> int:
         raise ResourceFault(
             f"The directory {directory!r} cannot be entered: {error.strerror}.",
             code="not_found" if isinstance(error, FileNotFoundError) else "not_a_directory",
-            suggestion="Name a directory beneath the workspace, such as '.'.",
+            suggestion="Use a directory beneath the workspace, such as '.'.",
         ) from error
     return descriptor
 
 
 async def _feed(process: Process, data: bytes) -> None:
     if process.stdin is not None:
-        # A program need not read what it is given.
+        # A program need not read its input.
         with contextlib.suppress(BrokenPipeError):
             await process.stdin.write(data)
         process.stdin.close()
@@ -206,7 +206,7 @@ async def _feed(process: Process, data: bytes) -> None:
 
 @contextlib.contextmanager
 def _reporting(context: Context, limits: ProcessLimits) -> Generator[tuple[Capture, Capture], None, None]:
-    """Captures that tell what comes."""
+    """Captures that report progress."""
     reporter = _Reporter(context)
     try:
         yield _Watched(limits.output_bytes, reporter), _Watched(limits.output_bytes, reporter)
@@ -227,12 +227,12 @@ class _Watched(Capture):
 
 
 class _Reporter:
-    """Tells the last line of what was written, now or when it may speak again."""
+    """Reports the last line of the output, at most once per ``_PAUSE``."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._loop = asyncio.get_running_loop()
-        # Who has ended by then has said what it had to say.
+        # A program that ends earlier needs no progress report.
         self._next = self._loop.time() + _PAUSE
         self._timer: asyncio.TimerHandle | None = None
         self._recent = b""
@@ -242,13 +242,13 @@ class _Reporter:
         self._total += len(data)
         self._recent = (self._recent + data)[-_LOOK:] if len(data) < _LOOK else data[-_LOOK:]
         if self._timer is None:
-            self._timer = self._loop.call_at(max(self._next, self._loop.time()), self._tell)
+            self._timer = self._loop.call_at(max(self._next, self._loop.time()), self._report)
 
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         self._timer = None
         self._next = self._loop.time() + _PAUSE
         lines = self._recent.decode(errors="replace").split("\n")

@@ -1,9 +1,9 @@
-"""Invocables that are HTTP requests: a method, a URL with places in its path, a query, headers and a body.
+"""The origin ``http``: a request as method, URL template, query, headers and body.
 
-Scheme, host and every literal part of the path stand as they are written, whatever the arguments: a place fills one
-segment of the path or one value, percent-encoded. Naming a host here is consent to ask it, by this tool only; whatever
-it redirects to must be the same host. The text of the answer is the result; a status that is no success is a failure.
-A variable is sent to the origin of the URL alone, and nothing that is said afterwards has its value.
+Arguments never change the scheme, the host or a literal part of the path: each fills one path segment or one value,
+percent-encoded. A host in the URL is consent to contact it, for this tool only; redirects must stay on it. The result
+is the text of the response; an unsuccessful status is a failure. A variable is sent to the origin of the URL alone, and
+no later message has its value.
 """
 
 import contextlib
@@ -40,12 +40,12 @@ _HEADER_NAME = Text(pattern=r"[A-Za-z0-9!#$%&'*+.^`|~-]{1,128}", shape="the name
 _QUERY_NAME = Text(pattern=r"[^\x00-\x1f\x7f]{1,128}", shape="a name")
 REQUEST = Table(
     title="[invocable]",
-    documentation="An HTTP request. {name} is the place of an argument.",
+    documentation="An HTTP request. {name} is replaced by an argument.",
     keys=(
         Key(
             name="method",
             kind=Text(choices=METHODS),
-            documentation="Its method.",
+            documentation="The method.",
             default="GET",
             example="POST",
         ),
@@ -59,26 +59,26 @@ REQUEST = Table(
         Key(
             name="query",
             kind=Named(name=_QUERY_NAME, kind=TemplateText(variables=True), expected="a table of values"),
-            documentation="Values of its query; one whose argument is absent is left out.",
+            documentation="Query parameters; one whose argument is absent is left out.",
             example={"units": "{units}"},
         ),
         Key(
             name="headers",
             kind=Named(name=_HEADER_NAME, kind=TemplateText(variables=True), expected="a table of headers"),
-            documentation="Its headers; one whose argument is absent is left out.",
+            documentation="Headers; one whose argument is absent is left out.",
             example={"Authorization": "Bearer {env:TOKEN}"},
         ),
-        Key(name="body", kind=TemplateText(), documentation="Its body, as text.", example="{text}"),
+        Key(name="body", kind=TemplateText(), documentation="The body, as text.", example="{text}"),
         Key(
             name="json",
             kind=AnyJson(),
-            documentation="Its body, as JSON. A string that is one place becomes the argument, or is left out.",
+            documentation="The body, as JSON. A string that is only {name} becomes the argument, or is left out.",
             example={"city": "{city}"},
         ),
         Key(
             name="local",
             kind=Flag(),
-            documentation="Whether the host's name may lead to this machine or into a private network.",
+            documentation="Whether the host's name may resolve to this machine or a private network.",
             default=False,
             example=True,
         ),
@@ -100,21 +100,21 @@ class HttpCall:
 
     @property
     def templates(self) -> Iterator[Template]:
-        """Those that may name variables."""
+        """The templates that may name variables."""
         yield from self.query.values()
         yield from self.headers.values()
 
     @property
     def reach(self) -> Reach:
-        """The one host that it may ask, at its port, and at the port of https where it is one of http."""
+        """The one host that it may contact, at its port, and at 443 if that is http's port 80."""
         base = self.url.base
         ports = (base.port, 443) if (base.scheme, base.port) == ("http", 80) else (base.port,)
         exact = base.host.address is not None and is_local(base.host.address)
         return Reach(
             hosts=tuple(HostPattern(host=base.host, port=port) for port in ports),
             local=self.local or exact or base.host.name == "localhost",
-            advice="A tool asks the host of its url and no other.",
-            local_advice="Whoever wrote the tool admits private networks: local = true at its [invocable].",
+            advice="A tool contacts only the host of its url.",
+            local_advice="The tool's author can allow private networks: local = true in its [invocable].",
         )
 
 
@@ -127,7 +127,7 @@ def _read(_: EnsembleDescriptor, invoker: InvokerDescriptor, path: Path, problem
     schema, given = invoker.arguments, invoker.policy.presets
     add_complaints(call.url.check(schema, given), (*path, "url"), problems)
     declared: Mapping[str, Any] = schema.get("properties", {})
-    # What may be absent is left out, so it counts as given.
+    # Templates with absent arguments are left out, so all arguments count as given.
     known = {*given, *declared}
     for table in ("query", "headers"):
         templates: Mapping[str, Template] = getattr(call, table)
@@ -148,7 +148,7 @@ def _read(_: EnsembleDescriptor, invoker: InvokerDescriptor, path: Path, problem
 
 def _check_body(call: HttpCall, path: Path, problems: Problems) -> None:
     if call.body is not None and call.json is not None:
-        problems.add((*path, "json"), "a request has one body, and this one has body and json", "Delete one of them.")
+        problems.add((*path, "json"), "a request has one body, but body and json are both set", "Delete one of them.")
     elif call.method in ("GET", "HEAD") and (call.body is not None or call.json is not None):
         key = "body" if call.body is not None else "json"
         problems.add((*path, key), f"a {call.method} has no body", 'Write method = "POST", or use query.')
@@ -175,7 +175,7 @@ class HttpOrigin(Origin):
 
 
 def _check_variables(ensemble: str, call: HttpCall, surroundings: Surroundings) -> None:
-    """Errors: ``ConnectionFailure`` for a variable that no header can hold, said before anybody calls."""
+    """Errors: ``ConnectionFailure`` for a variable that no header can hold, before the first call."""
     for name in dict.fromkeys(name for template in call.headers.values() for name in template.variables):
         try:
             Template.parse(f"{{env:{name}}}", variables=True).header({}, surroundings.secrets)
@@ -220,19 +220,19 @@ class Caller:
             for name, value in own:
                 check_header(name, value)
         except InputError as error:
-            raise ValidationFault(f"It was not sent: {error}.", code="invalid_value") from None
+            raise ValidationFault(f"The request was not sent: {error}.", code="invalid_value") from None
         return Request(
             method=call.method,
             url=target,
             headers=tuple(one for one in plain if one[0].lower() not in names),
             body=body,
-            # All of its own headers are for its own origin: who knows which of them is a key.
+            # Any of its own headers may be a key, so all are for its own origin only.
             credentials={target.origin: own},
             redactor=self._redactor,
         )
 
     def _body(self, arguments: Mapping[str, Any]) -> tuple[bytes | None, str | None]:
-        """The body, and its media type."""
+        """The body and its media type."""
         if self._call.body is not None:
             return self._call.body.text(arguments).encode(), "text/plain; charset=utf-8"
         if self._call.json is None:
@@ -241,11 +241,11 @@ class Caller:
         try:
             return written.encode(), "application/json"
         except UnicodeEncodeError:
-            raise ValidationFault("An argument has half of a character in it.", code="invalid_value") from None
+            raise ValidationFault("An argument contains half of a surrogate pair.", code="invalid_value") from None
 
 
 def _present(templates: Mapping[str, Template], arguments: Mapping[str, Any]) -> Iterator[tuple[str, Template]]:
-    """The templates all of whose arguments are there."""
+    """The templates whose arguments are all present."""
     for name, template in templates.items():
         if all(arguments.get(one) is not None for one in template.placeholders):
             yield name, template

@@ -1,4 +1,4 @@
-"""The templates of a request: a URL whose host and literal parts nothing changes, and JSON with places in it."""
+"""Templates of a request: a URL with a fixed host and fixed literal parts, and JSON with placeholders."""
 
 import dataclasses
 import re
@@ -17,7 +17,7 @@ from ripieno.origins.http.client import Url, parse_url
 from ripieno.origins.http.client.addresses import refuse_address
 
 _PARTS = re.compile(r"([^/?#]*//[^/?#]*)([^?#]*)(.*)", re.DOTALL)
-#: A literal part of a segment: whole percent-encodings only, so that no value can complete one.
+#: A literal part of a segment: complete percent-encodings only, so that no value can complete one.
 _LITERAL = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})*")
 #: Servers decode once, some twice.
 _DECODINGS = 3
@@ -25,7 +25,7 @@ _DECODINGS = 3
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class UrlTemplate:
-    """A URL with places in its path. ``base`` has an empty path; ``segments`` follow a slash each."""
+    """A URL with placeholders in its path. ``base`` has an empty path; each segment follows a slash."""
 
     base: Url
     segments: tuple[Template, ...]
@@ -35,33 +35,33 @@ class UrlTemplate:
         """Errors: ``InputError``."""
         match = _PARTS.fullmatch(text)
         if match is None:
-            raise InputError(f"{text[:80]!r} is no URL that begins with http:// or https://")
+            raise InputError(f"{text[:80]!r} is not a URL that begins with http:// or https://")
         if match[3]:
             raise InputError(
-                "the url ends with its path: write what follows ? under query, and leave out what follows #"
+                "the url must end with its path: write the part after ? under query, and leave out the part after #"
             )
         if "{" in match[1] or "}" in match[1]:
-            raise InputError("no argument may choose the scheme, the host or the port")
+            raise InputError("an argument cannot set the scheme, the host or the port")
         base = parse_url(f"{match[1]}/")
         why = None if base.host.address is None else refuse_address(base.host.address, local=True)
         if why is not None:
-            raise InputError(f"{base.host} is {why}, and is never reached")
+            raise InputError(f"{base.host} is {why}; it is never contacted")
         segments = tuple(Template.parse(segment) for segment in match[2].split("/")[1:])
         for segment in segments:
             _check_segment(segment)
         return cls(base=base, segments=segments)
 
     def check(self, schema: Mapping[str, Any], given: Collection[str] = ()) -> tuple[Complaint, ...]:
-        """What is wrong with its places for arguments of this JSON Schema; ``given`` always have a value."""
+        """Defects of its placeholders for arguments of this JSON Schema; ``given`` always have a value."""
         return tuple(complaint for segment in self.segments for complaint in segment.check(schema, given))
 
     def fill(self, arguments: Mapping[str, Any]) -> Url:
-        """The URL of a call. Errors: ``ValidationFault`` that names the argument which does not fit."""
+        """The URL of a call. Errors: ``ValidationFault`` with the name of the invalid argument."""
         path = "".join(f"/{_fill_segment(segment, arguments)}" for segment in self.segments)
         try:
             return parse_url(f"{self.base.origin}{path}")
         except InputError as error:
-            raise ValidationFault(f"It was not sent: {error}.", code="invalid_value") from None
+            raise ValidationFault(f"The request was not sent: {error}.", code="invalid_value") from None
 
 
 def _check_segment(segment: Template) -> None:
@@ -69,7 +69,7 @@ def _check_segment(segment: Template) -> None:
         if isinstance(part, str) and _LITERAL.fullmatch(part) is None:
             raise InputError(f"{part[:80]!r} must be percent-encoded in a path, such as %20 for a space")
     if segment.literal is not None and _climbs(segment.literal):
-        raise InputError(f"the segment {segment.literal[:80]!r} would climb or stay: write the path that is meant")
+        raise InputError(f"the segment {segment.literal[:80]!r} is relative: write the resolved path")
 
 
 def _fill_segment(segment: Template, arguments: Mapping[str, Any]) -> str:
@@ -77,7 +77,7 @@ def _fill_segment(segment: Template, arguments: Mapping[str, Any]) -> str:
     if segment.placeholders and _climbs(text):
         name = segment.placeholders[0]
         raise ValidationFault(
-            f"The argument {name!r} cannot stand in a path: a server could read {text[:80]!r} as another path.",
+            f"The argument {name!r} is not allowed in a path: a server could read {text[:80]!r} as another path.",
             code="invalid_value",
             details={"parameter": name},
         )
@@ -85,7 +85,7 @@ def _fill_segment(segment: Template, arguments: Mapping[str, Any]) -> str:
 
 
 def _climbs(segment: str) -> bool:
-    """Whether a server that decodes a segment, however often, could find ``.`` or ``..`` in it."""
+    """Whether a server that decodes a segment, even repeatedly, could find ``.`` or ``..`` in it."""
     for _ in range(_DECODINGS):
         if any(one in (".", "..") for one in re.split(r"[/\\]", segment)):
             return True
@@ -95,7 +95,7 @@ def _climbs(segment: str) -> bool:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class UrlText:
-    """A URL with places in its path; kept parsed."""
+    """A URL with placeholders in its path, stored parsed."""
 
     expected: str = "a URL that begins with http:// or https://, with {argument} in its path where values go"
 
@@ -114,7 +114,7 @@ class UrlText:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class JsonTemplate:
-    """A JSON value whose strings are templates. One that is a single place becomes the argument as it is."""
+    """A JSON value whose strings are templates. A string that is a single placeholder becomes the argument itself."""
 
     value: Any
 
@@ -124,12 +124,12 @@ class JsonTemplate:
         return cls(value=_parse(value))
 
     def check(self, schema: Mapping[str, Any], given: Collection[str] = ()) -> tuple[Complaint, ...]:
-        """What is wrong with its places; an entry whose argument is absent is left out, so it may be."""
+        """Defects of its placeholders; an entry with an absent argument is left out, so it may be absent."""
         declared = Declared.of(schema, {*given, *schema.get("properties", {})})
         return tuple(_complain(self.value, declared, ()))
 
     def fill(self, arguments: Mapping[str, Any]) -> Any:
-        """The value of a call. Errors: ``ValidationFault`` that names the argument which does not fit."""
+        """The value of a call. Errors: ``ValidationFault`` with the name of the invalid argument."""
         return _fill(self.value, arguments)
 
 
@@ -142,7 +142,7 @@ def _parse(value: Any) -> Any:
 
 
 def _alone(template: Template) -> str | None:
-    """The argument that is all of a template."""
+    """The argument, if a template is a single placeholder."""
     return template.placeholders[0] if len(template.parts) == 1 and template.placeholders else None
 
 
@@ -174,13 +174,13 @@ def _present(value: Any, arguments: Mapping[str, Any]) -> bool:
     if not isinstance(value, Template):
         return True
     alone = _alone(value)
-    # Null is a value like others where it can be written as it is, and absent from a text.
+    # Null is a value as an entry of its own, and absent within a text.
     return alone in arguments if alone else all(arguments.get(name) is not None for name in value.placeholders)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AnyJson:
-    """A JSON value with places in its strings; kept parsed."""
+    """A JSON value with placeholders in its strings, stored parsed."""
 
     expected: str = "a JSON value, with {argument} in its strings where values go"
 

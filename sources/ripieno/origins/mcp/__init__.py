@@ -1,10 +1,10 @@
-"""Invokers that a server of the Model Context Protocol offers: a process of its own, or somewhere behind a URL.
+"""The origin ``mcp``: invokers that an MCP server offers, as a process or behind a URL.
 
-A command runs as it is written, without a shell and without templates; ``./name`` is a file beneath the
-descriptor's folder. One exception: ``python``, where ``PATH`` has none, is the Python that runs this program. The
-server gets PATH, LANG, TZ, TMPDIR, HOME and what ``environment`` says, nothing else of ours.
+A command runs as written, without a shell and without templates; ``./name`` is a file beneath the descriptor's folder.
+One exception: ``python``, if missing in ``PATH``, is the Python that runs this program. The server gets PATH, LANG, TZ,
+TMPDIR, HOME and the variables of ``environment``, and no others of ours.
 
-Only the rooms of this package know the SDK, and it is imported when the first server connects, while that starts.
+Only modules of this package import the SDK, and only when the first server connects, while that starts.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ from ripieno.exceptions import ConfigurationInvalidity, ConnectionFailure, Probl
 from ripieno.origins.mcp.oauth.person import Person
 from ripieno.origins.mcp.oauth.tokens import TokenStore
 from ripieno.origins.mcp.peers import Peer
-from ripieno.origins.mcp.sdk import import_rooms
+from ripieno.origins.mcp.sdk import import_sdk
 from ripieno.origins.mcp.settings import CONNECTION, ServerSettings, read_connection
 from ripieno.origins.mcp.text import clean
 from ripieno.origins.mcp.transports.stdio import Server, run_server
 from ripieno.origins.settings import check_connection, locate_program, require_variables
 from ripieno.sandbox.processes import clean_environment
 
-#: Characters that are shown of what a server said, or of what was wrong with it.
+#: Characters shown of a server's message or defect.
 _SHOWN = 500
 
 
@@ -47,7 +47,7 @@ class McpOrigin(Origin):
 
     def programs(self, descriptor: EnsembleDescriptor) -> Iterator[NeededProgram]:
         for program in super().programs(descriptor):
-            # Our own interpreter starts it where there is none of that name.
+            # Our own interpreter starts it if there is none of that name.
             yield dataclasses.replace(program, replaced=program.argv[0] == "python")
 
     @contextlib.asynccontextmanager
@@ -64,14 +64,14 @@ class McpOrigin(Origin):
 async def connect(
     settings: ServerSettings, descriptor: EnsembleDescriptor, surroundings: Surroundings, person: Person | None = None
 ) -> AsyncGenerator[Connected, None]:
-    """The connection to a server whose settings were read. A ``person`` signs in first, and takes their time.
+    """The connection to a server with these settings. A ``person`` signs in first, without a time limit.
 
     Errors: ``ConnectionFailure``; with a person also ``SignInRefused``.
     """
     async with _reach(settings, descriptor, surroundings, person) as peer, contextlib.AsyncExitStack() as stack:
         try:
             async with asyncio.timeout(settings.timeout if person is None else None):
-                await import_rooms()  # While the server starts.
+                await import_sdk()  # While the server starts.
                 from ripieno.origins.mcp.session import open_session
 
                 session = open_session(peer, descriptor, surroundings.alert, surroundings.tap)
@@ -79,14 +79,14 @@ async def connect(
         except Exception as error:
             failure = await _explain(peer, error, settings)
             raise ConnectionFailure(descriptor.name, failure, hint=_advise(peer, settings)) from error
-        async with _kept(peer):
+        async with _watched(peer):
             yield connected
 
 
 def _reach(
     settings: ServerSettings, descriptor: EnsembleDescriptor, surroundings: Surroundings, person: Person | None
 ) -> AbstractAsyncContextManager[Peer]:
-    """The other side, as far as it can be there before it is talked to."""
+    """The server's side of the connection, before the session starts."""
     variables = settings.headers if settings.command is None else settings.environment
     secret = None if settings.oauth is None else settings.oauth.client_secret
     secrets = [] if secret is None else [secret]
@@ -108,7 +108,7 @@ async def _dial(
     store: TokenStore,
     person: Person | None,
 ) -> AsyncGenerator[Peer, None]:
-    await import_rooms()
+    await import_sdk()
     from ripieno.origins.mcp.transports.http import reach
 
     async with reach(settings, headers, secret, ensemble=ensemble, store=store, person=person) as remote:
@@ -148,13 +148,13 @@ async def _start(
 async def _explain(peer: Peer, error: Exception, settings: ServerSettings) -> str:
     if isinstance(error, TimeoutError):
         return await peer.explain(f"was not ready within {settings.timeout:g} s")
-    # What pydantic says goes over lines, the last of which is an address.
+    # The last line of a pydantic message is an address.
     what = " ".join(clean(reason(error))[0].partition("\n    For further information")[0].split())
     return await peer.explain(None if peer.ended.is_set() else f"could not be understood: {what[:_SHOWN]}")
 
 
 def _advise(peer: Peer, settings: ServerSettings) -> str:
-    """What to do where a person has to sign in, or could."""
+    """The next step where a person has to sign in, or could."""
     if settings.command is not None:
         return ""
     from ripieno.origins.mcp.transports.http import Remote
@@ -163,8 +163,8 @@ def _advise(peer: Peer, settings: ServerSettings) -> str:
 
 
 @contextlib.asynccontextmanager
-async def _kept(peer: Peer) -> AsyncGenerator[None, None]:
-    """As long as the server is there. When it is lost, whoever waits inside is cancelled, and the failure is raised."""
+async def _watched(peer: Peer) -> AsyncGenerator[None, None]:
+    """Cancels the body and raises the failure when the server is lost."""
     try:
         async with asyncio.TaskGroup() as group:
             watcher = group.create_task(peer.lost())
@@ -172,7 +172,7 @@ async def _kept(peer: Peer) -> AsyncGenerator[None, None]:
                 yield
             finally:
                 watcher.cancel()
-                # From here on, calls are told that the connection is gone.
+                # Later calls fail because the connection is gone.
                 peer.ended.set()
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None

@@ -1,4 +1,4 @@
-"""Addresses: those that a descriptor names, and which of those that a server names are followed."""
+"""Addresses in descriptors, and the addresses named by a server that are followed."""
 
 import ipaddress
 import urllib.parse
@@ -10,7 +10,7 @@ from ripieno.descriptors.reader.problems import Problems
 
 
 class Url:
-    """An address for HTTP: with a host, without a password, which belongs into a header."""
+    """An HTTP URL with a host and without a password, which belongs in a header."""
 
     expected = "a URL that begins with http:// or https://"
 
@@ -26,7 +26,7 @@ class Url:
             return refuse(self, value, path, problems)
         if "@" in parts.netloc:
             hint = 'Send it in a header: headers = { Authorization = "Bearer {env:NAME}" }.'
-            problems.add(path, "a URL has no user and no password here", hint)
+            problems.add(path, "a URL cannot contain a user or a password here", hint)
             return INVALID
         return value
 
@@ -35,7 +35,7 @@ class Url:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, as far as its name says."""
+    """Whether a host is this machine, by its name."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -45,7 +45,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_internal(host: str) -> bool:
-    """Whether a host is this machine, or an address that the internet does not lead to."""
+    """Whether a host is this machine, or an address that is not public."""
     if is_loopback(host):
         return True
     try:
@@ -55,31 +55,31 @@ def is_internal(host: str) -> bool:
 
 
 def refuse_address(url: str, server: str) -> str | None:
-    """Why an address that a sign-in leads to is not sent anything, or None.
+    """The reason why nothing is sent to an address of a sign-in, or None.
 
-    Only https, or http where the server itself is there: on this machine, or at the same origin. A public server leads
-    to no internal address.
+    Allowed is https, and http if the server itself is there: on this machine, or at the same origin. A public server
+    may not name an internal address.
     """
-    asked, known = urllib.parse.urlsplit(url), urllib.parse.urlsplit(server)
-    host, home = asked.hostname or "", known.hostname or ""
-    if (asked.scheme, asked.netloc) == (known.scheme, known.netloc):
+    named, known = urllib.parse.urlsplit(url), urllib.parse.urlsplit(server)
+    host, home = named.hostname or "", known.hostname or ""
+    if (named.scheme, named.netloc) == (known.scheme, known.netloc):
         return None
-    if asked.scheme != "https" and not (asked.scheme == "http" and is_loopback(host) and is_loopback(home)):
+    if named.scheme != "https" and not (named.scheme == "http" and is_loopback(host) and is_loopback(home)):
         return "it is not https"
     return "it is an internal address, and the server's is not" if is_internal(host) and not is_internal(home) else None
 
 
 def refuse_page(url: str) -> str | None:
-    """Why an address is not opened in a browser, or None: only https, or http at this machine, and nothing hidden."""
+    """The reason why an address is not opened in a browser, or None. Allowed is https, and http at this machine."""
     try:
         parts = urllib.parse.urlsplit(url)
         host = parts.hostname
     except ValueError:
-        return "it is no URL"
+        return "it is not a URL"
     if not host or not url.isascii() or not url.isprintable() or " " in url:
-        return "it is no URL"
+        return "it is not a URL"
     if "@" in parts.netloc:
-        return "it has a user in it"
+        return "it contains a user"
     if parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)):
         return None
-    return f"it begins with {parts.scheme[:20]}:, and not with https:"
+    return f"it begins with {parts.scheme[:20]}: instead of https:"

@@ -1,8 +1,7 @@
-"""Calls of a server's tools: arguments out, contents back, and every failure as a fault that a model can read.
+"""Calls of a server's tools, and a server's questions during a call. Imports the SDK.
 
-What a server asks back in the middle of a call, put to the person behind the call. Imports the SDK.
-
-Only forms are passed on. A URL is never opened for a server; sampling and roots are refused.
+Every failure becomes a fault that a model can read. Only forms are passed to the person behind the call. URLs are never
+opened for a server; sampling and roots are refused.
 """
 
 import asyncio
@@ -35,22 +34,22 @@ from ripieno.origins.mcp.peers import Peer
 from ripieno.origins.mcp.text import clean, clean_schema
 from ripieno.origins.mcp.transports.framing import PARSE_ERROR, UNUSABLE
 
-#: Characters of a question that are shown.
+#: Characters shown of a question.
 _LENGTH = 2000
 
 
-class Asking:
-    """The calls under way over one connection: a server of the handshake era does not say which of them it asks for."""
+class ActiveCalls:
+    """The calls in progress over one connection: a handshake-era server does not name the call that it asks about."""
 
     def __init__(self) -> None:
         self._calls: list[Context] = []
 
     def begin(self, context: Context) -> None:
-        """A call begins."""
+        """Adds a call."""
         self._calls.append(context)
 
     def end(self, context: Context) -> None:
-        """It has ended."""
+        """Removes a call."""
         self._calls.remove(context)
 
     async def elicit(
@@ -58,12 +57,12 @@ class Asking:
         context: ClientRequestContext,  # noqa: ARG002
         params: wire.ElicitRequestParams,
     ) -> wire.ElicitResult | wire.ErrorData:
-        """Answers a server that asks by itself: on behalf of the call that began last."""
+        """Answers a server's request on behalf of the call that began last."""
         return await elicit(self._calls[-1], params) if self._calls else wire.ElicitResult(action="decline")
 
 
 async def elicit(context: Context, parameters: wire.ElicitRequestParams) -> wire.ElicitResult:
-    """The person's answer to a form; anything else is declined."""
+    """The person's answer to a form; other requests are declined."""
     if not isinstance(parameters, wire.ElicitRequestFormParams):
         return wire.ElicitResult(action="decline")
     schema: Mapping[str, Any] = clean_schema(parameters.requested_schema)[0]
@@ -77,7 +76,7 @@ async def elicit(context: Context, parameters: wire.ElicitRequestParams) -> wire
 
 
 async def respond(context: Context, requests: wire.InputRequests) -> wire.InputResponses | None:
-    """Answers to all that a result of the newer era asks for, one after the other; None where one is refused."""
+    """The answers to all requests in a modern-era result, one after the other; None if one is refused."""
     responses: wire.InputResponses = {}
     for key, request in requests.items():
         if not isinstance(request, wire.ElicitRequest):
@@ -86,9 +85,9 @@ async def respond(context: Context, requests: wire.InputRequests) -> wire.InputR
     return responses
 
 
-#: Rounds of asking back in one call.
+#: Rounds of questions in one call.
 ROUNDS = 6
-#: Seconds before a call is repeated that was only put off.
+#: Seconds before a deferred call is repeated.
 PAUSE = 0.25
 _RESULT: TypeAdapter[wire.CallToolResult | wire.InputRequiredResult] = TypeAdapter(
     wire.CallToolResult | wire.InputRequiredResult
@@ -96,28 +95,28 @@ _RESULT: TypeAdapter[wire.CallToolResult | wire.InputRequiredResult] = TypeAdapt
 
 
 def make_invocable(tool: str) -> Invocable:
-    """The invocable of one tool, over whatever its ensemble is connected to. Cancelling a call tells the server."""
+    """The invocable of one tool, over its ensemble's connection. Cancelling a call cancels it at the server."""
 
     async def invoke(context: Context, arguments: dict[str, Any]) -> Any:
-        async def tell(progress: float, total: float | None, message: str | None) -> None:
+        async def report(progress: float, total: float | None, message: str | None) -> None:
             context.progress(progress, total, clean(message or "")[0])
 
         try:
             encode(arguments)
         except JsonInvalidity as invalidity:
-            raise ValidationFault(f"The arguments are no JSON: {invalidity}") from invalidity
+            raise ValidationFault(f"The arguments are not JSON: {invalidity}") from invalidity
         peer: Peer = context.connection.peer
         session: ClientSession = context.connection.session
         if peer.ended.is_set():
             raise _unsent(peer)
-        asking: Asking = context.connection.asking
-        asking.begin(context)
+        calls: ActiveCalls = context.connection.calls
+        calls.begin(context)
         parameters = wire.CallToolRequestParams(name=tool, arguments=arguments)
         try:
             for _ in range(ROUNDS):
                 request = wire.CallToolRequest(params=parameters)
-                # The SDK's own call checks results against their schema, and raises after the tool has run (measured).
-                result = await session.send_request(request, _RESULT, progress_callback=tell)
+                # The SDK's own call validates results and raises after the tool has run (measured).
+                result = await session.send_request(request, _RESULT, progress_callback=report)
                 if not isinstance(result, wire.InputRequiredResult):
                     return _value(context, result)
                 parameters = await _answered(context, parameters, result)
@@ -125,11 +124,11 @@ def make_invocable(tool: str) -> Invocable:
             raise await _failed(context, peer, tool, error) from error
         except ValidationError as error:
             raise ExecutionFault(
-                f"The server answered what its protocol does not allow: {_first(error)}", code="answer_invalid"
+                f"The server's answer violates its protocol: {_first(error)}", code="answer_invalid"
             ) from error
         finally:
-            asking.end(context)
-        raise ExecutionFault(f"The tool asked back more than {ROUNDS} times.", code="input_required")
+            calls.end(context)
+        raise ExecutionFault(f"The tool asked for input more than {ROUNDS} times.", code="input_required")
 
     return invoke
 
@@ -137,21 +136,21 @@ def make_invocable(tool: str) -> Invocable:
 async def _answered(
     context: Context, parameters: wire.CallToolRequestParams, result: wire.InputRequiredResult
 ) -> wire.CallToolRequestParams:
-    """The same call with answers to what was asked back. Errors: ``ExecutionFault`` where nobody can answer that."""
+    """The same call with the answers. Errors: ``ExecutionFault`` for unanswerable requests."""
     responses = None
     if result.input_requests:
         responses = await respond(context, result.input_requests)
         if responses is None:
-            raise ExecutionFault("The tool asks back for something that nobody here can give.", code="input_required")
+            raise ExecutionFault("The tool asks for input that is not available here.", code="input_required")
     elif result.request_state is None:
-        raise ExecutionFault("The tool asks back, and does not say for what.", code="input_required")
+        raise ExecutionFault("The tool asks for input without a request.", code="input_required")
     else:
-        await asyncio.sleep(PAUSE)  # It only wants to be asked again.
+        await asyncio.sleep(PAUSE)  # It only wants a repetition.
     return parameters.model_copy(update={"input_responses": responses, "request_state": result.request_state})
 
 
 async def _failed(context: Context, peer: Peer, tool: str, error: MCPError) -> ToolFault:
-    """What an error of the SDK means for the call."""
+    """The fault for an error of the SDK."""
     loss = peer.loss(error.code, error.message, error.error.data)
     if loss is None:
         return _refused(context, error)
@@ -160,29 +159,29 @@ async def _failed(context: Context, peer: Peer, tool: str, error: MCPError) -> T
     why = UNUSABLE if error.code == PARSE_ERROR else clean(error.message)[0]
     if peer.ended.is_set():
         why = f"it {await peer.ending()}."
-        if peer.last_words and not peer.told and context.surroundings is not None:
-            # For the person: whoever disconnects now, as after one call, is told of no loss.
-            peer.told = True
-            words = Alert(message=f"Its server is gone. {peer.last_words}", tool=context.invoker.identity)
-            context.surroundings.alert(words)
-    message = f"The answer of {tool!r} was lost, at the server of {peer.ensemble!r}: {why}"
+        if peer.last_words and not peer.reported and context.surroundings is not None:
+            # A program that disconnects now, as after one call, gets no other report of the loss.
+            peer.reported = True
+            alert = Alert(message=f"Its server is gone. {peer.last_words}", tool=context.invoker.identity)
+            context.surroundings.alert(alert)
+    message = f"The answer of {tool!r} from the server of {peer.ensemble!r} was lost: {why}"
     if context.invoker.policy.harmless:
         return NetworkFault(message, code="server_lost")
     return OutcomeUnknownFault(
-        message, code="server_lost", suggestion="It may have done part of its work: check before repeating it."
+        message, code="server_lost", suggestion="Part of its work may be done: check before repeating it."
     )
 
 
 def _unsent(peer: Peer) -> ToolFault:
     return NetworkFault(
-        f"The server of {peer.ensemble!r} is not connected now; nothing was sent.",
+        f"The server of {peer.ensemble!r} is not connected; nothing was sent.",
         code="server_lost",
-        suggestion="It is connected again by itself, if it can be: try again a little later.",
+        suggestion="It is reconnected automatically if possible: try again a little later.",
     )
 
 
 def _refused(context: Context, error: MCPError) -> ToolFault:
-    message = _said(context, error.message) or "It gave no message."
+    message = _shown(context, error.message) or "It gave no message."
     kind = ValidationFault if error.code == wire.INVALID_PARAMS else ExecutionFault
     return kind(f"The server refused the call: {message}", code="server_refused", details={"code": error.code})
 
@@ -192,8 +191,8 @@ def _first(error: ValidationError) -> str:
     return clean(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")[0]
 
 
-def _said(context: Context, *texts: str) -> str:
-    """What a server said, for a fault: clean, and within what the invoker may put out. Empty where it said nothing."""
+def _shown(context: Context, *texts: str) -> str:
+    """A server's text for a fault: cleaned, within the invoker's output limit; empty for blank text."""
     text = clean("\n".join(texts))[0]
     if not text.strip():
         return ""
@@ -202,22 +201,22 @@ def _said(context: Context, *texts: str) -> str:
 
 
 def _value(context: Context, result: wire.CallToolResult) -> Any:
-    """What the call gives. Errors: ``ExecutionFault`` when the tool says that it failed."""
+    """The result of a call. Errors: ``ExecutionFault`` for a tool's error."""
     contents = [_content(block) for block in result.content]
     texts = [content.text for content in contents if isinstance(content, TextualContent)]
     if result.is_error:
-        raise ExecutionFault(_said(context, *texts) or "The tool failed, and did not say why.")
+        raise ExecutionFault(_shown(context, *texts) or "The tool failed without a message.")
     structured = result.structured_content
     if structured is None:
         return contents or None
     try:
         encoded = encode(structured).decode()
     except JsonInvalidity as invalidity:
-        message = _said(context, f"The structured result is no JSON: {invalidity}")
+        message = _shown(context, f"The structured result is not JSON: {invalidity}")
         raise ExecutionFault(message, code="result_invalid") from invalidity
     only_texts = len(contents) == len(texts)
     if only_texts and (not texts or (len(texts) == 1 and _same(texts[0], structured))):
-        # Execution checks it, and keeps it beside the fault.
+        # Execution validates it and attaches it to the fault.
         return structured
     _check_structure(context, structured, texts)
     if _wraps(structured, result):
@@ -230,11 +229,11 @@ def _check_structure(context: Context, structured: Any, texts: Sequence[str]) ->
     problems = schema.validate(structured) if schema is not None and is_table(structured) else ()
     if problems:
         message = f"The result does not match the schema of its tool: {problems[0].message}"
-        raise ExecutionFault(_said(context, message, *texts), code="result_invalid")
+        raise ExecutionFault(_shown(context, message, *texts), code="result_invalid")
 
 
 def _wraps(structured: Any, result: wire.CallToolResult) -> bool:
-    """Whether the structure only wraps what the contents say; servers do that, under names of their own (measured)."""
+    """Whether the structure only wraps the contents; servers do that, under names of their own (measured)."""
     if not is_table(structured) or len(structured) != 1:
         return False
     (value,) = structured.values()

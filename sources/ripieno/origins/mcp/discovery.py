@@ -1,6 +1,6 @@
-"""What a server offers, as descriptors: listed page by page, cleaned, and laid under the operator's overrides.
+"""A server's tools as descriptors, and the renewed listing after changes. Imports the SDK.
 
-Hears that a server offers other tools now, in either era, and lists them again. Imports the SDK.
+Tools are listed page by page, cleaned, and completed by the operator's overrides. Changes are followed in either era.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from ripieno.origins.mcp.text import clean, clean_schema
 
 PAGES = 20
 TOOLS = 512
-#: Alerts of one listing.
+#: Alerts per listing.
 ALERTS = 100
 _MANY = f"The server offers more than {TOOLS} tools; the others are left out."
 #: The names that the protocol allows (specification 2025-11-25, "Tool Names").
@@ -35,22 +35,22 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}\Z")
 
 
 class Catalogue:
-    """The tools of one server. What is left out is told to the application, each tool with its reason."""
+    """The tools of one server. Each tool that is left out is reported with its reason."""
 
     def __init__(self, descriptor: EnsembleDescriptor, alert: Callable[[Alert], None]) -> None:
         self.ensemble = descriptor.name
         self._descriptor = descriptor
         self._alert = alert
-        #: The tools that cannot be used, by the names that the server gave them, each with why.
+        #: The unusable tools by the server's names, with the reasons.
         self.left_out: dict[str, str] = {}
         self._known: set[Alert] = set()
         self._version = ""
-        self._told = 0
+        self._alerts = 0
 
     async def read(self, session: ClientSession) -> tuple[InvokerDescriptor, ...]:
-        """All usable tools. Errors: those of the SDK, when the server does not answer as the protocol says."""
+        """All usable tools. Errors: those of the SDK, for an answer that violates the protocol."""
         self._version = session.protocol_version or ""
-        self._told = 0
+        self._alerts = 0
         self.left_out.clear()
         found: dict[str, InvokerDescriptor] = {}
         cursor: str | None = None
@@ -67,28 +67,28 @@ class Catalogue:
                     found[tool.name] = definition
             cursor = page.next_cursor
             if len(found) == TOOLS and (cursor or many):
-                self._tell(_MANY)
+                self._report(_MANY)
             if not cursor or len(found) == TOOLS:
                 break
         else:
-            self._tell(f"The server lists its tools on more than {PAGES} pages; the others are left out.")
+            self._report(f"The server lists its tools on more than {PAGES} pages; the others are left out.")
         self._check_overrides(found)
         return tuple(found.values())
 
     def screen(self, result: dict[str, Any]) -> dict[str, Any]:
-        """A page without the tools that the protocol does not allow; without those schemas of results either."""
+        """A page without invalid tools; a tool with only its result schema invalid stays, without that schema."""
         tools = result.get("tools")
         if not is_list(tools):
             return result
         kept: list[Any] = []
         if len(tools) > TOOLS:
-            self._tell(_MANY)
+            self._report(_MANY)
         for tool in tools[:TOOLS]:
             reason = self._invalid(result, tool)
             if reason is not None and is_table(tool) and tool.get("outputSchema") is not None:
                 without = {name: value for name, value in tool.items() if name != "outputSchema"}
                 if self._invalid(result, without) is None:
-                    self._tell("The results of the tool are not checked: their schema is broken.", without)
+                    self._report("The results of the tool are not checked: their schema is invalid.", without)
                     kept.append(without)
                     continue
             if reason is None:
@@ -104,26 +104,26 @@ class Catalogue:
             ListToolsResult.model_validate(page, by_name=False)
         except ValidationError as error:
             first = next((one for one in error.errors(include_url=False) if one["loc"][:1] == ("tools",)), None)
-            # What is wrong with the page itself is the SDK's to say.
+            # The SDK reports defects of the page itself.
             return None if first is None else f"{'.'.join(map(str, first['loc'][2:]))}: {first['msg']}"
         if self._version in MODERN_PROTOCOL_VERSIONS and is_table(tool):
-            # The SDK would leave it out without a word.
+            # The SDK would leave it out silently.
             return find_invalid_x_mcp_header(tool.get("inputSchema"))
         return None
 
     def _define(self, tool: Tool, found: Mapping[str, InvokerDescriptor]) -> InvokerDescriptor | None:
         reason = None
         if not _NAME.match(tool.name):
-            reason = "its name is more than letters, digits, _, - and ., or too long"
+            reason = "its name has other characters than letters, digits, _, - and ., or is too long"
         elif tool.name in found:
             reason = "another tool of the server has its name"
         elif tool.execution is not None and tool.execution.task_support == "required":
-            reason = "it can only be called as a task, which was taken out of the protocol"
+            reason = "it can only be called as a task, which the protocol no longer has"
         if reason is None:
             try:
                 return self._describe(tool)
             except JsonInvalidity as invalidity:
-                reason = f"its schema is no JSON: {invalidity}"
+                reason = f"its schema is not JSON: {invalidity}"
         self._leave_out({"name": tool.name}, reason)
         return None
 
@@ -132,8 +132,8 @@ class Catalogue:
         arguments: dict[str, Any]
         arguments, more = clean_schema(tool.input_schema)
         if hidden + more:
-            message = f"{hidden + more} hidden characters were taken out of the description of the tool."
-            self._tell(message, {"name": tool.name})
+            message = f"{hidden + more} hidden characters were removed from the description of the tool."
+            self._report(message, {"name": tool.name})
         return self._descriptor.discovered(
             tool.name,
             description=description,
@@ -143,31 +143,31 @@ class Catalogue:
         )
 
     def _check_overrides(self, found: Mapping[str, InvokerDescriptor]) -> None:
-        """An override that matches nothing may be a tool that is not as safe as the operator thinks."""
+        """Reports overrides without a tool: one may be less safe than the operator thinks."""
         for name in self._descriptor.overrides:
             if name not in found:
                 near = nearest(name, found)
                 hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-                self._tell(f"[overrides.{name}] is of no use: the server offers no such tool.{hint}")
+                self._report(f"[overrides.{name}] has no effect: the server offers no such tool.{hint}")
 
     def _leave_out(self, tool: object, reason: str) -> None:
         name = tool.get("name") if is_table(tool) else None
         if isinstance(name, str):
             self.left_out[name] = clean(reason)[0]
-        self._tell(f"The tool is left out: {reason}.", tool)
+        self._report(f"The tool is left out: {reason}.", tool)
 
-    def _tell(self, message: str, tool: object = None) -> None:
-        self._told += 1
-        if self._told > ALERTS:
+    def _report(self, message: str, tool: object = None) -> None:
+        self._alerts += 1
+        if self._alerts > ALERTS:
             return
-        if self._told == ALERTS:
-            message, tool = "More is wrong with the tools of the server than is told here.", None
+        if self._alerts == ALERTS:
+            message, tool = "Further problems with the tools of the server are not reported.", None
         name = tool.get("name") if is_table(tool) else None
         shown = None
         if isinstance(name, str):
             shown = f"{self._descriptor.name}.{clean(name)[0][:128]}"
         alert = Alert(message=message, tool=shown or self._descriptor.name)
-        # A server may say again and again that its tools have changed, of which most have not.
+        # A server may announce changes repeatedly, with most tools unchanged.
         if alert not in self._known:
             if len(self._known) < TOOLS:
                 self._known.add(alert)
@@ -175,52 +175,52 @@ class Catalogue:
 
 
 def _details(tool: Tool) -> dict[str, Any]:
-    """What a definition says beside what a model sees."""
+    """The parts of a definition that a model does not see."""
     details: dict[str, Any] = {} if tool.title is None else {"title": clean(tool.title)[0]}
     if tool.annotations is not None:
         details["annotations"] = tool.annotations.model_dump(mode="json", by_alias=True, exclude_none=True)
     return details
 
 
-#: Seconds in which further changes are awaited before the tools are listed once for all of them.
+#: Seconds to wait for further changes before one listing for all of them.
 SETTLING = 0.1
 #: Seconds that a new listing may take.
 DEADLINE = 30.0
-#: Seconds that a subscription may take to begin; without it the server is used all the same.
+#: Seconds in which a subscription must begin; without it the server is still used.
 PATIENCE = 5.0
-#: A subscription that ends is opened again, as anything that is lost.
+#: Delays before an ended subscription is opened again.
 _RECOVERY = Recovery()
 
 
 class Changes:
-    """Whether the tools have changed since they were listed last, and who wants to know what they are then."""
+    """Whether the tools have changed since the last listing, and the subscriber to new listings."""
 
     def __init__(self) -> None:
         self._happened = asyncio.Event()
         self._awaited = asyncio.Event()
-        self._told: Callable[[tuple[InvokerDescriptor, ...]], None] | None = None
+        self._subscriber: Callable[[tuple[InvokerDescriptor, ...]], None] | None = None
 
-    def subscribe(self, told: Callable[[tuple[InvokerDescriptor, ...]], None]) -> None:
-        """From now on, whoever this is is told."""
-        self._told = told
+    def subscribe(self, subscriber: Callable[[tuple[InvokerDescriptor, ...]], None]) -> None:
+        """Sets the receiver of new listings."""
+        self._subscriber = subscriber
         self._awaited.set()
 
-    def tell(self, found: tuple[InvokerDescriptor, ...]) -> None:
-        """Tells it."""
-        if self._told is not None:
-            self._told(found)
+    def publish(self, found: tuple[InvokerDescriptor, ...]) -> None:
+        """Passes a new listing to the subscriber."""
+        if self._subscriber is not None:
+            self._subscriber(found)
 
     async def take_message(self, message: IncomingMessage) -> None:
-        """How a server of the handshake era says it."""
+        """Receives the notification of a handshake-era server."""
         if isinstance(message, wire.ToolListChangedNotification):
             self.note()
 
     def note(self) -> None:
-        """They have."""
+        """Records a change."""
         self._happened.set()
 
     async def wait(self) -> None:
-        """Waits for a change, and for those that come right after it; and for somebody who wants to know."""
+        """Waits for a subscriber, a change, and those right after it."""
         await self._awaited.wait()
         await self._happened.wait()
         await asyncio.sleep(SETTLING)
@@ -229,8 +229,9 @@ class Changes:
 
 @contextlib.asynccontextmanager
 async def listening(client: Client, changes: Changes) -> AsyncGenerator[None, None]:
-    """While it is entered, changes are heard of: from its beginning on, so that a listing after that misses none."""
-    if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not _tells(client):
+    """Subscribes to changes, from the beginning on, so that a later listing misses none."""
+    tools = client.server_capabilities.tools
+    if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or tools is None or not tools.list_changed:
         yield
         return
     begun = asyncio.Event()
@@ -246,35 +247,28 @@ async def listening(client: Client, changes: Changes) -> AsyncGenerator[None, No
 
 
 async def follow(client: Client, catalogue: Catalogue, changes: Changes, alert: Callable[[Alert], None]) -> None:
-    """Lists the tools again whenever they have changed, until it is cancelled. A listing that fails changes nothing."""
+    """Lists the tools again after each change, until cancelled. A failed listing changes nothing."""
     while True:
         await changes.wait()
         try:
             async with asyncio.timeout(DEADLINE):
                 found = await catalogue.read(client.session)
         except Exception as error:
-            what = (
-                f"The tools of {catalogue.ensemble!r} have changed, and could not be listed: {clean(reason(error))[0]}"
-            )
-            alert(Alert(message=what))
+            why = clean(reason(error))[0]
+            alert(Alert(message=f"The tools of {catalogue.ensemble!r} have changed but could not be listed: {why}"))
         else:
-            changes.tell(found)
-
-
-def _tells(client: Client) -> bool:
-    tools = client.server_capabilities.tools
-    return tools is not None and bool(tools.list_changed)
+            changes.publish(found)
 
 
 async def _subscribe(client: Client, changes: Changes, begun: asyncio.Event) -> None:
-    """Keeps a subscription open, which is how the modern era tells it."""
+    """Keeps a modern-era subscription to changes open."""
     losses = 0
     while True:
         try:
             async with client.listen(tools_list_changed=True) as subscription:
                 begun.set()
                 if losses:
-                    changes.note()  # What happened while nobody listened is not told.
+                    changes.note()  # Changes between subscriptions are not announced.
                 async for _ in subscription:
                     losses = 0
                     changes.note()

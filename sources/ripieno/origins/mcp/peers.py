@@ -1,4 +1,4 @@
-"""The other side of a connection, whatever carries it: whether it is still there, and why it is not."""
+"""The server's side of a connection over any transport: whether it is there, and why not."""
 
 import abc
 import asyncio
@@ -7,67 +7,67 @@ from typing import Any, Literal
 
 from ripieno.exceptions import ConnectionFailure
 
-#: What a lost answer leaves: nothing was sent; or what the call did is not known.
+#: The state of a call without an answer: nothing was sent, or its effect is unknown.
 Loss = Literal["unsent", "unknown"]
 
 
 class Peer(abc.ABC):
-    """A server, seen from here. ``ended`` is set when nothing more will come, whatever the reason."""
+    """A connected server. ``ended`` is set when no more messages will come, for any reason."""
 
     def __init__(self, ensemble: str) -> None:
         self.ensemble = ensemble
         self.ended = asyncio.Event()
         self._reason: str | None = None
-        #: Whether a call that was lost has told its last words.
-        self.told = False
+        #: Whether a lost call has reported the last words.
+        self.reported = False
 
     @property
     @abc.abstractmethod
     def carrier(self) -> str:
-        """What carries the messages: ``stdio``, ``http`` or ``sse``."""
+        """The transport: ``stdio``, ``http`` or ``sse``."""
 
     @property
     @abc.abstractmethod
     def place(self) -> str:
-        """Where it is, for messages: ``Its command: …``."""
+        """The server's location, for messages: ``Its command: …``."""
 
     @property
     def complaints(self) -> str:
-        """What it complained about beside its messages, cleaned."""
+        """The server's error output, cleaned."""
         return ""
 
     @property
     def last_words(self) -> str:
-        """The end of that, as lines for a message; empty where there is nothing."""
+        """The end of its error output, as lines for a message; empty if there is none."""
         return ""
 
     @abc.abstractmethod
     def transport(self) -> AbstractAsyncContextManager[Any]:
-        """The streams of messages that the SDK's client enters. Imports the SDK."""
+        """The streams of messages for the SDK's client. Imports the SDK."""
 
     def give_up(self, reason: str) -> None:
-        """Reads nothing more. ``reason`` follows "the MCP server"; the first one counts."""
+        """Stops reading. ``reason`` follows "the MCP server"; the first one counts."""
         self._reason = self._reason or reason
         self.ended.set()
 
     async def ending(self) -> str:
-        """Why nothing more comes, to follow "the MCP server"."""
+        """The reason of the end, to follow "the MCP server"."""
         return self._reason or "closed the connection"
 
     @abc.abstractmethod
     def loss(self, code: int, message: str, data: object) -> Loss | None:
-        """What the parts of an error say of the call; None where the server has answered."""
+        """The meaning of an error's parts for the call; None where the server has answered."""
 
     async def settled(self) -> None:
-        """Waits until calls under way have had their chance, after the end."""
+        """Waits, after the end, until calls in progress could finish."""
         return
 
     async def explain(self, reason: str | None = None) -> str:
-        """Why it failed, where it is, and what it complained about last."""
+        """The reason of the failure, the location, and the last error output."""
         return f"the MCP server {await self.ending() if reason is None else reason}.\n{self.place}"
 
     async def lost(self) -> None:
-        """Waits until nothing more will come. Errors, always: ``ConnectionFailure`` that explains it."""
+        """Waits until no more messages will come. Errors, always: ``ConnectionFailure`` with the reason."""
         await self.ended.wait()
         await self.settled()
         raise ConnectionFailure(self.ensemble, await self.explain())

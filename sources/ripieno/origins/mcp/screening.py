@@ -1,4 +1,4 @@
-"""Looks at what a server lists before the SDK does, over any transport. Imports the SDK."""
+"""Screening of a server's messages before the SDK reads them, over any transport. Imports the SDK."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -19,20 +19,20 @@ from ripieno.ensembles.surroundings import Tap
 from ripieno.jsonvalues import is_list, is_table
 from ripieno.origins.mcp.peers import Peer
 
-#: Contents of a result that are read; the SDK takes 30 us to check each of them (measured).
+#: Contents of a result that are read; the SDK takes 30 us to validate each (measured).
 CONTENTS = 1000
-#: Bits of the largest integers that are floats, too.
+#: Bits of the largest integers that fit a float.
 _BITS = 1000
-#: Makes a page of tools into one that the SDK takes.
+#: Turns a page of tools into one that the SDK accepts.
 Screen = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class Screened:
-    """A transport whose results of ``tools/list`` are screened, and whose end its peer learns.
+    """A transport that screens results of ``tools/list`` and reports its end to its peer.
 
-    The SDK refuses a whole page of tools for one that is broken (measured); ``screen`` takes that one out before. It
-    also announces that URLs can be asked for, whatever it is told (measured), and nobody here opens one.
-    ``tap`` is told what is sent then, and what was received before.
+    The SDK refuses a whole page of tools for one invalid tool (measured); ``screen`` removes that tool first. The SDK
+    also announces support for URL elicitation regardless of settings (measured), which is removed. ``tap`` receives
+    sent messages after these changes, and received ones before.
     """
 
     def __init__(self, peer: Peer, screen: Screen, tap: Tap | None = None) -> None:
@@ -44,7 +44,7 @@ class Screened:
 
     async def __aenter__(self) -> "tuple[Incoming, Outgoing]":
         incoming, outgoing = await self._inner.__aenter__()
-        return Incoming(incoming, self._receive, self._end), Outgoing(outgoing, self._send)
+        return Incoming(incoming, self._receive, self._peer.ended.set), Outgoing(outgoing, self._send)
 
     async def __aexit__(
         self,
@@ -59,15 +59,15 @@ class Screened:
         if isinstance(message, JSONRPCRequest) and message.method == "tools/list":
             self._listings.add(str(message.id))
         if isinstance(message, JSONRPCRequest | JSONRPCNotification) and message.params is not None:
-            item.message = message.model_copy(update={"params": _modest(message.params)})
+            item.message = message.model_copy(update={"params": _limited(message.params)})
         if self._tap is not None:
-            self._tap(self._peer.ensemble, _told("sent", item.message))
+            self._tap(self._peer.ensemble, _tapped("sent", item.message))
 
     def _receive(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
         if isinstance(item, SessionMessage):
             message = item.message
             if self._tap is not None:
-                self._tap(self._peer.ensemble, _told("received", message))
+                self._tap(self._peer.ensemble, _tapped("received", message))
             if isinstance(message, JSONRPCResponse):
                 result = _bounded(message.result)
                 if str(message.id) in self._listings:
@@ -78,16 +78,13 @@ class Screened:
                 item.message = message.model_copy(update={"params": {}})
         return item
 
-    def _end(self) -> None:
-        self._peer.ended.set()
 
-
-def _told(direction: Literal["sent", "received"], message: JSONRPCMessage) -> dict[str, Any]:
+def _tapped(direction: Literal["sent", "received"], message: JSONRPCMessage) -> dict[str, Any]:
     return {"direction": direction, "message": message.model_dump(mode="json", by_alias=True, exclude_unset=True)}
 
 
-def _modest(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters whose capabilities are those that we have: of ``initialize``, and of any message of the newer era."""
+def _limited(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The parameters with our real capabilities: of ``initialize``, and of any modern-era message."""
     changed = _without_urls(parameters, "capabilities")
     meta = changed.get("_meta")
     return {**changed, "_meta": _without_urls(meta, CLIENT_CAPABILITIES_META_KEY)} if is_table(meta) else changed
@@ -103,13 +100,13 @@ def _without_urls(table: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def _enormous(parameters: dict[str, Any] | None) -> bool:
-    """Whether a progress is a number that no float can be: the SDK's session would end by it (measured)."""
+    """Whether a progress number is too large for a float, which would end the SDK's session (measured)."""
     numbers = [] if parameters is None else [parameters.get("progress"), parameters.get("total")]
     return any(isinstance(number, int) and number.bit_length() > _BITS for number in numbers)
 
 
 def _bounded(result: dict[str, Any]) -> dict[str, Any]:
-    """A result whose contents are not too many; a text says how many were left out."""
+    """A result with a bounded number of contents; a text counts the omitted ones."""
     contents = result.get("content")
     if not is_list(contents) or len(contents) <= CONTENTS:
         return result
@@ -158,7 +155,7 @@ class Incoming:
 
     @property
     def last_context(self) -> Any:
-        """Whose context the last message came in, where the inner stream knows."""
+        """The context of the last message, if the inner stream knows it."""
         return getattr(self._inner, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:

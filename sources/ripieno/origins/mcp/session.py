@@ -1,4 +1,4 @@
-"""A session with a server, over the SDK's client. Importing this imports the SDK, which takes most of a second."""
+"""A session with a server, over the SDK's client. Imports the SDK, which takes most of a second."""
 
 import asyncio
 import contextlib
@@ -15,35 +15,35 @@ from ripieno.canisters.events import Alert
 from ripieno.descriptors import EnsembleDescriptor
 from ripieno.ensembles import Connected
 from ripieno.ensembles.surroundings import Tap
-from ripieno.origins.mcp.calls import Asking, make_invocable
+from ripieno.origins.mcp.calls import ActiveCalls, make_invocable
 from ripieno.origins.mcp.discovery import Catalogue, Changes, follow, listening
 from ripieno.origins.mcp.peers import Peer
 from ripieno.origins.mcp.screening import Screened
 from ripieno.origins.mcp.text import clean
 
-# What a server does wrong is told in alerts and faults. Without a handler, Python would write it to standard error.
+# Alerts and faults report a server's errors. Without a handler, Python would write them to standard error.
 for _name in ("mcp", "client"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
 
-#: Last lines of what a server complained about that are shown.
+#: Lines shown from the end of a server's error output.
 _SHOWN = 5
 
 
 class Session:
-    """What an ensemble's ``connection`` is. ``protocol`` is the version that was negotiated."""
+    """An ensemble's ``connection``. ``protocol`` is the negotiated version."""
 
-    def __init__(self, client: Client, peer: Peer, asking: Asking) -> None:
+    def __init__(self, client: Client, peer: Peer, calls: ActiveCalls) -> None:
         self.session = client.session
         self.peer = peer
-        self.asking = asking
+        self.calls = calls
         self.protocol = client.protocol_version
         information = client.server_info
         self.name = "" if information is None else clean(f"{information.name} {information.version}")[0]
         self.instructions = clean(self.session.instructions or "")[0]
 
     def facts(self) -> dict[str, object]:
-        """What ``ripieno doctor`` shows of it."""
+        """The facts for ``ripieno doctor``."""
         era = "modern" if self.protocol in MODERN_PROTOCOL_VERSIONS else "handshake"
         return {
             "transport": self.peer.carrier,
@@ -65,21 +65,21 @@ async def open_session(
     catalogue = Catalogue(descriptor, alert)
     transport = Screened(peer, catalogue.screen, tap)
     changes = Changes()
-    asking = Asking()
+    calls = ActiveCalls()
     client = Client(
         transport,
         mode="auto",
         cache=None,
         client_info=_implementation(),
         message_handler=changes.take_message,
-        elicitation_callback=asking.elicit,
+        elicitation_callback=calls.elicit,
     )
     async with client, listening(client, changes):
         definitions = await catalogue.read(client.session)
         following = asyncio.create_task(follow(client, catalogue, changes, alert), name=f"changes of {peer.ensemble}")
         try:
             yield Connected(
-                connection=Session(client, peer, asking),
+                connection=Session(client, peer, calls),
                 definitions=definitions,
                 bind=lambda invoker: make_invocable(invoker.name),
                 subscribe=changes.subscribe,
@@ -95,5 +95,5 @@ def _implementation() -> Implementation:
     try:
         version = importlib.metadata.version("ripieno")
     except importlib.metadata.PackageNotFoundError:
-        version = "unknown"  # It is run from its sources.
+        version = "unknown"  # Run from the sources.
     return Implementation(name="ripieno", version=version)

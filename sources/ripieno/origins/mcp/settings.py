@@ -1,9 +1,4 @@
-"""The keys of ``[connection]`` for a server of the Model Context Protocol.
-
-Values of ``[connection]`` that may name variables: templates without arguments.
-
-The keys of ``[connection.oauth]``: how a token for a server behind a URL is had.
-"""
+"""The keys of ``[connection]`` for an MCP server, and of ``[connection.oauth]``."""
 
 import dataclasses
 import re
@@ -38,7 +33,7 @@ class Variable:
         match = _SEED_FORM.match(value)
         template = TemplateText(variables=True).read(f"{{env:{match[1]}}}" if match else value, path, problems)
         if isinstance(template, Template) and template.placeholders:
-            message = f"{{{template.placeholders[0]}}} is the place of an argument, and a server has none"
+            message = f"{{{template.placeholders[0]}}} is the place of an argument, but a server has none"
             problems.add(path, message, 'Variables are "{env:NAME}"; write "{{" for a brace that is text.')
             return INVALID
         return template
@@ -52,57 +47,57 @@ _AT = ("connection", "oauth")
 
 OAUTH = Table(
     title="[connection.oauth]",
-    documentation="How a token for the URL is had: for credentials of this program, or by a person who signs in.",
+    documentation="The way to a token for the URL: credentials of this program, or a person's sign-in.",
     keys=(
         Key(
             name="grant",
             kind=Text(choices=("client_credentials", "authorization_code")),
-            documentation="client_credentials exchanges credentials of ours, and is meant where there is "
+            documentation="client_credentials exchanges this program's credentials and is the default with "
             "client_secret; authorization_code lets a person sign in with: ripieno login NAME.",
             example="authorization_code",
         ),
         Key(
             name="client_id",
             kind=Text(),
-            documentation="Who we are there; to sign in, only where we are known already.",
+            documentation="The registered client ID. A sign-in needs it only if this program is already registered.",
             example="ripieno",
         ),
         Key(
             name="client_secret",
             kind=Variable(),
-            documentation="What only we know.",
+            documentation="The client secret.",
             example="{env:CLIENT_SECRET}",
         ),
         Key(
             name="issuer",
             kind=Url(),
-            documentation="The authorization server that gave them, the only one that ever sees them.",
+            documentation="The authorization server that issued them, the only one that receives them.",
             example="https://login.example.org",
         ),
-        Key(name="scope", kind=Text(), documentation="What to ask for, in words parted by spaces.", example="read"),
+        Key(name="scope", kind=Text(), documentation="The scopes to request, separated by spaces.", example="read"),
         Key(
             name="client_metadata_url",
             kind=Url(),
-            documentation="The https URL of a document that describes us, for servers that take it as client_id.",
+            documentation="The https URL of this client's metadata document, for servers that accept it as client_id.",
             example="https://example.org/oauth/client.json",
         ),
         Key(
             name="redirect_port",
             kind=Number(whole=True, minimum=1, maximum=65535),
-            documentation="The port of this machine that a sign-in comes back to, where it was registered; any by "
-            "default. The whole address is http://127.0.0.1:PORT/callback.",
+            documentation="The registered local port to which a sign-in returns. Default: any free port. The address "
+            "is http://127.0.0.1:PORT/callback.",
             example=8765,
         ),
     ),
 )
-#: Keys that only a person's sign-in has; and what the exchange of credentials needs.
+#: Keys of a person's sign-in only, and the keys that an exchange of credentials needs.
 _OF_PERSONS = ("client_metadata_url", "redirect_port")
 _OF_PROGRAMS = ("client_id", "client_secret", "issuer")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """How a token is had, and from whom. ``redirect_port`` 0 is any that is free."""
+    """The way to a token, and its issuer. ``redirect_port`` 0 is any free port."""
 
     grant: Grant = "client_credentials"
     client_id: str | None = None
@@ -119,7 +114,7 @@ class Credentials:
 
 
 def read_oauth(table: Mapping[str, Any], problems: Problems) -> Credentials:
-    """The credentials of a table whose keys are right each by itself; adds what is wrong with them together."""
+    """The credentials of a table with valid keys; adds the problems of their combination."""
     given: dict[str, Any] = {
         "grant": "client_credentials" if "client_secret" in table else "authorization_code",
         **table,
@@ -130,7 +125,7 @@ def read_oauth(table: Mapping[str, Any], problems: Problems) -> Credentials:
         return credentials
     for name in _OF_PERSONS:
         if name in table:
-            message = f"{name} belongs to the grant authorization_code, and this one is client_credentials"
+            message = f"{name} belongs to the grant authorization_code, but this one is client_credentials"
             problems.add((*_AT, name), message)
     for name in _OF_PROGRAMS:
         if name not in table:
@@ -143,21 +138,21 @@ def _check_person(credentials: Credentials, problems: Problems) -> None:
     if credentials.client_secret is not None:
         for name in ("client_id", "issuer"):
             if getattr(credentials, name) is None:
-                what = f"{name} says {'whose it is' if name == 'client_id' else 'who alone may see it'}"
+                role = "the client that it belongs to" if name == "client_id" else "the only server that may see it"
                 hint = f"For instance: {toml_line(name, OAUTH.known[name].example)}"
-                problems.add(_AT, f"client_secret needs {name}: {what}", hint)
+                problems.add(_AT, f"client_secret needs {name}, {role}", hint)
     url = credentials.client_metadata_url
     if url is None:
         return
     at = (*_AT, "client_metadata_url")
     if credentials.client_id is not None:
-        problems.add(at, "client_metadata_url is another way to say client_id: only one of them can be")
+        problems.add(at, "client_metadata_url replaces client_id: only one of them can be set")
     parts = urllib.parse.urlsplit(url)
     if parts.scheme != "https" or parts.path in ("", "/"):
-        problems.add(at, "client_metadata_url must begin with https://, and have a path")
+        problems.add(at, "client_metadata_url must begin with https:// and have a path")
 
 
-#: An ensemble has ``OPEN_DEADLINE`` to connect; what remains is for ending a server that was too slow.
+#: An ensemble has ``OPEN_DEADLINE`` to connect; the rest is for ending a slow server.
 _LONGEST = OPEN_DEADLINE - 2
 _HEADER_NAME = Text(pattern=r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", shape="the name of a header")
 
@@ -169,31 +164,31 @@ CONNECTION = Table(
         Key(
             name="transport",
             kind=Text(choices=("stdio", "http", "sse")),
-            documentation="How it is talked to: stdio to a command; http to a URL; sse to the URL of an old server.",
+            documentation="stdio for a command, http for a URL, sse for the URL of an old server.",
             example="http",
         ),
         Key(
             name="command",
             kind=Several(item=Text(blank=True), items="strings: a program and its arguments"),
-            documentation="What starts it, as it is; no shell, no templates.",
+            documentation="The program that starts it, with its arguments; without a shell and without templates.",
             example=["python", "-m", "mcp_server_time"],
         ),
         Key(
             name="environment",
             kind=Named(name=VARIABLE_NAME, kind=Variable(), expected="a table of variables"),
-            documentation="Variables that it gets beside PATH, LANG, TZ, TMPDIR and HOME.",
+            documentation="Environment variables in addition to PATH, LANG, TZ, TMPDIR and HOME.",
             example={"TOKEN": "{env:TIME_TOKEN}"},
         ),
         Key(
             name="directory",
             kind=Text(pattern=r"[^\x00-\x1f]+", shape="a path of a folder"),
-            documentation="The folder that it runs in; a relative one begins at the workspace, which is the default.",
+            documentation="The folder that it runs in, relative to the workspace. Default: the workspace.",
             example="/srv/server",
         ),
         Key(
             name="url",
             kind=Url(),
-            documentation="Where it is.",
+            documentation="The URL of the server.",
             example="https://example.org/mcp",
         ),
         Key(
@@ -202,11 +197,11 @@ CONNECTION = Table(
             documentation="Headers of every request.",
             example={"Authorization": "Bearer {env:TIME_TOKEN}"},
         ),
-        Key(name="oauth", kind=OAUTH, documentation="How a token for the URL is had, where it wants one."),
+        Key(name="oauth", kind=OAUTH, documentation="The way to a token for the URL, if it requires one."),
         Key(
             name="timeout",
             kind=Number(above=0, maximum=_LONGEST, unit="seconds"),
-            documentation="Seconds in which it must have started and told its tools.",
+            documentation="Seconds in which it must start and list its tools.",
             default=25,
             example=10,
         ),
@@ -214,7 +209,7 @@ CONNECTION = Table(
 )
 
 
-#: Keys that only one way of talking has.
+#: Keys of one transport only.
 _OF_STDIO = ("command", "environment", "directory")
 _OF_HTTP = ("url", "headers", "oauth")
 
@@ -234,7 +229,7 @@ class ServerSettings:
 
 
 def read_connection(descriptor: EnsembleDescriptor, problems: Problems) -> ServerSettings | None:
-    """The settings of ``[connection]``, or None after what is wrong was added."""
+    """The settings of ``[connection]``; None after problems were added."""
     if descriptor.connection is None:
         return None
     before = len(problems)
@@ -246,7 +241,7 @@ def read_connection(descriptor: EnsembleDescriptor, problems: Problems) -> Serve
     for name in foreign:
         if name in settings:
             other = "http or sse" if transport == "stdio" else "stdio"
-            problems.add(("connection", name), f"{name} belongs to the transport {other}, and this one is {transport}")
+            problems.add(("connection", name), f"{name} belongs to the transport {other}, but this one is {transport}")
     if needed not in settings:
         example = toml_line(needed, CONNECTION.known[needed].example)
         problems.add(("connection",), f"[connection] lacks {needed}", f"For instance: {example}")
@@ -266,4 +261,4 @@ def _check_command(command: Sequence[str], descriptor: EnsembleDescriptor, probl
     else:
         check_program(command[0], descriptor, (*at, 0), problems)
     if any("\0" in one for one in command):
-        problems.add(at, "an argument of a program cannot hold NUL")
+        problems.add(at, "an argument of a program cannot contain NUL")

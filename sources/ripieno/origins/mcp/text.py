@@ -1,6 +1,6 @@
-"""Takes out of a stranger's text what a person would not see: controls, directions, and invisible characters.
+"""Removal of invisible characters from foreign text: controls, directional overrides, and other hidden characters.
 
-Source: the tags of U+E0000 and overrides of direction are used to hide instructions in descriptions.
+The tags of U+E0000 and directional overrides are used to hide instructions in descriptions.
 """
 
 import re
@@ -8,7 +8,7 @@ from typing import Any
 
 from ripieno.jsonvalues import is_list, is_table
 
-#: Escape sequences of terminals; C0 and C1 without tab and newline; soft hyphens; marks and overrides of direction;
+#: Terminal escape sequences; C0 and C1 without tab and newline; soft hyphens; marks and overrides of direction;
 #: zero-width and invisible characters; variation selectors; tags; noncharacters and half surrogates.
 _HIDDEN = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[ -/]*[0-~]"
@@ -18,19 +18,19 @@ _HIDDEN = re.compile(
 )
 #: Keywords of JSON Schema that people and models read.
 _ANNOTATIONS = frozenset({"title", "description", "$comment"})
-#: Keywords whose value is a table of names, each with a schema.
+#: Keywords whose value is a table of schemas by name.
 _NAMED = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"})
-#: Keywords whose value is data, to which nothing is done.
+#: Keywords whose value is data, left unchanged.
 _DATA = frozenset({"enum", "const", "default", "examples", "required"})
 
 
 def clean(text: str) -> tuple[str, int]:
-    """The text without what is hidden, and how much was taken out. A carriage return and newline become a newline."""
+    """The text without hidden characters, and their number. A carriage return and newline become a newline."""
     return _HIDDEN.subn("", text.replace("\r\n", "\n"))
 
 
 def clean_schema(schema: Any) -> tuple[Any, int]:
-    """A JSON Schema whose titles and descriptions are clean, and how much was taken out. Nothing else changes."""
+    """A JSON Schema with clean titles and descriptions, and the number of removed characters."""
     if is_list(schema):
         pairs = [clean_schema(one) for one in schema]
         return [one for one, _ in pairs], sum(count for _, count in pairs)

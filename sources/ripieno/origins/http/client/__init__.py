@@ -1,8 +1,7 @@
-"""HTTP requests of tools: to hosts that the operator allows, at addresses that were checked, with every part bounded.
+"""The HTTP client of tools: only allowed hosts, at checked addresses, with every part bounded.
 
-``urls`` parses, ``addresses`` and ``allowed_hosts`` decide, ``connection`` resolves once and connects to that
-address, ``request`` follows redirects, ``headers``, ``decompression`` and ``answers`` handle what is sent and
-received.
+``urls`` parses, ``addresses`` and ``allowed_hosts`` decide, ``connection`` resolves once and connects to that address,
+``request`` follows redirects; ``headers``, ``decompression`` and ``answers`` handle the contents.
 """
 
 from ripieno.origins.http.client.allowed_hosts import HostPattern, Limits, Reach

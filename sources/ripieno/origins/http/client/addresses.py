@@ -1,7 +1,7 @@
-"""The table of addresses: which of them a tool may connect to. The standard library's own knows too few (measured).
+"""The table of addresses that a tool may not connect to.
 
-``ipaddress`` calls translated addresses, relays, multicast and the metadata service of one cloud global. So IPv4 is
-public unless it stands here, and IPv6 only where it was handed out at all (RFC 4291) and does not stand here.
+``ipaddress`` calls translated addresses, relays, multicast and one cloud's metadata service global (measured). So IPv4
+is public unless listed here, and IPv6 only where allocated (RFC 4291) and not listed here.
 """
 
 import ipaddress
@@ -10,7 +10,7 @@ from typing import TypeAlias
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-#: Where clouds give credentials to whoever asks from inside: never reached, whatever is allowed.
+#: The credential services of clouds: never reached, regardless of settings.
 _METADATA = frozenset(
     ipaddress.ip_address(one)
     for one in (
@@ -18,7 +18,7 @@ _METADATA = frozenset(
         *("fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "fe80::a9fe:a9fe"),
     )
 )
-#: What ``local`` admits.
+#: Networks that ``local`` allows.
 _LOCAL: tuple[tuple[_Network, str], ...] = tuple(
     (ipaddress.ip_network(network), name)
     for network, name in (
@@ -59,12 +59,12 @@ _NEVER: tuple[tuple[_Network, str], ...] = tuple(
         ("ff00::/8", "a multicast address"),
     )
 )
-#: All of IPv6 that was ever handed out.
-_HANDED_OUT = ipaddress.IPv6Network("2000::/3")
+#: The allocated part of IPv6.
+_ALLOCATED = ipaddress.IPv6Network("2000::/3")
 
 
 def refuse_address(address: Address, *, local: bool) -> str | None:
-    """Why nothing may connect to an address, to follow "it is"; None where it may. ``local`` admits private ones."""
+    """The reason why an address is refused, to follow "it is"; None if it is allowed. ``local`` allows private ones."""
     if address in _METADATA:
         return "an address at which a cloud gives credentials"
     for network, name in _LOCAL:
@@ -74,14 +74,14 @@ def refuse_address(address: Address, *, local: bool) -> str | None:
         if address in network:
             return name
     if isinstance(address, ipaddress.IPv6Address):
-        if address not in _HANDED_OUT:
+        if address not in _ALLOCATED:
             return "a reserved address"
         if (int(address) >> 32) & 0xFDFFFFFF == 0x5EFE:
-            # ISATAP: the last 32 bits are the IPv4 address that it leads to.
+            # ISATAP: the last 32 bits are an IPv4 address.
             return "an IPv4 address in disguise"
     return None
 
 
 def is_local(address: Address) -> bool:
-    """Whether it takes ``local`` to reach it."""
+    """Whether it is reachable only with ``local``."""
     return refuse_address(address, local=False) is not None and refuse_address(address, local=True) is None

@@ -1,4 +1,4 @@
-"""Who may be reached: hosts that an operator listed, and how much of them at most."""
+"""The hosts that requests may reach, and the limits of requests."""
 
 import dataclasses
 
@@ -9,9 +9,9 @@ from ripieno.origins.http.client.urls import PORTS, Host, Url, parse_host, parse
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class HostPattern:
-    """A host, ``*.`` before a host for all beneath it, or ``*``; with a port, ``:*`` for all ports, or the usual ones.
+    """A host, ``*.`` and a host for its subdomains, or ``*``; with a port, ``:*`` for all, or the default ports.
 
-    ``host`` None is every host. ``port`` None are the ports of http and https, 0 are all.
+    ``host`` None is every host. ``port`` None means the ports of http and https, 0 means all.
     """
 
     host: Host | None
@@ -32,11 +32,11 @@ class HostPattern:
         beneath = name.startswith("*.")
         host = parse_host(name.removeprefix("*."))
         if beneath and host.address is not None:
-            raise InputError(f"{text[:80]!r}: nothing is beneath an address")
+            raise InputError(f"{text[:80]!r}: an address has no subdomains")
         return cls(host=host, beneath=beneath, port=number)
 
     def fits(self, url: Url) -> bool:
-        """Whether it has the host and the port of a URL."""
+        """Whether a URL has a matching host and port."""
         if self.port != 0 and url.port != (PORTS[url.scheme] if self.port is None else self.port):
             return False
         if self.host is None:
@@ -48,7 +48,7 @@ class HostPattern:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """What requests may reach. ``local`` admits this machine and private networks.
+    """The allowed hosts. ``local`` also allows this machine and private networks.
 
     ``advice`` says where hosts are listed, ``local_advice`` where ``local`` is set.
     """
@@ -59,22 +59,22 @@ class Reach:
     local_advice: str = ""
 
     def check(self, url: Url) -> None:
-        """Errors: ``PermissionFault`` for a host that nobody listed."""
+        """Errors: ``PermissionFault`` for an unlisted host."""
         if not any(pattern.fits(url) for pattern in self.hosts):
             place = url.host if url.port in PORTS.values() else f"{url.host}:{url.port}"
             raise PermissionFault(
-                f"{place} is not among the hosts that may be reached" + ("." if self.hosts else "; none is listed."),
+                f"{place} is not among the allowed hosts" + ("." if self.hosts else "; none is listed."),
                 code="host_not_allowed",
                 suggestion=self.advice or None,
             )
 
     def check_address(self, url: Url, address: Address) -> None:
-        """Errors: ``PermissionFault`` for an address that no request goes to."""
+        """Errors: ``PermissionFault`` for a refused address."""
         reason = refuse_address(address, local=self.local)
         if reason is not None:
-            what = url.host if url.host.address is not None else f"{url.host} is at {address}, which"
+            place = url.host if url.host.address is not None else f"{url.host} is at {address}, which"
             raise PermissionFault(
-                f"{what} is {reason}, and is not reached.",
+                f"{place} is {reason}; it is not contacted.",
                 code="address_not_allowed",
                 suggestion=(self.local_advice or None) if is_local(address) else None,
             )
@@ -82,15 +82,15 @@ class Reach:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds of one request. Times are in seconds, ``size`` in bytes of the decoded body."""
+    """Bounds of one request. Times are in seconds, ``size`` in bytes of the decoded body.
 
-    #: Until a connection stands, TLS and the name's resolution included.
+    ``connect`` includes TLS and name resolution; ``first_byte`` is from then to the end of the response head;
+    ``between`` is between two pieces of the body; ``whole`` includes all redirects.
+    """
+
     connect: float = 10.0
-    #: From then until the head of the answer is complete.
     first_byte: float = 60.0
-    #: Between two pieces of its body.
     between: float = 20.0
-    #: For everything, with all redirects.
     whole: float = 600.0
     size: int = 10 * 1024 * 1024
     redirects: int = 5

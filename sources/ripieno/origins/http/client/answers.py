@@ -1,4 +1,4 @@
-"""What is said of an answer: its text where it is text, and what it is otherwise; never with a secret in it."""
+"""A response as text: its content, or a description of other content, without secrets."""
 
 import dataclasses
 import hashlib
@@ -9,7 +9,7 @@ from ripieno.storage.redaction import NO_SECRETS, Redactor
 
 _KIND = re.compile(r"\s*([A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+)")
 _CHARSET = re.compile(r";\s*charset\s*=\s*\"?([A-Za-z0-9_.:-]+)", re.IGNORECASE)
-#: Kinds that are text beside ``text/*``, and by their endings.
+#: Text types besides ``text/*``, by name and by ending.
 _TEXTS = frozenset(
     f"application/{name}"
     for name in (
@@ -18,14 +18,14 @@ _TEXTS = frozenset(
     )
 )
 _ENDINGS = ("+json", "+xml", "+yaml")
-#: Encodings that servers name; of Python's others some are no encodings of text.
+#: Encodings that servers name; some of Python's others are not text encodings.
 _CHARSETS = re.compile(
     r"utf-?8|utf-?16(?:le|be)?|us-ascii|ascii|latin-?1|iso-8859-\d{1,2}|windows-125\d|cp125\d|koi8-[ru]"
     r"|shift_jis|euc-jp|iso-2022-jp|gb2312|gbk|gb18030|big5|euc-kr",
     re.IGNORECASE,
 )
-#: Headers that are worth a line.
-_TOLD = (
+#: Headers that the head shows.
+_SHOWN = (
     *("content-type", "content-length", "content-disposition", "content-range", "last-modified", "etag", "location"),
     *("link", "allow", "retry-after", "www-authenticate"),
 )
@@ -34,20 +34,20 @@ _LINE = 500
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Wording:
-    """An answer in words. ``redactor`` knows the secrets of its request, which a server may repeat."""
+    """A response in words. ``redactor`` knows the secrets of its request, which a server may repeat."""
 
     fetched: Fetched
     redactor: Redactor = NO_SECRETS
 
     @property
     def kind(self) -> str:
-        """Its media type, in small letters; empty where it says none."""
+        """The media type in lower case; empty if there is none."""
         match = _KIND.match(self.fetched.headers.get("content-type", ""))
         return match[1].lower() if match else ""
 
     @property
     def text(self) -> str | None:
-        """Its body, when that is text."""
+        """The body, if it is text."""
         data, kind = self.fetched.body, self.kind
         declared = kind.startswith("text/") or kind in _TEXTS or kind.endswith(_ENDINGS)
         charset = _CHARSET.search(self.fetched.headers.get("content-type", ""))
@@ -68,29 +68,29 @@ class Wording:
 
     @property
     def content(self) -> str:
-        """Its text; or, in brackets, what it is instead."""
+        """The text, or a bracketed description of other content."""
         text = self.text
         if text is not None:
             return text
-        kind = self.kind or "something that is no text"
+        kind = self.kind or "content that is not text"
         return f"[{kind}: {len(self.fetched.body)} bytes, sha256:{hashlib.sha256(self.fetched.body).hexdigest()}]"
 
     @property
     def status(self) -> str:
-        """Its status in one line: ``HTTP 200 OK``."""
+        """The status in one line: ``HTTP 200 OK``."""
         return self._line(f"HTTP {self.fetched.status} {self.fetched.reason}".rstrip())
 
     @property
     def head(self) -> str:
-        """Status, final URL, redirects and the headers that are worth a line."""
+        """Status, final URL, redirects and selected headers."""
         lines = [self.status, self._line(f"url: {self.fetched.url}")]
         lines += [self._line(f"redirected: {hop.status} to {hop.url}") for hop in self.fetched.hops]
-        told = ((name, self.fetched.headers.get(name)) for name in _TOLD)
-        lines += [self._line(f"{name}: {value}") for name, value in told if value]
+        shown = ((name, self.fetched.headers.get(name)) for name in _SHOWN)
+        lines += [self._line(f"{name}: {value}") for name, value in shown if value]
         return "\n".join(lines)
 
     def leaks(self) -> bool:
-        """Whether the body has a secret in it."""
+        """Whether the body contains a secret."""
         return self.redactor.data(self.fetched.body) != self.fetched.body
 
     def _line(self, text: str) -> str:

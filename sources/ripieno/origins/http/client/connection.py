@@ -1,8 +1,8 @@
-"""One connection: a name is resolved once, its addresses are checked, and one of them is connected to and nothing else.
+"""One connection: a name is resolved once, its addresses are checked, and only one of them is connected to.
 
-The HTTP client is given the address in place of the name, so that it resolves nothing; the name goes into the header
-``Host`` and into TLS. Before anything is sent, the address of the other side is compared with the one that was checked.
-No proxy of the environment is used: it would resolve the name again, out of our sight.
+The HTTP client gets the address in place of the name, so that it resolves nothing; the name goes into the ``Host``
+header and into TLS. Before anything is sent, the peer's address is compared with the checked one. Proxies of the
+environment are not used: a proxy would resolve the name again.
 """
 
 import asyncio
@@ -24,12 +24,12 @@ from ripieno.origins.http.client.urls import Url
 
 #: The addresses of a host, as text, for a port. Errors: ``OSError``.
 Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
-#: Addresses of one name that are tried.
+#: Addresses tried for one name.
 _TRIES = 4
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
-    """The system's answer."""
+    """The system's addresses of a host."""
     query = functools.partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     found = await run_in_thread(query, name=f"resolution of {host}", patient=False)
     return [str(place[0]) for *_, place in found]
@@ -37,9 +37,9 @@ async def resolve(host: str, port: int) -> Sequence[str]:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Attempt:
-    """One request on one connection. ``sent`` says whether any of it may have reached the server.
+    """One request on one connection. ``sent``: any of it may have reached the server.
 
-    ``checked`` says whether the other side was compared with the address that was allowed.
+    ``checked``: the peer was compared with the allowed address.
     """
 
     method: str
@@ -51,7 +51,7 @@ class Attempt:
 
 
 class Connector:
-    """Makes connections that stay within their reach."""
+    """Opens connections within its reach."""
 
     def __init__(self, reach: Reach, limits: Limits, resolver: Resolver, context: ssl.SSLContext | None) -> None:
         self._reach = reach
@@ -61,7 +61,7 @@ class Connector:
 
     @contextlib.asynccontextmanager
     async def open(self, attempt: Attempt) -> AsyncGenerator[Any, None]:
-        """The head of the answer, an ``httpx2.Response`` whose body is not read yet.
+        """The head of the response, an ``httpx2.Response`` whose body is not read yet.
 
         Errors: ``PermissionFault``, ``NetworkFault``, ``TimeoutFault``.
         """
@@ -78,8 +78,8 @@ class Connector:
                 key, seconds = (
                     ("first_byte", self._limits.first_byte) if attempt.sent else ("connect", self._limits.connect)
                 )
-                what = "did not answer" if attempt.sent else "could not be connected to"
-                raise TimeoutFault(f"{attempt.url.host} {what} within {seconds:g} s.", code=key) from None
+                verb = "did not answer" if attempt.sent else "did not accept a connection"
+                raise TimeoutFault(f"{attempt.url.host} {verb} within {seconds:g} s.", code=key) from None
             except httpx2.TransportError as error:
                 raise explain(attempt.url, error) from None
             yield response
@@ -92,7 +92,7 @@ class Connector:
         patience: asyncio.Timeout,
         stack: contextlib.AsyncExitStack,
     ) -> Any:
-        """The answer from the first address that can be connected to."""
+        """The response from the first address that accepts a connection."""
         import httpx2
 
         last = len(addresses) - 1
@@ -114,12 +114,12 @@ class Connector:
             stack.push_async_callback(transport.aclose)
             stack.push_async_callback(response.aclose)
             if not attempt.checked:
-                raise NetworkFault("The HTTP client did not say whom it was connected to.", code="unchecked")
+                raise NetworkFault("The HTTP client did not report its peer's address.", code="unchecked")
             return response
         raise NetworkFault(f"{attempt.url.host} has no address.", code="unresolved")
 
     async def _addresses(self, url: Url) -> Sequence[Address]:
-        """The addresses of a URL's host, all of them checked: one that is not allowed condemns the name."""
+        """The addresses of a URL's host. One refused address refuses the name."""
         if url.host.address is not None:
             self._reach.check_address(url, url.host.address)
             return (url.host.address,)
@@ -129,7 +129,7 @@ class Connector:
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or "no usable answer"
             raise NetworkFault(
-                f"The host {url.host} was not found: {why}.", code="unresolved", suggestion="Is its name right?"
+                f"The host {url.host} was not found: {why}.", code="unresolved", suggestion="Check its name."
             ) from None
         for address in addresses:
             self._reach.check_address(url, address)
@@ -150,14 +150,14 @@ class Connector:
                 patience.reschedule(asyncio.get_running_loop().time() + limits.first_byte)
 
         place = f"[{address}]" if address.version == 6 else str(address)
-        # Reading and writing are timed by whoever waits for them: this client would time each piece of a head anew.
+        # The callers time reading and writing: this client would restart the time at each piece of a head.
         timeouts = {"connect": connect, "read": None, "write": None, "pool": None}
         return httpx2.Request(
             attempt.method,
             f"{url.scheme}://{place}:{url.port}/",
             headers=[("Host", url.authority), *attempt.headers],
             content=attempt.body,
-            # The target is given apart, so that nobody normalizes what was checked.
+            # The target is passed separately, so that the checked form is not normalized.
             extensions={
                 "sni_hostname": url.host.name,
                 "target": url.target.encode("ascii"),
@@ -172,17 +172,17 @@ class Connector:
         if self._context is None:
             import httpx2
 
-            # Reading the system's certificates takes some 30 ms.
+            # Reading the system's certificates takes about 30 ms.
             self._context = await run_in_thread(httpx2.create_ssl_context, name="certificates", patient=False)
         return self._context
 
 
-#: For connections without TLS: the client wants one all the same, and making it reads no certificates.
+#: For connections without TLS: the client requires one, and creating it reads no certificates.
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 async def _check_peer(stream: Any, url: Url, address: Address, reach: Reach) -> None:
-    """Errors: ``PermissionFault`` when the other side is not who was checked. Nothing has been sent then."""
+    """Errors: ``PermissionFault`` when the peer is not the checked address. Nothing has been sent then."""
     peer = stream.get_extra_info("server_addr")
     try:
         actual = ipaddress.ip_address(peer[0])
@@ -195,7 +195,7 @@ async def _check_peer(stream: Any, url: Url, address: Address, reach: Reach) -> 
 
 
 def explain(url: Url, error: Exception) -> NetworkFault | TimeoutFault:
-    """What an error of the HTTP client means. It may hold the request, so it is never a cause."""
+    """The fault for an error of the HTTP client, which may hold the request and so is never its cause."""
     import httpx2
 
     what = " ".join(str(error).split())[:300] or type(error).__name__
@@ -204,5 +204,5 @@ def explain(url: Url, error: Exception) -> NetworkFault | TimeoutFault:
     if isinstance(error, httpx2.ConnectError):
         return NetworkFault(f"{url.origin} cannot be connected to: {what}.", code="unreachable")
     if isinstance(error, httpx2.ProtocolError):
-        return NetworkFault(f"{url.origin} does not speak HTTP as it should: {what}.", code="protocol")
+        return NetworkFault(f"{url.origin} violates HTTP: {what}.", code="protocol")
     return NetworkFault(f"The connection to {url.origin} was lost: {what}.", code="lost")

@@ -1,6 +1,6 @@
-"""Bodies, unpacked while they come and never beyond a limit: one MiB of gzip may be a GiB (measured).
+"""Streaming decompression of bodies within a limit: one MiB of gzip may be a GiB (measured).
 
-Only ``gzip`` is asked for. ``deflate`` is understood in two ways by servers, and what nobody asked for is refused.
+Only ``gzip`` is requested. Servers disagree about ``deflate``, and other encodings are refused.
 """
 
 import zlib
@@ -8,18 +8,18 @@ from typing import Any
 
 from ripieno.exceptions import NetworkFault, ResourceFault
 
-#: Bytes that are unpacked in one step.
+#: Bytes decompressed in one step.
 _STEP = 64 * 1024
-#: A gzip file may have several members; more of them than this are an attack on our time.
+#: Members of a gzip file; more would be an attack on CPU time.
 _MEMBERS = 1000
 ACCEPTED = "gzip, identity"
 
 
 class Body:
-    """Collects one body. ``limit`` bounds the bytes on the wire as well as the unpacked ones."""
+    """Collects one body. ``limit`` bounds both the bytes on the wire and the decompressed ones."""
 
     def __init__(self, encoding: str, limit: int) -> None:
-        """Errors: ``NetworkFault`` for an encoding that nobody asked for."""
+        """Errors: ``NetworkFault`` for an encoding that was not requested."""
         self._limit = limit
         self._wire = 0
         self._members = 0
@@ -28,12 +28,12 @@ class Body:
         self._packed = encoding.strip().lower() not in ("", "identity")
         if self._packed and encoding.strip().lower() not in ("gzip", "x-gzip"):
             raise NetworkFault(
-                f"The server packed its answer as {encoding[:40]!r}, which was not asked for; it was not read.",
+                f"The server compressed its answer as {encoding[:40]!r}, which was not requested; it was not read.",
                 code="encoding",
             )
 
     def feed(self, chunk: bytes) -> None:
-        """Takes the next piece. Errors: ``ResourceFault`` when it is too much; ``NetworkFault`` when it is damaged."""
+        """Takes the next piece. Errors: ``ResourceFault`` when it is too large; ``NetworkFault`` when it is damaged."""
         self._wire += len(chunk)
         if self._wire > self._limit:
             raise self._too_large()
@@ -43,12 +43,12 @@ class Body:
         try:
             self._inflate(chunk)
         except zlib.error:
-            raise NetworkFault("The server's answer is damaged: it is no gzip.", code="encoding") from None
+            raise NetworkFault("The server's answer is damaged: it is not valid gzip.", code="encoding") from None
 
     def _inflate(self, rest: bytes) -> None:
         while rest:
             if self._inflater is None or self._inflater.eof:
-                # What may follow a member are zeros that fill it up, or another member.
+                # A member may be followed by zero padding, or by another member.
                 rest = rest.lstrip(b"\0") if self._inflater is not None else rest
                 if not rest:
                     return
@@ -60,7 +60,7 @@ class Body:
             if len(self._data) > self._limit:
                 raise self._too_large()
             rest = self._inflater.unused_data if self._inflater.eof else self._inflater.unconsumed_tail
-        # More may wait inside than one step gave, with nothing left to feed.
+        # The decompressor may hold more output after the input has ended.
         while self._inflater is not None and not self._inflater.eof:
             more = self._inflater.decompress(b"", min(_STEP, self._limit + 1 - len(self._data)))
             if not more:
@@ -72,13 +72,13 @@ class Body:
     def finish(self) -> bytes:
         """The whole body. Errors: ``NetworkFault`` when its end is missing."""
         if self._packed and self._wire and (self._inflater is None or not self._inflater.eof):
-            raise NetworkFault("The server's answer broke off: the end of its gzip is missing.", code="encoding")
+            raise NetworkFault("The server's answer is incomplete: the end of its gzip is missing.", code="encoding")
         return bytes(self._data)
 
     def _too_large(self) -> ResourceFault:
         return ResourceFault(
-            f"The answer has more than {self._limit} bytes, so it was not read to its end.",
+            f"The answer has more than {self._limit} bytes and was not read to its end.",
             code="too_large",
             details={"limit": self._limit},
-            suggestion="Ask for less of it: a page, a range, or fewer fields.",
+            suggestion="Request less of it: a page, a range, or fewer fields.",
         )

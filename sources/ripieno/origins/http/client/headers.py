@@ -1,4 +1,4 @@
-"""What a request may say: methods and headers, and which of them survive a redirect."""
+"""Methods and headers that a request may have, and the headers that survive a redirect."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 from ripieno.exceptions import InputError
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-#: Those that change nothing (RFC 9110, section 9.2.1).
+#: Methods that change nothing (RFC 9110, section 9.2.1).
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-# Without the underscore: what reads headers as variables takes Content_Length for Content-Length.
+# Without the underscore: servers that read headers as variables confuse Content_Length with Content-Length.
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^`|~-]{1,128}")
 _VALUE = re.compile(r"(?:[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?)?")
 #: Characters of all headers together.
-_ROOM = 32 * 1024
+_LENGTH = 32 * 1024
 _COUNT = 64
-#: What the connection itself says, and what would cut a request in two.
+#: Headers of the connection itself, and those that could split a request.
 _OURS = frozenset(
     {
         *("host", "content-length", "transfer-encoding", "content-encoding", "accept-encoding", "trailer", "te"),
@@ -22,27 +22,27 @@ _OURS = frozenset(
         *("proxy-connection", "proxy-authorization", "proxy-authenticate"),
     }
 )
-#: What another origin is told too. Everything else may be a credential.
+#: Headers that another origin gets, too. All others may be credentials.
 _HARMLESS = frozenset({"accept", "accept-language", "content-type", "range", "user-agent"})
 
 Headers = tuple[tuple[str, str], ...]
 
 
 def check_header(name: str, value: str | None = None) -> None:
-    """Errors: ``InputError`` for a name that is none or not for tools to set, and for a value that does not fit."""
+    """Errors: ``InputError`` for an invalid or reserved name, and for an invalid value."""
     if _NAME.fullmatch(name) is None:
-        raise InputError(f"{name[:80]!r} is no name of a header")
+        raise InputError(f"{name[:80]!r} is not a valid header name")
     if name.lower() in _OURS:
-        raise InputError(f"the header {name} is set by the connection itself, and cannot be given")
+        raise InputError(f"the header {name} is set by the connection itself and cannot be given")
     if value is not None and _VALUE.fullmatch(value) is None:
         raise InputError(
-            f"the value of the header {name} has characters that a header cannot hold: "
-            "only ASCII without control characters, and no space at its ends, fits"
+            f"the value of the header {name} has invalid characters: "
+            "use ASCII without control characters, and no space at its ends"
         )
 
 
 def check_headers(headers: Iterable[tuple[str, str]]) -> Headers:
-    """The headers, each name once. Errors: ``InputError``."""
+    """The headers, with unique names. Errors: ``InputError``."""
     given = tuple(headers)
     for name, value in given:
         check_header(name, value)
@@ -50,16 +50,16 @@ def check_headers(headers: Iterable[tuple[str, str]]) -> Headers:
     doubled = next((name for name in names if names.count(name) > 1), None)
     if doubled is not None:
         raise InputError(f"the header {doubled} is given twice")
-    if len(given) > _COUNT or sum(len(name) + len(value) for name, value in given) > _ROOM:
-        raise InputError(f"the headers are too large: {_COUNT} of them, and {_ROOM} characters, are the most")
+    if len(given) > _COUNT or sum(len(name) + len(value) for name, value in given) > _LENGTH:
+        raise InputError(f"the headers are too large: at most {_COUNT} headers and {_LENGTH} characters are allowed")
     return given
 
 
 def for_another_origin(headers: Sequence[tuple[str, str]]) -> Headers:
-    """What is left of the headers when a redirect leads to another origin."""
+    """The headers that a redirect to another origin keeps."""
     return tuple((name, value) for name, value in headers if name.lower() in _HARMLESS)
 
 
 def without_body(headers: Sequence[tuple[str, str]]) -> Headers:
-    """What is left of the headers when a redirect turns the request into one without a body."""
+    """The headers that a redirect to a request without a body keeps."""
     return tuple((name, value) for name, value in headers if not name.lower().startswith("content-"))

@@ -1,4 +1,4 @@
-"""A request to its end: redirects are followed hop by hop, each checked as if it had been asked for."""
+"""A request with its redirects, each of which is checked like a request."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ _LOGGERS = ("httpx2", "httpcore2.connection", "httpcore2.http11")
 class Request:
     """A request. ``credentials`` are headers by the only origin that receives them; ``redactor`` knows their values.
 
-    These may be in the target, too. No message and no log about the request has them.
+    The values may be in the target, too. No message and no log about the request contains them.
     """
 
     method: str = "GET"
@@ -47,7 +47,7 @@ class Request:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Hop:
-    """A redirect that was followed: its status, and where it led to."""
+    """A followed redirect: its status and its destination."""
 
     status: int
     url: Url
@@ -55,7 +55,7 @@ class Hop:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """An answer. ``headers`` have names in small letters; ``url`` is where it came from, after all redirects."""
+    """A response. ``headers`` have lower-case names; ``url`` is its source after all redirects."""
 
     method: str
     url: Url
@@ -67,7 +67,7 @@ class Fetched:
 
 
 class Fetcher:
-    """Sends requests within one reach. Each has connections of its own, which are closed at its end."""
+    """Sends requests within one reach. Each has its own connections, closed at its end."""
 
     def __init__(
         self,
@@ -81,11 +81,11 @@ class Fetcher:
         self._connector = Connector(reach, limits, resolver, context)
 
     async def fetch(self, request: Request) -> Fetched:
-        """The answer, whatever its status.
+        """The response, of any status.
 
-        Errors: ``ValidationFault`` for a request that is none; ``PermissionFault`` for what may not be reached;
-        ``NetworkFault``, ``TimeoutFault`` and ``ResourceFault`` for what went wrong with it; ``OutcomeUnknownFault``
-        instead of all these when it may have changed something by then.
+        Errors: ``ValidationFault`` for an invalid request; ``PermissionFault`` for a refused host; ``NetworkFault``,
+        ``TimeoutFault`` and ``ResourceFault`` for other failures; ``OutcomeUnknownFault`` instead of all these if the
+        request may have changed something.
         """
         redact_logs(_LOGGERS, request.redactor)
         acted = [False]
@@ -94,10 +94,10 @@ class Fetcher:
             async with asyncio.timeout(self._limits.whole):
                 return await self._follow(request, acted)
         except TimeoutError:
-            fault = TimeoutFault(f"{request.url.host} was not done within {self._limits.whole:g} s.", code="whole")
+            fault = TimeoutFault(f"{request.url.host} did not finish within {self._limits.whole:g} s.", code="whole")
         except ToolFault as error:
             fault = error
-        raise _said(fault, request, acted=acted[0])
+        raise _redacted(fault, request, acted=acted[0])
 
     async def _follow(self, request: Request, acted: list[bool]) -> Fetched:
         method, url, headers, body = request.method, request.url, _checked(request), request.body
@@ -116,11 +116,11 @@ class Fetcher:
                     there = response.headers.get("location")
                     if response.status_code not in _REDIRECTS or there is None or not request.follow:
                         return await self._read(attempt, response, hops)
-                    # A redirect has nothing to say: its body is not even read.
+                    # The body of a redirect is not read.
                     status = response.status_code
             finally:
                 acted[0] = acted[0] or (attempt.sent and method not in SAFE)
-            former, url = url, _led(url, status, there, len(hops), self._limits.redirects)
+            former, url = url, _destination(url, status, there, len(hops), self._limits.redirects)
             hops.append(Hop(status=status, url=url))
             if (status == 303 and method != "HEAD") or (status in (301, 302) and method == "POST"):
                 method, body, headers = "GET", None, without_body(headers)
@@ -152,7 +152,7 @@ class Fetcher:
         )
 
     async def _pieces(self, url: Url, response: object) -> AsyncGenerator[bytes, None]:
-        """The pieces of a body as they come on the wire, each in time."""
+        """The pieces of a body as received, each within its time limit."""
         import httpx2
 
         assert isinstance(response, httpx2.Response)
@@ -165,7 +165,7 @@ class Fetcher:
                     return
                 except TimeoutError:
                     raise TimeoutFault(
-                        f"{url.host} stopped in the middle of its answer, for {self._limits.between:g} s.",
+                        f"{url.host} paused for {self._limits.between:g} s in the middle of its answer.",
                         code="between",
                     ) from None
                 yield chunk
@@ -174,47 +174,47 @@ class Fetcher:
 def _checked(request: Request) -> Headers:
     """The headers of a request. Errors: ``ValidationFault``."""
     if request.method not in METHODS:
-        raise ValidationFault(f"{request.method[:20]!r} is no method that can be sent.", code="invalid_method")
+        raise ValidationFault(f"{request.method[:20]!r} is not a supported method.", code="invalid_method")
     try:
         for own in request.credentials.values():
             check_headers(own)
         return check_headers(request.headers)
     except InputError as error:
-        raise ValidationFault(f"It was not sent: {error}.", code="invalid_header") from None
+        raise ValidationFault(f"The request was not sent: {error}.", code="invalid_header") from None
 
 
-def _led(url: Url, status: int, location: str, count: int, most: int) -> Url:
-    """Where a redirect leads to. Errors: ``NetworkFault``, ``PermissionFault``."""
+def _destination(url: Url, status: int, location: str, count: int, most: int) -> Url:
+    """The destination of a redirect. Errors: ``NetworkFault``, ``PermissionFault``."""
     if count >= most:
         raise NetworkFault(f"{url.host} redirected more than {most} times.", code="redirects")
     try:
         if not location.isascii() or not location.isprintable() or " " in location or "\\" in location:
-            raise InputError("it has characters that no URL has")
+            raise InputError("it has characters that are invalid in a URL")
         there = url.join(location)
     except InputError as error:
         raise NetworkFault(
-            f"{url.host} answered {status} and led to what cannot be followed: {error}.", code="redirect"
+            f"{url.host} answered {status} with a redirect that cannot be followed: {error}.", code="redirect"
         ) from None
     if (url.scheme, there.scheme) == ("https", "http"):
         raise PermissionFault(
-            f"{url.host} answered {status} and led from https to {there.origin}, where everybody on the way could "
-            "read it; that is not followed.",
+            f"{url.host} answered {status} with a redirect from https to {there.origin}, which is not encrypted; it "
+            "was not followed.",
             code="redirect_not_allowed",
         )
     return there
 
 
-def _said(fault: ToolFault, request: Request, *, acted: bool) -> ToolFault:
-    """The fault without secrets; and where something may have happened by then, one that says so."""
+def _redacted(fault: ToolFault, request: Request, *, acted: bool) -> ToolFault:
+    """The fault without secrets; an ``OutcomeUnknownFault`` if the request may have acted."""
     message = request.redactor.text(fault.message)
-    # What a fault was raised from may hold the request.
+    # The cause of a fault may hold the request.
     fault.__context__ = fault.__cause__ = None
     if acted:
         return OutcomeUnknownFault(
-            f"{message} The {request.method} had been sent, so it may have been done.",
+            f"{message} The {request.method} had been sent and may have taken effect.",
             code=fault.code,
             details=fault.details,
-            suggestion="Look whether it was done before you repeat it.",
+            suggestion="Check whether it took effect before you repeat it.",
         )
     fault.message, fault.args = message, (message,)
     return fault

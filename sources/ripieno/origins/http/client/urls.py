@@ -1,7 +1,7 @@
-"""URLs: the one parser. What it finds is what is checked, what is connected to, and what the server is told.
+"""The one URL parser. Its result is checked, connected to, and sent to the server.
 
-Strict on purpose: what two readers could understand differently is refused. Hosts are names of letters, digits and
-hyphens, IPv4 in four decimal numbers, or IPv6 in brackets; other alphabets are written as ``xn--…`` (RFC 3490).
+It is strict: a text that two parsers could read differently is refused. Hosts are names of letters, digits and hyphens,
+IPv4 as four decimal numbers, or IPv6 in brackets; other alphabets are written as ``xn--…`` (RFC 3490).
 """
 
 import dataclasses
@@ -15,14 +15,14 @@ from ripieno.origins.http.client.addresses import Address
 #: Characters of the longest URL.
 LONGEST = 8192
 PORTS = {"http": 80, "https": 443}
-# RFC 3986: a scheme, an authority, a path, a query, a fragment; of which the fragment is nobody's but the reader's.
+# RFC 3986: a scheme, an authority, a path, a query, a fragment; the fragment is never sent.
 _URL = re.compile(r"(https?)://([^/?#]*)([^?#]*)(?:\?([^#]*))?(?:#.*)?", re.IGNORECASE | re.DOTALL)
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]*\]|[^:\[\]]*)(?::([0-9]*))?")
 _CHARACTERS = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/{more}-]|%[0-9A-Fa-f]{{2}})*"
 _PATH = re.compile(_CHARACTERS.format(more=""))
 _QUERY = re.compile(_CHARACTERS.format(more="?"))
 _LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
-#: What the system's resolver might take for the number of an address: decimal, octal or hexadecimal.
+#: A label that a system resolver might read as a numeric address: decimal, octal or hexadecimal.
 _NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _IPV4 = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}")
@@ -30,7 +30,7 @@ _IPV4 = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """A host: a name in small letters, or an address, which is then its ``name`` too, without brackets."""
+    """A host: a lower-case name, or an address, which is then its ``name`` too, without brackets."""
 
     name: str
     address: Address | None = None
@@ -41,7 +41,7 @@ class Host:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Url:
-    """A URL without a fragment. ``target`` is its path with its query, as it goes on the wire."""
+    """A URL without a fragment. ``target`` is its path with its query, as sent."""
 
     scheme: str
     host: Host
@@ -50,12 +50,12 @@ class Url:
 
     @property
     def authority(self) -> str:
-        """What the header ``Host`` says."""
+        """The value of the ``Host`` header."""
         return str(self.host) if self.port == PORTS[self.scheme] else f"{self.host}:{self.port}"
 
     @property
     def origin(self) -> str:
-        """Scheme, host and port, by which credentials are kept apart (RFC 6454)."""
+        """Scheme, host and port, the scope of credentials (RFC 6454)."""
         return f"{self.scheme}://{self.authority}"
 
     @property
@@ -67,7 +67,7 @@ class Url:
         return f"{self.origin}{self.target}"
 
     def join(self, location: str) -> "Url":
-        """Where a redirect leads to. Errors: ``InputError``."""
+        """The destination of a redirect. Errors: ``InputError``."""
         try:
             joined = urllib.parse.urljoin(str(self), location)
         except ValueError:
@@ -75,22 +75,22 @@ class Url:
         return parse_url(joined)
 
     def with_query(self, more: str) -> "Url":
-        """The same with more in its query, which is encoded already."""
+        """The URL with further parameters, which are already encoded."""
         if not more:
             return self
         return dataclasses.replace(self, target=f"{self.target}{'&' if '?' in self.target else '?'}{more}")
 
 
 def parse_url(text: str) -> Url:
-    """Errors: ``InputError`` that says what is wrong with it, and what to write."""
+    """The parsed URL. Errors: ``InputError`` with the defect and the correct form."""
     if len(text) > LONGEST:
-        raise InputError(f"the URL has {len(text)} characters; {LONGEST} is the most")
+        raise InputError(f"the URL has {len(text)} characters; the limit is {LONGEST}")
     match = _URL.fullmatch(text)
     if match is None:
-        raise InputError(f"{text[:80]!r} is no URL that begins with http:// or https://")
+        raise InputError(f"{text[:80]!r} is not a URL that begins with http:// or https://")
     scheme, authority, path, query = match[1].lower(), match[2], match[3], match[4]
     if "@" in authority:
-        raise InputError("the URL has a user or a password in it, and none can be given there: use a header")
+        raise InputError("the URL contains a user or a password: send it in a header instead")
     host, port = _parse_authority(authority, PORTS[scheme])
     for name, part, pattern in (("path", path, _PATH), ("query", query or "", _QUERY)):
         if pattern.fullmatch(part) is None:
@@ -101,14 +101,14 @@ def parse_url(text: str) -> Url:
 
 
 def parse_host(text: str) -> Host:
-    """A host as it stands in a URL. Errors: ``InputError``."""
+    """A host as in a URL. Errors: ``InputError``."""
     if text.startswith("[") and text.endswith("]"):
         try:
             address = ipaddress.IPv6Address(text[1:-1])
         except ValueError:
-            raise InputError(f"{text[:80]!r} is no IPv6 address") from None
+            raise InputError(f"{text[:80]!r} is not an IPv6 address") from None
         if address.scope_id is not None:
-            raise InputError(f"{text[:80]!r} is an address of one network card only")
+            raise InputError(f"{text[:80]!r} is valid on one network interface only")
         return Host(name=address.compressed, address=address)
     if _IPV4.fullmatch(text):
         return Host(name=text, address=ipaddress.IPv4Address(text))
@@ -119,7 +119,7 @@ def parse_host(text: str) -> Host:
         raise InputError(f"the host {text[:80]!r} must be written in ASCII: xn--… for other alphabets")
     if len(text) > 253 or any(_LABEL.fullmatch(label) is None for label in labels):
         raise InputError(
-            f"{text[:80]!r} is no name of a host: letters, digits and hyphens between single dots, and none at its end"
+            f"{text[:80]!r} is not a host name: letters, digits and hyphens between single dots, and no dot at its end"
         )
     if _NUMBER.fullmatch(labels[-1]):
         raise InputError(f"{text[:80]!r} looks like an address; write it as four decimal numbers, such as 192.0.2.1")
@@ -129,12 +129,12 @@ def parse_host(text: str) -> Host:
 def parse_port(text: str) -> int:
     """Errors: ``InputError``."""
     if not re.fullmatch(r"[1-9][0-9]{0,4}", text) or int(text) > 65535:
-        raise InputError(f"{text[:20]!r} is no port from 1 to 65535")
+        raise InputError(f"{text[:20]!r} is not a port from 1 to 65535")
     return int(text)
 
 
 def _parse_authority(text: str, default: int) -> tuple[Host, int]:
     match = _AUTHORITY.fullmatch(text)
     if match is None:
-        raise InputError(f"{text[:80]!r} is no host, or host and port")
+        raise InputError(f"{text[:80]!r} is not a host, or host and port")
     return parse_host(match[1]), default if match[2] is None else parse_port(match[2])

@@ -1,7 +1,7 @@
-"""Tokens for a server behind a URL: credentials of ours are exchanged, or a person has signed in. Imports the SDK.
+"""Authorization at a server behind a URL: with our credentials, or with a person's sign-in. Imports the SDK.
 
-The SDK discovers the authorization server, and sends credentials to the configured issuer only. Tokens that they are
-exchanged for live as long as the connection.
+The SDK discovers the authorization server, and sends credentials to the configured issuer only. Their tokens live as
+long as the connection.
 """
 
 from collections.abc import Callable
@@ -17,14 +17,14 @@ from ripieno.origins.mcp.settings import Credentials
 
 
 class Memory:
-    """Keeps what the SDK wants kept, as long as it lives."""
+    """The SDK's token storage, in memory."""
 
     def __init__(self) -> None:
         self._tokens: OAuthToken | None = None
         self._client: OAuthClientInformationFull | None = None
 
     async def get_tokens(self) -> OAuthToken | None:
-        """The tokens, once there are any."""
+        """The tokens, if any."""
         return self._tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
@@ -32,11 +32,11 @@ class Memory:
         self._tokens = tokens
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """What a registration gave; we are registered already."""
+        """The client of a registration, if any."""
         return self._client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Keeps it."""
+        """Keeps a registration."""
         self._client = client_info
 
 
@@ -49,7 +49,7 @@ def authorize(
     person: Person | None,
     conceal: Callable[..., None],
 ) -> httpx2.Auth:
-    """What gives every request to ``url`` its token. ``conceal`` is told what must never be shown."""
+    """The authorization of every request to ``url``. ``conceal`` receives the values that must never be shown."""
     if credentials.personal:
         return PersonalTokens(url, credentials, secret, store, person=person, conceal=conceal)
     return ClientCredentialsOAuthProvider(

@@ -1,4 +1,4 @@
-"""The address of this machine that a browser comes back to after a sign-in: one path, one answer, then it is closed."""
+"""The local address to which a browser returns after a sign-in: one path, one answer, then it is closed."""
 
 import asyncio
 import contextlib
@@ -12,11 +12,11 @@ from ripieno.origins.mcp.text import clean
 
 HOST = "127.0.0.1"
 PATH = "/callback"
-#: Seconds in which a browser has to say what it wants, and bytes in which it has to.
+#: Seconds and bytes for a browser's request.
 _PATIENCE = 10.0
 _CLOSING = 0.2
 _LONGEST = 16 * 1024
-#: Characters that are shown of what an authorization server said.
+#: Characters shown of an authorization server's message.
 _SHOWN = 300
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>ripieno</title>
 <body style="font-family: sans-serif; margin: 3em"><h1>{title}</h1><p>{text}</p></body></html>
@@ -25,7 +25,7 @@ _STATUSES = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not A
 
 
 class Loopback:
-    """Waits for the browser. ``strangers`` counts requests that did not know the state of this sign-in."""
+    """Waits for the browser. ``strangers`` counts requests without the state of this sign-in."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -35,15 +35,15 @@ class Loopback:
 
     @property
     def redirect_uri(self) -> str:
-        """Where the browser is sent back to."""
+        """The address to which the browser returns."""
         return f"http://{HOST}:{self.port}{PATH}"
 
     def expect(self, url: str) -> None:
-        """Takes only the answer to this request; a page of somebody else knows nothing of its state."""
+        """Accepts only the answer to this request; another page does not know its state."""
         self._state = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(url).query)).get("state")
 
     async def answer(self) -> dict[str, str]:
-        """What the browser brought back. Errors: ``SignInRefused``."""
+        """The parameters that the browser brought. Errors: ``SignInRefused``."""
         given = await self._answer
         if "error" in given:
             described = " ".join(given.get("error_description", "").split())
@@ -62,7 +62,7 @@ class Loopback:
                 writer.write(_response(status, title, text))
                 await writer.drain()
         except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            return  # It was no browser, or it has left.
+            return  # It was not a browser, or it has disconnected.
         finally:
             writer.close()
 
@@ -81,12 +81,12 @@ class Loopback:
         known = self._state is not None and secrets.compare_digest(state.encode(), self._state.encode())
         if not known or len(given) != len(pairs) or not ("code" in given or "error" in given):
             self.strangers += 1
-            return 400, "This is another sign-in", "It is not the one that ripieno waits for. Nothing was done."
+            return 400, "This is another sign-in", "ripieno does not wait for this sign-in. Nothing was changed."
         if not self._answer.done():
             self._answer.set_result(given)
         if "error" in given:
             return 200, "Not signed in", "The sign-in was refused. You can close this window."
-        return 200, "Back to ripieno", "It says in the terminal how the sign-in ended. You can close this window."
+        return 200, "Back to ripieno", "The terminal shows the result of the sign-in. You can close this window."
 
 
 def _response(status: int, title: str, text: str) -> bytes:
@@ -101,14 +101,14 @@ def _response(status: int, title: str, text: str) -> bytes:
 
 @contextlib.asynccontextmanager
 async def listening_back(port: int, registered: int = 0) -> AsyncGenerator[Loopback, None]:
-    """Listens on this machine only, as long as it is entered. ``port`` 0: the ``registered`` one if it is free, or any.
+    """Listens on this machine only. ``port`` 0: the ``registered`` one if it is free, or any.
 
-    Errors: ``OSError`` when the port is taken.
+    Errors: ``OSError`` when the port is in use.
     """
     loopback: Loopback | None = None
     tasks: set[asyncio.Task[None]] = set()
 
-    def come(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if loopback is None:
             writer.close()
             return
@@ -117,11 +117,11 @@ async def listening_back(port: int, registered: int = 0) -> AsyncGenerator[Loopb
         task.add_done_callback(tasks.discard)
 
     try:
-        server = await asyncio.start_server(come, HOST, port or registered, limit=_LONGEST)
+        server = await asyncio.start_server(accept, HOST, port or registered, limit=_LONGEST)
     except OSError:
         if port or not registered:
             raise
-        server = await asyncio.start_server(come, HOST, 0, limit=_LONGEST)
+        server = await asyncio.start_server(accept, HOST, 0, limit=_LONGEST)
     async with server:
         loopback = Loopback(server.sockets[0].getsockname()[1])
         try:
@@ -129,7 +129,7 @@ async def listening_back(port: int, registered: int = 0) -> AsyncGenerator[Loopb
         finally:
             server.close()
             if tasks:
-                # Whoever is being answered gets the answer; browsers also connect and say nothing.
+                # Answers in progress are completed; browsers also open connections without a request.
                 await asyncio.wait(tasks, timeout=_CLOSING)
             for task in tasks:
                 task.cancel()

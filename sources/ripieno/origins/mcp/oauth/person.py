@@ -1,26 +1,26 @@
-"""The person that a server may want: who signs in, and how it is said that somebody has to, or would not."""
+"""The person who signs in at a server, and the exceptions of a sign-in."""
 
 from typing import Protocol
 
 
 class SignInNeeded(Exception):
-    """A person has to sign in; the text says why, to follow the name of the server."""
+    """A person has to sign in; the text is the reason, to follow the name of the server."""
 
 
 class SignInRefused(Exception):
-    """The person, or the authorization server, said no; the text says which."""
+    """The person or the authorization server refused; the text states which."""
 
 
 class SignInUnwanted(Exception):
-    """The server answers without anybody who signs in, and says of no place where one could."""
+    """The server answers without a sign-in and describes no authorization server."""
 
 
 class Person(Protocol):
-    """Somebody who can sign in now."""
+    """A person who can sign in now."""
 
     @property
     def redirect_uri(self) -> str:
-        """Where the browser comes back to."""
+        """The address to which the browser returns."""
         ...
 
     async def visit(self, url: str) -> None:
@@ -28,5 +28,5 @@ class Person(Protocol):
         ...
 
     async def answer(self) -> dict[str, str]:
-        """The parameters that the browser brought back. Errors: ``SignInRefused``."""
+        """The parameters that the browser brought. Errors: ``SignInRefused``."""
         ...

@@ -1,8 +1,8 @@
-"""Tokens that a person signed in for: loaded, renewed in silence, and asked for anew only where somebody is there.
+"""Tokens of a person's sign-in: loaded, renewed silently, and requested anew only if a person is present.
 
-The SDK discovers, registers, and exchanges. What it leaves open is here: it keeps no expiry and no metadata over a
-restart, so that it would use an expired token, and send a refresh token to the server instead of the issuer (measured);
-and it lets requests wait for each other. Imports the SDK.
+The SDK discovers, registers, and exchanges. This module adds what it lacks (measured): it keeps no expiry and no
+metadata over a restart, so that it would use an expired token and send a refresh token to the server instead of the
+issuer; and it lets requests wait for each other. Imports the SDK.
 """
 
 import asyncio
@@ -37,16 +37,16 @@ from ripieno.origins.mcp.oauth.tokens import SignIn, TokenStore, resource_of
 from ripieno.origins.mcp.settings import Credentials
 
 Flow = AsyncGenerator[httpx2.Request, httpx2.Response]
-#: Where a sign-in comes back to that nobody waits for; it is never sent.
-_NOWHERE = "http://127.0.0.1/callback"
+#: The redirect address without a person; it is never sent.
+_UNUSED_REDIRECT = "http://127.0.0.1/callback"
 _VERSION_HEADER = "mcp-protocol-version"
 _SPENT = "needs you to sign in again: the authorization server does not renew the sign-in"
 
 
 class PersonalTokens(OAuthClientProvider):
-    """Gives every request to a server its token. With a ``person``, the first request makes that person sign in.
+    """Adds the token to every request. With a ``person``, the first request makes that person sign in.
 
-    Errors, for a request: ``SignInNeeded``; ``OAuthFlowError`` for an authorization server that does not do its part.
+    Errors, for a request: ``SignInNeeded``; ``OAuthFlowError`` for an authorization server that violates OAuth.
     """
 
     def __init__(
@@ -66,14 +66,14 @@ class PersonalTokens(OAuthClientProvider):
         self._conceal = conceal
         self._resource = resource_of(url)
         self.record: SignIn | None = None
-        self._asked: str | None = None
-        #: The refresh token that was refused last: nobody is asked about it again.
+        self._more_scope: str | None = None
+        #: The refresh token that was refused last; it is not used again.
         self._spent: str | None = None
         self._failure: Exception | None = None
         self._signing = asyncio.Lock()
         metadata = OAuthClientMetadata(
             client_name="ripieno",
-            redirect_uris=[AnyUrl(_NOWHERE if person is None else person.redirect_uri)],
+            redirect_uris=[AnyUrl(_UNUSED_REDIRECT if person is None else person.redirect_uri)],
             scope=credentials.scope,
         )
         super().__init__(url, metadata, self, self._visit, self._answered, credentials.client_metadata_url)
@@ -81,25 +81,25 @@ class PersonalTokens(OAuthClientProvider):
     # --- What the SDK keeps -----------------------------------------------------------------------
 
     async def get_tokens(self) -> OAuthToken | None:
-        """The tokens; they are loaded before."""
+        """The tokens, already loaded."""
         return self.context.current_tokens
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """The registration; it is loaded before."""
+        """The registration, already loaded."""
         return self.context.client_info
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Is kept together with the tokens: without them it is worth nothing."""
+        """Does not store it: it is stored together with the tokens, without which it is useless."""
         self._conceal(client_info.client_secret or "")
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keeps tokens, with all that they need to be renewed."""
+        """Stores tokens, with everything that their renewal needs."""
         context = self.context
         client = context.client_info
         if client is None:
-            raise OAuthTokenError("There are tokens, and no client.")
+            raise OAuthTokenError("There are tokens, but no client.")
         if self._credentials.client_secret is not None:
-            client = client.model_copy(update={"client_secret": None})  # It stays where the operator keeps it.
+            client = client.model_copy(update={"client_secret": None})  # Only the operator stores it.
         record = SignIn(
             issuer=self._expected_issuer(),
             resource=self._resource,
@@ -107,23 +107,21 @@ class PersonalTokens(OAuthClientProvider):
             client=_dump(client),
             expires_at=context.token_expiry_time,
             metadata=_dump_some(context.oauth_metadata),
-            protected=None
-            if context.protected_resource_metadata is None
-            else _dump(context.protected_resource_metadata),
+            protected=_dump_some(context.protected_resource_metadata),
         )
         self._conceal(*record.secrets)
-        # Whoever renews has the store alone already.
+        # A renewal already holds the lock of the store.
         async with contextlib.nullcontext() if self.record is not None else self._store.alone(self._resource):
-            if self.record in (None, self._kept()):
-                self._store.keep(record)  # Else somebody signed in meanwhile, which counts.
+            if self.record in (None, self._stored()):
+                self._store.keep(record)  # Otherwise a new sign-in has replaced it meanwhile.
         self.record = record
 
-    def _kept(self) -> SignIn | None:
+    def _stored(self) -> SignIn | None:
         return self._store.find(self._resource, self._credentials.issuer)
 
     def load(self) -> SignIn | None:
-        """Takes what is kept now: another program may have renewed it, or somebody signed in."""
-        record = self._kept()
+        """Loads the stored sign-in, which another program may have renewed or replaced."""
+        record = self._stored()
         if record is not None and record == self.record:
             return record
         context = self.context
@@ -148,7 +146,7 @@ class PersonalTokens(OAuthClientProvider):
         return self.record
 
     def _fits(self, record: SignIn) -> bool:
-        """Whether it is of the client that is configured now."""
+        """Whether it belongs to the client that is configured now."""
         known = record.client.get("client_id")
         return self._credentials.client_id in (None, known)
 
@@ -160,7 +158,7 @@ class PersonalTokens(OAuthClientProvider):
         return self._with_token(request)
 
     async def _with_token(self, request: httpx2.Request) -> Flow:
-        """Sends a request with the token that is kept; renews that where it is over, or refused, and asks nobody.
+        """Sends a request with the stored token; renews an expired or refused one, without a person.
 
         Requests do not wait for each other, only for a renewal.
         """
@@ -173,7 +171,7 @@ class PersonalTokens(OAuthClientProvider):
                     self.load()
                     if self._is_over(sent):
                         if not self.context.can_refresh_token():
-                            raise SignInNeeded("needs you to sign in again: the sign-in is over")
+                            raise SignInNeeded("needs you to sign in again: the sign-in has expired")
                         if self._renewal == self._spent:
                             raise SignInNeeded(_SPENT)
                         await self._take_renewal((yield await self._refresh_token()))
@@ -186,7 +184,7 @@ class PersonalTokens(OAuthClientProvider):
                 return
             if sent is None or refused:
                 break
-        again = "" if sent is None else " again: it does not take the token any more"
+        again = "" if sent is None else " again: it no longer accepts the token"
         raise SignInNeeded(f"needs you to sign in{again}")
 
     @property
@@ -200,7 +198,7 @@ class PersonalTokens(OAuthClientProvider):
         return None if tokens is None else tokens.refresh_token
 
     def _is_over(self, sent: str | None) -> bool:
-        """Whether there is a token that needs to be renewed: its time is over, or it is the one that was refused."""
+        """Whether the token needs renewal: it has expired, or it is the refused one."""
         return self._token is not None and (self._token == sent or not self.context.is_token_valid())
 
     async def _take_renewal(self, response: httpx2.Response) -> None:
@@ -213,7 +211,7 @@ class PersonalTokens(OAuthClientProvider):
             raise SignInNeeded(_SPENT)
 
     async def _narrow(self, wanted: str | None) -> SignInNeeded:
-        """What a call says that needs more than was granted; the next sign-in asks for it."""
+        """The exception for a call that needs more than was granted; the next sign-in requests it."""
         if self.record is not None and wanted is not None:
             async with self.context.lock, self._store.alone(self._resource):
                 record = self.load()
@@ -223,10 +221,10 @@ class PersonalTokens(OAuthClientProvider):
         return SignInNeeded(f"needs you to sign in for more{'' if wanted is None else f' (scope: {wanted})'}")
 
     async def _with_person(self, request: httpx2.Request) -> Flow:
-        """Sends a request for which somebody signs in first, also where the server would take it as it is."""
+        """Sends a request after a sign-in, even if the server would accept it without."""
         async with self._signing:
             if self._failure is not None:
-                raise self._failure  # Nobody is asked twice.
+                raise self._failure  # The person signs in once only.
             welcome = False
             try:
                 async with contextlib.aclosing(super()._auth_flow(request)) as flow:
@@ -250,16 +248,18 @@ class PersonalTokens(OAuthClientProvider):
                 raise
 
     async def _initialize(self) -> None:
-        """The client of the sign-in before, where it is still ours, and none of its tokens."""
-        before = self._kept()
+        """Loads the client of the earlier sign-in, if it is still valid, without its tokens."""
+        before = self._stored()
         self.context.clear_tokens()
         self.context.client_info = self._client(before)
-        # Whoever lacked something wants it beside what there was.
-        self._asked = None if before is None or before.wanted is None else union_scopes(before.scope, before.wanted)
+        # A missing scope is requested in addition to the granted one.
+        self._more_scope = (
+            None if before is None or before.wanted is None else union_scopes(before.scope, before.wanted)
+        )
         self._initialized = True
 
     def _client(self, before: SignIn | None) -> OAuthClientInformationFull | None:
-        """Who we are: as it is configured, or as it was registered for the same way back. None registers us anew."""
+        """The configured client, or one registered for the same redirect. None registers a new one."""
         credentials = self._credentials
         redirects = self.context.client_metadata.redirect_uris
         if credentials.client_id is not None:
@@ -292,17 +292,17 @@ class PersonalTokens(OAuthClientProvider):
         return expected
 
     def _require(self, found: str | None) -> None:
-        """Errors: ``OAuthFlowError`` for an issuer that is not the configured one."""
+        """Errors: ``OAuthFlowError`` for an issuer other than the configured one."""
         issuer = self._credentials.issuer
         if issuer is not None and (found is None or not issuers_match(found, issuer)):
-            there = "describes no authorization server" if found is None else f"leads to the issuer {found}"
-            raise OAuthFlowError(f"The server {there}, and the configured issuer is {issuer}.")
+            actual = "describes no authorization server" if found is None else f"names the issuer {found}"
+            raise OAuthFlowError(f"The server {actual}, but the configured issuer is {issuer}.")
 
     def _require_description(self) -> None:
-        """The SDK would go to the server itself instead. Errors: ``OAuthFlowError``."""
+        """Errors: ``OAuthFlowError``, where the SDK would use the server itself instead."""
         named = self.context.auth_server_url
         if named is not None and self.context.oauth_metadata is None:
-            raise OAuthFlowError(f"The authorization server {named} does not describe itself as it has to.")
+            raise OAuthFlowError(f"The authorization server {named} does not publish the required metadata.")
 
     async def _perform_authorization(self) -> httpx2.Request:
         self._require_description()
@@ -312,10 +312,10 @@ class PersonalTokens(OAuthClientProvider):
         if methods is not None and "S256" not in methods:
             raise OAuthFlowError("The authorization server does not support PKCE with S256.")
         chosen = self._credentials.scope or context.client_metadata.scope
-        context.client_metadata.scope = union_scopes(chosen, self._asked)
+        context.client_metadata.scope = union_scopes(chosen, self._more_scope)
         client = context.client_info
         if client is not None and client.token_endpoint_auth_method is None:
-            # What is not said is not sent by the SDK; the default is in RFC 7591, section 2.
+            # The SDK sends no default; it is in RFC 7591, section 2.
             context.client_info = client.model_copy(update={"token_endpoint_auth_method": _method(client, metadata)})
         return await super()._perform_authorization()
 
@@ -323,11 +323,11 @@ class PersonalTokens(OAuthClientProvider):
         metadata = self.context.oauth_metadata
         page = "" if metadata is None else str(metadata.authorization_endpoint)
         if "?" in page and url.startswith(f"{page}?"):
-            # What an address asks already stays (RFC 6749, section 3.1); the SDK begins a second query.
+            # The query of the address stays (RFC 6749, section 3.1); the SDK begins a second one.
             url = f"{page}&{url.removeprefix(f'{page}?')}"
         why = refuse_page(url)
         if why is not None:
-            raise OAuthFlowError(f"The page of the authorization server is not opened: {why}.")
+            raise OAuthFlowError(f"The page of the authorization server was not opened: {why}.")
         if self._person is None:
             raise SignInNeeded("needs you to sign in")
         await self._person.visit(url)
@@ -340,7 +340,7 @@ class PersonalTokens(OAuthClientProvider):
 
 
 def _method(client: OAuthClientInformationFull, metadata: OAuthMetadata | None) -> TokenEndpointAuthMethod:
-    """How a client says who it is, where nobody has said how."""
+    """A client's authentication method, if none is configured."""
     if client.client_secret is None:
         return "none"
     known = None if metadata is None else metadata.token_endpoint_auth_methods_supported

@@ -1,9 +1,7 @@
-"""Signing in at a server behind a URL, and out again: for the command line, and for applications that ask themselves.
+"""Signing in and out at a server behind a URL, for the command line and for applications. Imports the SDK.
 
-Starting an ensemble never asks anybody; this does. A listener on this machine waits for the browser to come back, and
-what the sign-in gave is kept for every later start.
-
-Takes tokens back at the authorization server that gave them (RFC 7009). Imports the SDK.
+Starting an ensemble never asks a person; this does. A listener on this machine waits for the browser to return, and the
+tokens are stored for later starts. Signing out revokes them at their authorization server (RFC 7009).
 """
 
 import asyncio
@@ -29,29 +27,29 @@ from ripieno.origins.mcp.oauth.authorization import Memory
 from ripieno.origins.mcp.oauth.callback import Loopback, listening_back
 from ripieno.origins.mcp.oauth.person import SignInRefused
 from ripieno.origins.mcp.oauth.tokens import SignIn, TokenStore, resource_of
-from ripieno.origins.mcp.sdk import import_rooms
+from ripieno.origins.mcp.sdk import import_sdk
 from ripieno.origins.mcp.settings import ServerSettings, read_connection
 
 
 async def revoke(record: SignIn, url: str, secret: str, patience: float) -> str | None:
-    """Revokes what a sign-in at ``url`` gave. Why that could not be done, or None. ``patience`` is in seconds."""
+    """Revokes the tokens of a sign-in at ``url``. Returns the reason of a failure, or None. ``patience``: seconds."""
     where = f"The tokens at {record.issuer} could not be revoked:"
     try:
         client = OAuthClientInformationFull.model_validate(record.client)
         metadata = None if record.metadata is None else OAuthMetadata.model_validate(record.metadata)
     except ValidationError:
-        return f"{where} what is kept of the sign-in cannot be read."
+        return f"{where} the stored sign-in cannot be read."
     if metadata is None or metadata.revocation_endpoint is None:
-        return f"{where} the authorization server has no place for that."
+        return f"{where} the authorization server does not support it."
     endpoint = str(metadata.revocation_endpoint)
     why = None if _same_origin(endpoint, record.issuer) else refuse_address(endpoint, url)
     if why is not None:
-        return f"{where} {endpoint} is not asked: {why}."
+        return f"{where} {endpoint} was not contacted: {why}."
     if secret:
         client = client.model_copy(update={"client_secret": secret})
     context = OAuthContext(url, OAuthClientMetadata(redirect_uris=[AnyUrl(url)]), Memory(), None, None)
     context.client_info = client
-    # With the refresh token, the authorization server takes back all that came from it.
+    # Revoking the refresh token also revokes the tokens that came from it.
     kind = "refresh_token" if record.renewable else "access_token"
     form = {"token": str(record.tokens[kind]), "token_type_hint": kind, "client_id": client.client_id}
     form, headers = context.prepare_token_auth(form, {})
@@ -72,21 +70,21 @@ def _same_origin(one: str, other: str) -> bool:
     return (first.scheme, first.host, first.port) == (second.scheme, second.host, second.port)
 
 
-#: Seconds in which a person has to have signed in.
+#: Seconds in which a person must sign in.
 PATIENCE = 300.0
-#: Seconds for an authorization server to take tokens back.
+#: Seconds for an authorization server to revoke tokens.
 _REVOCATION = 10.0
 
 Show = Callable[[str], Awaitable[None]]
 
 
 class SignInFailure(ConnectionFailure):
-    """Nobody signed in: they, or the authorization server, said no, or it took too long."""
+    """No sign-in: refused by the person or the authorization server, or timed out."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SignedIn:
-    """How a sign-in went. ``tools`` are the names of what the server offers to whoever signed in."""
+    """A successful sign-in. ``tools`` are the names that the server offers after it."""
 
     sign_in: SignIn
     tools: tuple[str, ...]
@@ -94,7 +92,7 @@ class SignedIn:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SignedOut:
-    """What was forgotten: the ``issuers``, and of ``files`` how many. ``problems`` say what could not be revoked."""
+    """The deleted sign-ins: their ``issuers`` and number of ``files``. ``problems`` are failures to revoke."""
 
     issuers: tuple[str, ...]
     files: int
@@ -103,7 +101,7 @@ class SignedOut:
 
 
 class _Visitor:
-    """Somebody at a browser."""
+    """A person at a browser."""
 
     def __init__(self, loopback: Loopback, show: Show) -> None:
         self._loopback = loopback
@@ -118,7 +116,7 @@ class _Visitor:
 
     @property
     def strangers(self) -> int:
-        """Requests that were not of this sign-in."""
+        """The number of requests of other sign-ins."""
         return self._loopback.strangers
 
     async def visit(self, url: str) -> None:
@@ -137,7 +135,7 @@ class _Visitor:
 
 
 def signs_in(descriptor: EnsembleDescriptor) -> ServerSettings | None:
-    """The settings of an ensemble at which a person can sign in; None for any other, and for one that is broken."""
+    """The settings of a valid ensemble at which a person can sign in; None for any other."""
     if descriptor.connection is None or descriptor.connection.origin != ORIGIN.name:
         return None
     settings = read_connection(descriptor, Problems(Source()))
@@ -145,7 +143,7 @@ def signs_in(descriptor: EnsembleDescriptor) -> ServerSettings | None:
 
 
 def find_sign_in(descriptor: EnsembleDescriptor, surroundings: Surroundings) -> SignIn | None:
-    """Where somebody is signed in for an ensemble, or None."""
+    """The stored sign-in for an ensemble, or None."""
     settings = signs_in(descriptor)
     return None if settings is None else _find(settings, TokenStore.of(surroundings))
 
@@ -153,15 +151,15 @@ def find_sign_in(descriptor: EnsembleDescriptor, surroundings: Surroundings) -> 
 async def sign_in(
     descriptor: EnsembleDescriptor, surroundings: Surroundings, show: Show, *, patience: float = PATIENCE
 ) -> SignedIn:
-    """Lets a person sign in for an ensemble, whether somebody is signed in or not, and connects to see that it works.
+    """Lets a person sign in for an ensemble, even if signed in already, and connects to verify it.
 
-    ``show(url)`` brings the person to a page, and returns. Errors: ``InputError`` where nobody can sign in;
-    ``SignInFailure`` when nobody did within ``patience`` seconds; ``ConnectionFailure``.
+    ``show(url)`` shows a page to the person and returns. Errors: ``InputError`` where no sign-in is possible;
+    ``SignInFailure`` when it fails or takes more than ``patience`` seconds; ``ConnectionFailure``.
     """
     settings, name = _settings(descriptor), descriptor.name
     store = TokenStore.of(surroundings)
     if store.folder is None:
-        raise InputError(f"The sign-in for {name!r} has no place where it could be kept.")
+        raise InputError(f"There is no folder for the sign-in of {name!r}.")
     port = 0 if settings.oauth is None else settings.oauth.redirect_port
     visitor: _Visitor | None = None
     try:
@@ -177,14 +175,14 @@ async def sign_in(
         raise
     record = _find(settings, store)
     if record is None:
-        raise ConnectionFailure(name, "the sign-in could not be kept.")
+        raise ConnectionFailure(name, "the sign-in could not be stored.")
     return SignedIn(sign_in=record, tools=tools)
 
 
 async def sign_out(descriptor: EnsembleDescriptor, surroundings: Surroundings) -> SignedOut:
-    """Takes tokens back, where the authorization server has a place for that, and forgets them in any case.
+    """Revokes tokens, if the authorization server supports it, and deletes them in any case.
 
-    Errors: ``InputError`` where nobody can sign in.
+    Errors: ``InputError`` where no sign-in is possible.
     """
     settings = _settings(descriptor)
     store, resource = TokenStore.of(surroundings), resource_of(settings.url or "")
@@ -194,8 +192,7 @@ async def sign_out(descriptor: EnsembleDescriptor, surroundings: Surroundings) -
     revoked = 0
     try:
         if records:
-            await import_rooms()
-
+            await import_sdk()
             template = None if settings.oauth is None else settings.oauth.client_secret
             for record in records:
                 secret = "" if template is None else template.text({}, surroundings.secrets)
@@ -210,15 +207,15 @@ async def sign_out(descriptor: EnsembleDescriptor, surroundings: Surroundings) -
 
 
 def _settings(descriptor: EnsembleDescriptor) -> ServerSettings:
-    """Errors: ``InputError`` that says how an ensemble could be signed in at."""
+    """Errors: ``InputError`` with the settings that a sign-in needs."""
     problems = check_origin(ORIGIN, descriptor)
     if problems:
         raise ConfigurationInvalidity(problems)
     settings = signs_in(descriptor)
     if settings is None:
         raise InputError(
-            f"Ensemble {descriptor.name!r} is nothing that somebody could sign in at: that is a server behind a URL, "
-            'with oauth = { grant = "authorization_code" } under [connection].'
+            f"Ensemble {descriptor.name!r} has no sign-in: that needs a server behind a URL, with "
+            'oauth = { grant = "authorization_code" } under [connection].'
         )
     return settings
 
@@ -230,14 +227,14 @@ def _find(settings: ServerSettings, store: TokenStore) -> SignIn | None:
 
 @contextlib.asynccontextmanager
 async def _listening(ensemble: str, port: int, before: SignIn | None) -> AsyncGenerator[Loopback, None]:
-    """Where the browser comes back to: the same place as before where that is free, since it is registered."""
+    """Listens for the browser, at the earlier address if it is free, since that is registered."""
     async with contextlib.AsyncExitStack() as stack:
         try:
             loopback = await stack.enter_async_context(listening_back(port, _port(before)))
         except OSError as error:
             reason = f"port {port} of this machine cannot be listened on: {error.strerror or error}."
             raise ConnectionFailure(
-                ensemble, reason, hint="Another program has it, or redirect_port is wrong."
+                ensemble, reason, hint="Another program uses it, or redirect_port is wrong."
             ) from error
         yield loopback
 
@@ -255,6 +252,6 @@ def _late(visitor: _Visitor | None, patience: float) -> str:
     if visitor is None or not visitor.away:
         return f"the server, or its authorization server, did not answer within {patience:g} s."
     strangers = visitor.strangers
-    known = f" Answers that were not of this sign-in: {strangers}." if strangers else ""
-    again = "If the page knows no such client: ripieno logout, and then again."
-    return f"nobody signed in within {patience:g} s.{known} {again}"
+    known = f" Answers of other sign-ins: {strangers}." if strangers else ""
+    again = "If the page does not know this client, run ripieno logout and sign in again."
+    return f"no sign-in was completed within {patience:g} s.{known} {again}"

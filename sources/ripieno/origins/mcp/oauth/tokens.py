@@ -1,7 +1,7 @@
-"""What a sign-in left: one file for each issuer and resource, which only its user can read. Knows no SDK.
+"""Stored sign-ins: one private file for each issuer and resource. Does not import the SDK.
 
-A file is named by hashes, so that its name tells nothing, and the first half is that of the resource: which issuer a
-resource has is not known before it is asked. A file that is not as it was written counts as none, and an alert says so.
+A file is named by hashes, so that its name reveals nothing. The first half is the resource's, because the issuer of a
+resource is not known beforehand. An altered or damaged file is ignored with an alert.
 """
 
 import asyncio
@@ -24,19 +24,19 @@ from ripieno.exceptions import SerializationInvalidity
 from ripieno.jsonvalues import freeze
 from ripieno.storage.files import replace_private
 
-#: Bytes of a file that is still read.
+#: Bytes of the largest file that is read.
 _LARGEST = 1024 * 1024
-#: Seconds between two looks at whether another program still renews, and after which it is not waited for.
+#: Seconds between two attempts to lock while another program renews, and the longest wait.
 _PAUSE = 0.05
 _PATIENCE = 20.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SignIn:
-    """Where somebody is signed in. ``tokens`` and ``client`` are as OAuth has them; ``expires_at`` is Unix time.
+    """A sign-in. ``tokens`` and ``client`` are as in OAuth; ``expires_at`` is Unix time.
 
-    ``wanted`` is what a call lacked since: the next sign-in asks for it too. ``metadata`` describes the issuer, and
-    ``protected`` the resource. Errors: ``ValueError`` for one without a token or a client.
+    ``wanted`` is a scope that a call lacked; the next sign-in requests it. ``metadata`` describes the issuer, and
+    ``protected`` the resource. Errors: ``ValueError`` without a token or a client.
     """
 
     issuer: str
@@ -52,24 +52,24 @@ class SignIn:
         for name in ("tokens", "client", "metadata", "protected"):
             object.__setattr__(self, name, freeze(getattr(self, name)))
         if not isinstance(self.tokens.get("access_token"), str) or not isinstance(self.client.get("client_id"), str):
-            raise ValueError("it has no token, or no client")
+            raise ValueError("it lacks a token or a client")
 
     def __repr__(self) -> str:
         return f"<SignIn at {self.issuer} for {self.resource}>"
 
     @property
     def scope(self) -> str | None:
-        """What was granted."""
+        """The granted scope."""
         return self.tokens.get("scope")
 
     @property
     def renewable(self) -> bool:
-        """Whether it can be renewed without anybody."""
+        """Whether it can be renewed without a person."""
         return "refresh_token" in self.tokens
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must never be shown."""
+        """The values that must never be shown."""
         held = [*map(self.tokens.get, ("access_token", "refresh_token")), self.client.get("client_secret")]
         return tuple(one for one in held if isinstance(one, str))
 
@@ -83,36 +83,33 @@ class TokenStore:
     def __init__(self, folder: pathlib.Path | None, alert: Callable[[Alert], None]) -> None:
         self.folder = folder
         self._alert = alert
-        #: What was told already: a file is read again and again.
-        self._told: set[str] = set()
+        #: Reported messages: a file is read repeatedly.
+        self._reported: set[str] = set()
 
     @classmethod
     def of(cls, surroundings: Surroundings) -> "TokenStore":
-        """The one beside what the user has approved. Surroundings without such a place keep nothing."""
+        """The store beside the user's pins. Surroundings without pins store nothing."""
         pins = surroundings.pins
         return cls(None if pins is None else pins.own.file.parent / "tokens", surroundings.alert)
 
     def find(self, resource: str, issuer: str | None = None) -> SignIn | None:
-        """The latest sign-in at a resource: with this issuer, where one is given."""
+        """The latest sign-in at a resource, and with this issuer, if given."""
         found = self.every(resource, issuer)
         return found[0] if found else None
 
     def every(self, resource: str, issuer: str | None = None) -> tuple[SignIn, ...]:
-        """All sign-ins at a resource, the latest first. Issuers with and without a last slash are the same."""
+        """All sign-ins at a resource, the latest first. A trailing slash of an issuer is ignored."""
         records = [one for file in self._files(resource) if (one := self._read(file, resource)) is not None]
         return tuple(one for one in records if issuer is None or one.issuer.rstrip("/") == issuer.rstrip("/"))
 
     def keep(self, record: SignIn) -> None:
-        """Replaces what is kept of its issuer and resource. Errors: ``OSError``."""
+        """Replaces the sign-in of its issuer and resource. Errors: ``OSError``."""
         folder = self._prepare()
         text = json.dumps(serialize(record), indent=2, sort_keys=True)
         replace_private(folder / _name(record.issuer, record.resource), (text + "\n").encode())
 
     def forget(self, resource: str, issuer: str | None = None) -> int:
-        """Deletes what is kept of a resource, also what cannot be read; with one issuer only, where one is given.
-
-        How many there were.
-        """
+        """Deletes the files of a resource, including unreadable ones, or of one issuer only; returns their number."""
         names = None if issuer is None else {_name(issuer.rstrip("/") + end, resource) for end in ("", "/")}
         files = [file for file in self._files(resource) if names is None or file.name in names]
         for file in files:
@@ -121,7 +118,7 @@ class TokenStore:
 
     @contextlib.asynccontextmanager
     async def alone(self, resource: str) -> AsyncGenerator[None, None]:
-        """While it is entered, no other program renews a sign-in at this resource; each renewal ends the one before."""
+        """Keeps other programs from renewing a sign-in at this resource, since each renewal ends the one before."""
         descriptor = os.open(self._prepare() / f"{_hash(resource)}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             with contextlib.suppress(TimeoutError):
@@ -133,7 +130,7 @@ class TokenStore:
             os.close(descriptor)
 
     def _prepare(self) -> pathlib.Path:
-        """The folder, for its user alone. Errors: ``OSError``."""
+        """The private folder. Errors: ``OSError``."""
         if self.folder is None:
             raise FileNotFoundError("There is no folder for tokens.")
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -154,22 +151,22 @@ class TokenStore:
         try:
             record = deserialize(SignIn, json.loads(_bytes(file)))
             if record.resource != resource or file.name != _name(record.issuer, resource):
-                raise ValueError("it is of something else")
+                raise ValueError("it belongs to another issuer or resource")
         except FileNotFoundError:
             return None
         except (OSError, SerializationInvalidity, ValueError, RecursionError) as error:
-            # The words of a decoder may quote what it has read.
+            # A decoder's message may quote the content.
             reason = str(error) if type(error) is ValueError else f"it is damaged ({type(error).__name__})"
-            message = f"The sign-in in {file} is not used: {reason}. Sign in again, and it is replaced: ripieno login"
-            if message not in self._told:
-                self._told.add(message)
+            message = f"The sign-in in {file} is not used: {reason}. To replace it, sign in again: ripieno login"
+            if message not in self._reported:
+                self._reported.add(message)
                 self._alert(Alert(message=message))
             return None
         return record
 
 
 def resource_of(url: str) -> str:
-    """A server's URL as tokens name it: scheme and host in lower case, and no fragment (RFC 8707)."""
+    """A server's URL as the resource of tokens: scheme and host in lower case, and no fragment (RFC 8707)."""
     parts = urllib.parse.urlsplit(url)
     return parts._replace(scheme=parts.scheme.lower(), netloc=parts.netloc.lower(), fragment="").geturl()
 
@@ -191,11 +188,11 @@ def _lock(descriptor: int) -> bool:
 
 
 def _bytes(file: pathlib.Path) -> bytes:
-    """What is in a file that is ours alone. Errors: ``OSError``; ``ValueError`` where it may be somebody else's."""
+    """The content of a private file. Errors: ``OSError``; ``ValueError`` for a file that may be another user's."""
     with os.fdopen(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
         about = os.fstat(stream.fileno())
         if not stat.S_ISREG(about.st_mode):
-            raise ValueError("it is no file")
+            raise ValueError("it is not a file")
         if about.st_uid != os.geteuid() or about.st_mode & 0o077:
             raise ValueError("others can read or write it")
         if about.st_size > _LARGEST:

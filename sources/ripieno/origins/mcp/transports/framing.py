@@ -1,10 +1,7 @@
-"""Splits a stream of bytes into lines, in linear time and bounded memory. Pure.
+"""Framing: splits a byte stream into lines, in linear time and bounded memory, and counts JSON values. Pure.
 
-The reader of the SDK is quadratic and has no bound (measured).
-
-Counts the values of JSON text before anybody reads it. Pure.
-
-A line of 15 MiB that is nothing but empty lists takes 17 s and 1 GiB to be read and checked (measured).
+The SDK's reader is quadratic and unbounded (measured). A line of 15 MiB of empty lists takes it 17 s and 1 GiB to read
+and validate (measured), so values are counted first.
 """
 
 import json
@@ -15,10 +12,10 @@ from ripieno.jsonvalues import EMPTY
 
 #: Bytes of the longest line that is read.
 LINE_LIMIT = 16 * 1024 * 1024
-#: What is said to whoever waits for an answer that came and cannot be used, and its code.
-UNUSABLE = "what came is no message of the protocol, or is too large"
+#: The error for a call whose answer cannot be used, and its code.
+UNUSABLE = "the answer is not a message of the protocol, or is too large"
 PARSE_ERROR = -32700
-#: Bytes of a line's beginning and end that tell which request it answers.
+#: Bytes of a line's beginning and end that identify its request.
 _ENDS = 100
 _BEGINNING = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,\s*"(?:result|error)"')
 _END = re.compile(rb'.*[\]}"\d]\s*,\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*\}\s*\Z', re.DOTALL)
@@ -26,7 +23,7 @@ _RESULT = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"(?:result|err
 
 
 class Lines:
-    """Takes a stream piece by piece. A line that is longer than ``limit`` is dropped, and stands as None."""
+    """Splits a stream. A line longer than ``limit`` is dropped and yields None."""
 
     def __init__(self, limit: int = LINE_LIMIT) -> None:
         self._limit = limit
@@ -36,7 +33,7 @@ class Lines:
         self.dropped = b""
 
     def feed(self, data: bytes) -> Iterator[bytes | None]:
-        """The lines that this piece completes, without their ends. What remains is kept."""
+        """The lines that this piece completes, without their ends."""
         *complete, rest = data.split(b"\n")
         for piece in complete:
             self._add(piece)
@@ -64,7 +61,7 @@ class Lines:
 
 
 def answered(line: bytes) -> int | None:
-    """The request that a line seems to answer, when nothing more of it can be understood."""
+    """The request that a line seems to answer, if the rest of it is unusable."""
     found = _BEGINNING.match(line[:_ENDS])
     if found is None and _RESULT.match(line[:_ENDS]):
         found = _END.match(line[-_ENDS:])
@@ -72,7 +69,7 @@ def answered(line: bytes) -> int | None:
 
 
 def unusable(identifier: int) -> bytes:
-    """A message that stands for an answer that cannot be used, so that nobody waits for it."""
+    """An error message in place of an unusable answer, so that no call waits for it."""
     return failure(identifier, PARSE_ERROR, UNUSABLE)
 
 
@@ -82,19 +79,19 @@ def failure(identifier: int | None, code: int, message: str, more: Mapping[str, 
     return json.dumps({"jsonrpc": "2.0", "id": identifier, "error": error}).encode()
 
 
-#: Values of the largest message that is read; a result that a model can read has far fewer.
+#: Values of the largest message that is read; a usable result has far fewer.
 VALUES = 100_000
 _PIECE = 64 * 1024
-#: A string, or what there is of one: no string of JSON goes over the end of a line.
+#: A string or a part of one; JSON strings do not span lines.
 _STRING = re.compile(rb'"[^"\r\n]*"?')
-#: What ends an event of a stream of events.
+#: The ends of an event in an event stream.
 _BLANK = (b"\n\n", b"\n\r\n", b"\r\r")
 
 
 class Values:
-    """Counts over a text that comes piece by piece; ``events``: from the last end of an event on.
+    """Counts the values of a text in pieces; with ``events``, since the last end of an event.
 
-    The count is exact, but for one, as far as the text is JSON; nothing reads further than that.
+    The count is exact to within one as far as the text is JSON; no reader goes beyond that.
     """
 
     def __init__(self, *, events: bool = False) -> None:
@@ -105,7 +102,7 @@ class Values:
         self._end = b""
 
     def feed(self, data: bytes) -> int:
-        """Takes the next piece. The count until now; the largest that there was within this piece."""
+        """Takes the next piece. Returns the count so far, or the largest within this piece."""
         if not data:
             return self._count
         if self._escaped:
@@ -134,7 +131,7 @@ def too_many(line: bytes) -> bool:
     if _count(line) <= VALUES:
         return False
     values = Values()
-    # Piece by piece: there may be millions of strings, and what follows the limit is not looked at.
+    # Piece by piece: there may be millions of strings, and the rest after the limit is skipped.
     return any(values.feed(line[start : start + _PIECE]) > VALUES for start in range(0, len(line), _PIECE))
 
 

@@ -1,7 +1,7 @@
-"""A server behind a URL: streamable HTTP, or server-sent events as old servers have them. Imports the HTTP client.
+"""A server behind a URL: streamable HTTP, or the SSE transport of old servers. Imports the HTTP client.
 
-The SDK's transport ends as a whole when one request cannot be sent (measured). So its HTTP client is given a
-transport that answers such a request itself, with an error that says what is known of it.
+The SDK's transport ends as a whole when one request cannot be sent (measured). So its HTTP client gets a transport that
+answers such a request itself, with an error.
 """
 
 import asyncio
@@ -25,48 +25,48 @@ from ripieno.origins.mcp.text import clean
 from ripieno.origins.mcp.transports.framing import LINE_LIMIT, PARSE_ERROR, UNUSABLE, VALUES, Values, failure
 from ripieno.storage.redaction import Redactor
 
-#: Seconds to connect and to send; a call has a deadline of its own.
+#: Seconds to connect and to send; a call has its own deadline.
 CONNECT_TIMEOUT = 10.0
 SEND_TIMEOUT = 30.0
-#: Seconds in which calls under way may still end when the server is lost.
+#: Seconds in which calls in progress may still end when the server is lost.
 DRAIN = 10.0
-#: What the SDK says where an answer can never arrive (JSON-RPC's implementation-defined errors).
+#: The SDK's errors for an answer that can never arrive (JSON-RPC's implementation-defined errors).
 _CONNECTION_CLOSED = -32000
 _LOST = ("Connection closed", "SSE stream ")
 _INTERNAL_ERROR = -32603
-#: What a server cannot know, and so not claim.
+#: A mark that a server cannot know, and so not forge.
 _MARK = f"ripieno-{secrets.token_hex(8)}"
 _SIGN_IN = "sign in"
-#: Characters that are shown of why there is no token.
+#: Characters shown of the reason for a missing token.
 _SHOWN = 500
 _UNAVAILABLE = frozenset({502, 503, 504})
 _SESSION = "mcp-session-id"
 
 
 class AuthorizationFailure(Exception):
-    """An authorization server cannot be asked; the text says why."""
+    """An authorization server cannot be contacted; the text is the reason."""
 
 
 class Remote(Peer):
-    """What is known of the server behind a URL."""
+    """The state of the server behind a URL."""
 
     def __init__(self, ensemble: str, settings: ServerSettings, hidden: Iterable[str]) -> None:
         super().__init__(ensemble)
         self._url = settings.url or ""
         self._sse = settings.transport == "sse"
-        #: Statuses that mean something to whoever sees the answer next.
-        self.meant = frozenset({404}) if settings.oauth is None else frozenset({401, 403, 404})
+        #: Statuses that the SDK or the authorization handles.
+        self.handled = frozenset({404}) if settings.oauth is None else frozenset({401, 403, 404})
         self._redactor = Redactor()
         self.conceal(*hidden)
         self._credentials = settings.oauth
         self._identified = any(name.lower() == "authorization" for name in settings.headers)
-        #: Whether it wants to know who asks; and whether it wants a token for that, as OAuth says it.
+        #: Whether it requires authorization, and whether with an OAuth token.
         self.unauthorized = self.challenged = False
-        #: Why there is no token, to follow "the MCP server"; and whether a person can change that.
+        #: The reason for a missing token, to follow "the MCP server"; and whether a sign-in helps.
         self.closed: str | None = None
         self.sign_in = False
         self.client: httpx2.AsyncClient | None = None
-        #: The last answer that was a refusal, in words.
+        #: The last refusing answer, in words.
         self.refusal: str | None = None
         self._calls = 0
         self._idle = asyncio.Event()
@@ -83,20 +83,20 @@ class Remote(Peer):
 
     @property
     def advice(self) -> str:
-        """What to do where a person has to sign in, or could; else empty."""
+        """The next step where a person has to sign in, or could; else empty."""
         login = f"ripieno login {self.ensemble}"
         if self.sign_in:
             return f"Run: {login}"
         if self.unauthorized and self._credentials is None:
             key = 'headers = { Authorization = "Bearer {env:NAME}" }'
             advice = (
-                "It does not take the Authorization that is set under headers: see whether it is still right."
+                "It does not accept the Authorization set under headers: check whether it is still valid."
                 if self._identified
-                else f"If it wants a key: set {key} under [connection], and the variable."
+                else f"If it requires a key: set {key} under [connection], and the variable."
             )
             if self.challenged and not self._identified:
                 oauth = 'oauth = { grant = "authorization_code" }'
-                advice += f"\nIf it wants you to sign in: set {oauth} under [connection], and run: {login}"
+                advice += f"\nIf it requires a sign-in: set {oauth} under [connection], and run: {login}"
             return advice
         return ""
 
@@ -113,10 +113,10 @@ class Remote(Peer):
         return streamable_http_client(self._url, http_client=client, max_sse_event_size=LINE_LIMIT)
 
     def loss(self, code: int, message: str, data: object) -> Loss | None:
-        """Errors, for a call that needs a person to sign in first: ``PermissionFault``."""
+        """Errors, for a call that needs a sign-in first: ``PermissionFault``."""
         if is_table(data) and data.get(_MARK) == _SIGN_IN:
-            what = f"The server of {self.ensemble!r} {message}. Nothing was done."
-            raise PermissionFault(what, code="sign_in_needed", suggestion=f"Run: ripieno login {self.ensemble}")
+            text = f"The server of {self.ensemble!r} {message}. Nothing was sent."
+            raise PermissionFault(text, code="sign_in_needed", suggestion=f"Run: ripieno login {self.ensemble}")
         if is_table(data) and _MARK in data:
             return "unsent" if data[_MARK] == "unsent" else "unknown"
         cut = code == PARSE_ERROR and (message.startswith("Failed to parse") or message == UNUSABLE)
@@ -129,7 +129,7 @@ class Remote(Peer):
         if self.closed is not None:
             reason = self.closed
         elif reason is not None and self.refusal is not None:
-            # The error may be the one that was made of the refusal.
+            # The error may be made of the refusal.
             reason = self.refusal if self.refusal in reason else f"{self.refusal} ({reason})"
         return await super().explain(reason)
 
@@ -139,38 +139,38 @@ class Remote(Peer):
                 await self._idle.wait()
 
     def conceal(self, *values: str) -> None:
-        """Hides further values, as those of headers are."""
+        """Hides further values, like those of headers."""
         self._redactor.learn(part for value in values for part in value.split())
 
     def hide(self, text: str) -> str:
-        """The text without the values of headers and tokens, and without what a terminal would obey."""
+        """The text without the values of headers and tokens, and without terminal controls."""
         return clean(self._redactor.text(text))[0]
 
     def leads_to(self, url: httpx2.URL) -> bool:
-        """Whether it is the server's, and not an authorization server's somewhere else."""
+        """Whether a URL is the server's, and not another authorization server's."""
         return _origin(httpx2.URL(self._url)) == _origin(url)
 
     def refuse(self, url: httpx2.URL) -> str | None:
-        """Why an address that the server leads to is sent nothing, or None. The configured issuer is the operator's."""
+        """The reason to refuse an address named by the server, or None. The configured issuer is allowed."""
         issuer = None if self._credentials is None else self._credentials.issuer
         if issuer is not None and _origin(httpx2.URL(issuer)) == _origin(url):
             return None
         return refuse_address(str(url), self._url)
 
     def begin(self) -> None:
-        """A request is sent that has an answer."""
+        """Counts a request that has an answer."""
         self._calls += 1
         self._idle.clear()
 
     def end(self) -> None:
-        """Its answer is complete, or will never be."""
+        """Counts the end of its answer, or its loss."""
         self._calls -= 1
         if not self._calls:
             self._idle.set()
 
 
-class Ward(httpx2.AsyncBaseTransport):
-    """Carries requests, each with an answer of its own, and tells the remote what it learns."""
+class GuardedTransport(httpx2.AsyncBaseTransport):
+    """Sends requests, each of which gets an answer, and updates the remote's state."""
 
     def __init__(self, remote: Remote) -> None:
         self._remote = remote
@@ -181,7 +181,7 @@ class Ward(httpx2.AsyncBaseTransport):
         if not remote.leads_to(request.url):
             return await self._elsewhere(request)
         if remote.ended.is_set() and request.method == "DELETE":
-            return httpx2.Response(503, request=request)  # There is nobody to say goodbye to.
+            return httpx2.Response(503, request=request)  # The session has already ended.
         counted = request.method == "POST" and request.headers.get("mcp-method") != "subscriptions/listen"
         if counted:
             remote.begin()
@@ -200,10 +200,10 @@ class Ward(httpx2.AsyncBaseTransport):
             await response.aclose()
             return refused
         stream = response.stream
-        # The one stream of an old server has the answers to all requests: each of them is measured by itself.
+        # The one stream of an old server has the answers to all requests; each is bounded separately.
         shared = remote.carrier == "sse" and request.method == "GET"
         if isinstance(stream, httpx2.AsyncByteStream) and not shared:
-            # An event stream may be endless; its events are bounded by whoever splits them.
+            # An event stream may be endless; the reader of events bounds each.
             events = _kind(response).startswith("text/event-stream")
             response.stream = _Bounded(stream, ended, events=events)
         else:
@@ -211,10 +211,10 @@ class Ward(httpx2.AsyncBaseTransport):
         return response
 
     async def _elsewhere(self, request: httpx2.Request) -> httpx2.Response:
-        """The answer of an authorization server, of which nothing says anything about ours."""
+        """The answer of an authorization server, which does not affect the remote's state."""
         why = self._remote.refuse(request.url)
         if why is not None:
-            raise AuthorizationFailure(f"{request.url.copy_with(query=None)} is not asked for a token: {why}.")
+            raise AuthorizationFailure(f"no token was requested from {request.url.copy_with(query=None)}: {why}.")
         try:
             async with asyncio.timeout(SEND_TIMEOUT):
                 response = await self._inner.handle_async_request(request)
@@ -231,7 +231,7 @@ class Ward(httpx2.AsyncBaseTransport):
         return response
 
     def _failed(self, request: httpx2.Request, error: httpx2.TransportError) -> httpx2.Response:
-        """The answer to a request that has none."""
+        """The answer to a request that failed."""
         unsent = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
         what = self._remote.hide(str(error)) or type(error).__name__
         message = f"cannot be reached ({what})" if unsent else f"broke the connection ({what})"
@@ -242,15 +242,15 @@ class Ward(httpx2.AsyncBaseTransport):
         return _answer(request, 503, f"The server {message}.", "unsent" if unsent else "unknown")
 
     def _compressed(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response | None:
-        """Another answer for one that would have to be unpacked: a MiB may become a GiB (measured)."""
+        """An error in place of a compressed answer, of which a MiB may become a GiB (measured)."""
         encoding = response.headers.get("content-encoding", "identity").lower()
         if encoding == "identity":
             return None
-        message = self._remote.hide(f"The server answered compressed ({encoding[:20]}), which nobody had asked for.")
+        message = self._remote.hide(f"The server answered compressed ({encoding[:20]}), which was not requested.")
         return _answer(request, 502, message, "unknown")
 
     def _refused(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response | None:
-        """Notes what a status says of the server. Another answer, where this one would tell nothing."""
+        """Updates the remote's state from a status. Returns an error in place of an uninformative answer."""
         status = response.status_code
         if status < 400 or request.method != "POST":
             return None
@@ -259,14 +259,14 @@ class Ward(httpx2.AsyncBaseTransport):
         self._remote.unauthorized = status == 401
         self._remote.challenged = status == 401 and challenge.lower().startswith("bearer")
         if status == 404 and self._remote.carrier == "sse":
-            self._remote.give_up("knows nothing of its session (answered 404)")
-            return _answer(request, status, "The server knows nothing of its session.", "unsent")
+            self._remote.give_up("does not know its session (answered 404)")
+            return _answer(request, status, "The server does not know its session.", "unsent")
         if status == 404 and _SESSION in request.headers:
             self._remote.give_up("has ended its session")
         elif status in _UNAVAILABLE:
             self._remote.give_up(refusal)
-        # What means something to the protocol, and what has an error of the protocol in it, stay as they are.
-        if status in self._remote.meant or _kind(response).startswith("application/json"):
+        # Handled statuses, and answers with an error of the protocol, stay unchanged.
+        if status in self._remote.handled or _kind(response).startswith("application/json"):
             return None
         return _answer(request, status, f"The server {refusal}.", "unknown" if status >= 500 else None)
 
@@ -275,7 +275,7 @@ class Ward(httpx2.AsyncBaseTransport):
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A body that ends where it becomes too large or breaks; whoever reads it finds it cut."""
+    """A body that ends where it becomes too large or breaks; its reader finds it cut."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, ended: Callable[[], None], *, events: bool) -> None:
         self._inner = inner
@@ -299,7 +299,7 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 class _Client(httpx2.AsyncClient):
-    """Answers a request itself whose token cannot be had."""
+    """Answers a request itself if there is no token for it."""
 
     def __init__(self, remote: Remote, **settings: Any) -> None:
         super().__init__(**settings)
@@ -316,7 +316,7 @@ class _Client(httpx2.AsyncClient):
             message = " ".join(remote.hide(str(error)).split())[:_SHOWN].rstrip(".") or type(error).__name__
             remote.closed = message if remote.sign_in else f"gave no access: {message}"
             if isinstance(error, SignInUnwanted):
-                remote.closed = "answers without a sign-in: it wants none. Remove oauth from [connection]"
+                remote.closed = "does not require a sign-in. Remove oauth from [connection]"
             if request.method != "POST":
                 raise
             return _answer(request, 401, message, _SIGN_IN if remote.sign_in else None)
@@ -334,7 +334,7 @@ def _kind(response: httpx2.Response) -> str:
 
 
 def _answer(request: httpx2.Request, status: int, message: str, loss: str | None) -> httpx2.Response:
-    """An error of the protocol, as the SDK reads it; the request gets its identifier there."""
+    """An error of the protocol, as the SDK reads it; the SDK adds the request's identifier."""
     code = _CONNECTION_CLOSED if loss else _INTERNAL_ERROR
     content = failure(None, code, message, {"data": {_MARK: loss}} if loss else {})
     return httpx2.Response(status, headers={"content-type": "application/json"}, content=content, request=request)
@@ -354,16 +354,15 @@ async def reach(
     store: TokenStore,
     person: Person | None = None,
 ) -> AsyncGenerator[Remote, None]:
-    """The server behind the URL of these settings, with its HTTP client. Nothing is sent yet.
+    """The server behind the URL of these settings, with its HTTP client. Sends nothing yet. After ``import_sdk``.
 
-    Whoever calls this has imported the rooms.
-    ``secret`` is that of its OAuth client, where it has one. ``person`` is asked to sign in, where a person has to.
+    ``secret`` is that of its OAuth client, if any. ``person`` signs in, if necessary.
     """
     remote = Remote(ensemble, settings, [*headers.values(), secret])
     timeout = httpx2.Timeout(SEND_TIMEOUT, connect=CONNECT_TIMEOUT, read=None)
     sent = httpx2.Headers(dict(headers))
     sent["accept-encoding"] = "identity"
-    client = _Client(remote, transport=Ward(remote), headers=sent, timeout=timeout, follow_redirects=False)
+    client = _Client(remote, transport=GuardedTransport(remote), headers=sent, timeout=timeout, follow_redirects=False)
     if settings.oauth is not None:
         from ripieno.origins.mcp.oauth.authorization import authorize
 

@@ -1,4 +1,4 @@
-"""Our transport for the SDK's client: messages as lines of a process. Imports the SDK."""
+"""A transport for the SDK's client: messages as lines of a process. Imports the SDK."""
 
 import asyncio
 import contextlib
@@ -13,17 +13,17 @@ from pydantic import ValidationError
 
 from ripieno.origins.mcp.transports.framing import answered, too_many, unusable
 
-#: Requests of a server that may wait for their answers at the same time.
+#: Unanswered requests of a server.
 OWED = 1000
 
 
 class Wire(Protocol):
-    """Lines in and out, as a server that is a process has them."""
+    """Lines in and out of a server process."""
 
     ensemble: str
 
     async def read_line(self) -> bytes | None:
-        """The next line; None when there will be no more."""
+        """The next line; None at the end."""
         ...
 
     async def write(self, data: bytes) -> None:
@@ -31,16 +31,16 @@ class Wire(Protocol):
         ...
 
     def refuse(self, what: str) -> None:
-        """Counts a line that is no message."""
+        """Counts a line that is not a message."""
         ...
 
     def give_up(self, reason: str) -> None:
-        """Reads nothing more."""
+        """Stops reading."""
         ...
 
 
 class Incoming:
-    """The messages that a server writes."""
+    """The messages of a server."""
 
     def __init__(self, transport: "Transport") -> None:
         self._transport = transport
@@ -53,11 +53,11 @@ class Incoming:
         return message
 
     async def aclose(self) -> None:
-        """Nothing to do: the server closes its streams."""
+        """Does nothing: the server closes its streams."""
 
 
 class Transport:
-    """What ``mcp.Client`` enters. Entered and left by one task, once."""
+    """The transport that ``mcp.Client`` enters. Entered and left by one task, once."""
 
     def __init__(self, server: Wire) -> None:
         self._server = server
@@ -84,7 +84,7 @@ class Transport:
         self._queue.close()
 
     async def _send(self) -> None:
-        """A task of its own, so that a call which is cancelled never leaves half a line behind."""
+        """Runs as its own task, so that a cancelled call never leaves half a line."""
         async for item in self._queue:
             message = item.message
             if isinstance(message, JSONRPCResponse | JSONRPCError):
@@ -93,7 +93,7 @@ class Transport:
             await self._server.write(f"{text}\n".encode())
 
     async def receive(self) -> SessionMessage | None:
-        """The next message; None when there will be no more."""
+        """The next message; None at the end."""
         # The SDK starts a task for most messages, and does not wait between them.
         await asyncio.sleep(0)
         while (line := await self._server.read_line()) is not None:
@@ -109,7 +109,7 @@ class Transport:
         return None
 
     def _read(self, line: bytes) -> JSONRPCMessage | None:
-        """The message of a line; what stands for an answer that cannot be used; None for everything else."""
+        """The message of a line; an error for an unusable answer; None for anything else."""
         if not too_many(line):
             with contextlib.suppress(ValidationError):
                 return jsonrpc_message_adapter.validate_json(line, by_name=False)

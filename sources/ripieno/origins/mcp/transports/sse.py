@@ -1,7 +1,6 @@
-"""Our transport for old servers: requests are posted, and all answers come in one stream of events. Imports the SDK.
+"""A transport for old servers: posted requests, and all answers in one stream of events. Imports the SDK.
 
-The SDK's own ends without a word when one post is refused, and waits for ever for an endpoint that is elsewhere
-(measured).
+The SDK's own ends silently when one post is refused, and waits forever for an endpoint elsewhere (measured).
 """
 
 import asyncio
@@ -19,43 +18,43 @@ from ripieno.jsonvalues import is_table
 from ripieno.origins.mcp.transports.framing import LINE_LIMIT
 from ripieno.origins.mcp.transports.lines import Incoming, Transport
 
-#: Redirects that one request follows.
+#: Redirects followed for one request.
 REDIRECTS = 5
-#: Seconds in which a post is awaited before the next: then it goes on beside it, since some servers answer late.
+#: Seconds to wait for a post before the next starts in parallel, since some servers answer late.
 ORDER = 1.0
-#: Events in a row that are no messages; more end the connection.
+#: Events that are not messages; this many end the connection.
 REFUSALS = 1000
-#: Characters of a stranger's words that are shown.
+#: Characters shown of foreign text.
 _SHOWN = 300
 _EVENTS = "text/event-stream"
 _INTERNAL_ERROR = -32603
 
 
-class Behind(Protocol):
-    """The server behind the URL, as far as it is needed here."""
+class EventServer(Protocol):
+    """The parts of ``Remote`` that this transport needs."""
 
     ensemble: str
     challenged: bool
 
     def give_up(self, reason: str) -> None:
-        """Reads nothing more."""
+        """Stops reading."""
         ...
 
     def hide(self, text: str) -> str:
-        """The text without secrets, and without what a terminal would obey."""
+        """The text without secrets and terminal controls."""
         ...
 
 
 class Refusal(Exception):
-    """There is no connection; the text says why, to follow "the MCP server"."""
+    """There is no connection; the text is the reason, to follow "the MCP server"."""
 
 
 class _Wire:
     """Messages as lines: out as posts, in as events."""
 
-    def __init__(self, behind: Behind, client: httpx2.AsyncClient, endpoint: httpx2.URL) -> None:
-        self.ensemble = behind.ensemble
-        self._behind = behind
+    def __init__(self, server: EventServer, client: httpx2.AsyncClient, endpoint: httpx2.URL) -> None:
+        self.ensemble = server.ensemble
+        self._server = server
         self._client = client
         self._endpoint = endpoint
         self._arriving: MemoryObjectSendStream[bytes]
@@ -63,11 +62,11 @@ class _Wire:
         self._arriving, self._lines = anyio.create_memory_object_stream[bytes](0)
         self._posts: set[asyncio.Task[None]] = set()
         self._refused = 0
-        self._deaf = False
+        self._closed = False
 
     async def read_line(self) -> bytes | None:
-        """The data of the next message, or the failure of a post; None when there will be no more."""
-        if self._deaf:
+        """The data of the next message, or the failure of a post; None at the end."""
+        if self._closed:
             return None
         try:
             return await self._lines.receive()
@@ -75,35 +74,35 @@ class _Wire:
             return None
 
     async def write(self, data: bytes) -> None:
-        """Posts a message, in its turn."""
+        """Posts a message, in order."""
         post = asyncio.create_task(self._post(data), name=f"post to {self.ensemble}")
         self._posts.add(post)
         post.add_done_callback(self._posts.discard)
         await asyncio.wait((post,), timeout=ORDER)
 
     def refuse(self, what: str) -> None:
-        """Counts an event that is no message."""
+        """Counts an event that is not a message."""
         self._refused += 1
         if self._refused == REFUSALS:
-            self.give_up(f"sent {REFUSALS} events that are no messages; the last was {what}")
+            self.give_up(f"sent {REFUSALS} events that are not messages; the last was {what}")
 
     def give_up(self, reason: str) -> None:
-        """Reads nothing more."""
-        self._deaf = True
-        self._behind.give_up(reason)
+        """Stops reading."""
+        self._closed = True
+        self._server.give_up(reason)
 
     async def pump(self, events: AsyncIterator[httpx2.ServerSentEvent]) -> None:
-        """Hands on the messages among the events, until the stream ends."""
+        """Passes the messages among the events on, until the stream ends."""
         with self._arriving:
             try:
                 async for event in events:
                     if event.event == "message" and event.data.strip():
                         await self._arriving.send(event.data.encode())
             except httpx2.TransportError as error:
-                self._behind.give_up(f"broke the connection ({_shown(self._behind, str(error))})")
+                self._server.give_up(f"broke the connection ({_shown(self._server, str(error))})")
 
     async def close(self) -> None:
-        """Ends the posts that are still under way."""
+        """Cancels posts in progress."""
         for post in tuple(self._posts):
             post.cancel()
         if self._posts:
@@ -117,43 +116,43 @@ class _Wire:
         error: Mapping[str, Any] | None = None
         try:
             async with _sent(self._client, request) as response:
-                # Whatever it says beside its status is read, so that the connection can be used again.
+                # The body is read, so that the connection can be reused.
                 body = await response.aread()
                 if not response.is_success:
                     error = _error(response, body)
         except Exception as failed:
-            words = _shown(self._behind, str(failed)) or type(failed).__name__
+            words = _shown(self._server, str(failed)) or type(failed).__name__
             error = {"code": _INTERNAL_ERROR, "message": words}
         identifier = None if error is None else _identifier(data)
         if error is not None and identifier is not None:
-            # Nobody listens any more when the stream has ended, which is told otherwise.
+            # After the end of the stream, which is reported separately, there is no reader.
             with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
                 await self._arriving.send(json.dumps({"jsonrpc": "2.0", "id": identifier, "error": error}).encode())
 
 
 @contextlib.asynccontextmanager
 async def exchange(
-    behind: Behind, client: httpx2.AsyncClient, url: str
+    server: EventServer, client: httpx2.AsyncClient, url: str
 ) -> AsyncGenerator[tuple[Incoming, MemoryObjectSendStream[SessionMessage]], None]:
-    """What ``mcp.Client`` enters, when the server has said where it wants its messages.
+    """The streams for ``mcp.Client``, after the server has named its endpoint.
 
-    Errors: ``Refusal``; the server is given up then, with the same words.
+    Errors: ``Refusal``; the server is then given up with the same reason.
     """
     request = client.build_request("GET", url, headers={"accept": _EVENTS, "cache-control": "no-store"})
     async with contextlib.AsyncExitStack() as stack:
         try:
             response = await stack.enter_async_context(_sent(client, request))
-            await _check(behind, response)
+            await _check(server, response)
             events = aiter(httpx2.EventSource(response, max_event_size=LINE_LIMIT))
-            endpoint = await _endpoint(behind, events, httpx2.URL(url))
+            endpoint = await _endpoint(server, events, httpx2.URL(url))
         except (httpx2.TransportError, Refusal) as error:
             unreached = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
             what = "cannot be reached" if unreached else "broke the connection"
-            words = str(error) if isinstance(error, Refusal) else f"{what} ({_shown(behind, str(error))})"
-            behind.give_up(words)
+            words = str(error) if isinstance(error, Refusal) else f"{what} ({_shown(server, str(error))})"
+            server.give_up(words)
             raise Refusal(words) from error
-        wire = _Wire(behind, client, endpoint)
-        pump = asyncio.create_task(wire.pump(events), name=f"events of {behind.ensemble}")
+        wire = _Wire(server, client, endpoint)
+        pump = asyncio.create_task(wire.pump(events), name=f"events of {server.ensemble}")
         try:
             async with Transport(wire) as streams:
                 yield streams
@@ -165,7 +164,7 @@ async def exchange(
 
 @contextlib.asynccontextmanager
 async def _sent(client: httpx2.AsyncClient, request: httpx2.Request) -> AsyncGenerator[httpx2.Response, None]:
-    """The answer to a request, whose redirects are followed as long as they stay where they are, as the SDK does."""
+    """The response to a request. Redirects on the same server are followed, as by the SDK."""
     response = await client.send(request, stream=True)
     for _ in range(REDIRECTS):
         after = response.next_request
@@ -180,47 +179,47 @@ async def _sent(client: httpx2.AsyncClient, request: httpx2.Request) -> AsyncGen
         await response.aclose()
 
 
-async def _check(behind: Behind, response: httpx2.Response) -> None:
-    """Errors: ``Refusal`` for an answer that is no stream of events."""
+async def _check(server: EventServer, response: httpx2.Response) -> None:
+    """Errors: ``Refusal`` for an answer that is not an event stream."""
     challenge: str = response.headers.get("www-authenticate", "")
-    behind.challenged = response.status_code == 401 and challenge.lower().startswith("bearer")
+    server.challenged = response.status_code == 401 and challenge.lower().startswith("bearer")
     status = f"answered {response.status_code} {response.reason_phrase}".rstrip()
     if response.status_code != 200:
         if response.has_redirect_location:
-            raise Refusal(f"{_shown(behind, status)}, which leads elsewhere and was not followed")
-        raise Refusal(_shown(behind, status))
+            raise Refusal(f"{_shown(server, status)}, a redirect to another server that was not followed")
+        raise Refusal(_shown(server, status))
     kind = response.headers.get("content-type", "")
     if kind.partition(";")[0].strip().lower() != _EVENTS:
-        raise Refusal(f"answered with {_shown(behind, kind) or 'nothing'} instead of a stream of events")
+        raise Refusal(f"answered with {_shown(server, kind) or 'nothing'} instead of a stream of events")
 
 
-async def _endpoint(behind: Behind, events: AsyncIterator[httpx2.ServerSentEvent], url: httpx2.URL) -> httpx2.URL:
-    """Where messages go: the secrets of our headers are sent there, so that it must be the same server.
+async def _endpoint(server: EventServer, events: AsyncIterator[httpx2.ServerSentEvent], url: httpx2.URL) -> httpx2.URL:
+    """The address for messages. It must be on the same server, since it gets our headers' secrets.
 
     Errors: ``Refusal``.
     """
     async for event in events:
         if event.event == "endpoint":
-            shown = _shown(behind, event.data)
+            shown = _shown(server, event.data)
             try:
                 endpoint = url.join(event.data)
             except (httpx2.InvalidURL, ValueError):
-                raise Refusal(f"wants its messages at what is no URL: {shown!r}") from None
+                raise Refusal(f"named an endpoint that is not a URL: {shown!r}") from None
             if not _same_place(endpoint, url):
-                raise Refusal(f"wants its messages at another place, where nothing is sent: {shown!r}")
+                raise Refusal(f"named an endpoint on another server, to which nothing is sent: {shown!r}")
             return endpoint
-    raise Refusal("ended its stream of events before it said where it wants its messages")
+    raise Refusal("ended its stream of events without naming its endpoint")
 
 
 def _same_place(one: httpx2.URL, other: httpx2.URL) -> bool:
-    """Whether both are one server's, under one name; a user that a URL brings along would be sent, too."""
+    """Whether both URLs are the same server; a user in a URL would be sent, too."""
     return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port) and (
         not one.userinfo or one.userinfo == other.userinfo
     )
 
 
 def _error(response: httpx2.Response, body: bytes) -> Mapping[str, Any]:
-    """What a post that was refused is to whoever waits for its answer: the protocol's error, where there is one."""
+    """The error for a refused post: the protocol's own, if there is one."""
     with contextlib.suppress(ValueError, RecursionError):
         message = json.loads(body)
         found: Any = message.get("error") if is_table(message) else None
@@ -231,10 +230,10 @@ def _error(response: httpx2.Response, body: bytes) -> Mapping[str, Any]:
 
 
 def _identifier(data: bytes) -> object:
-    """The id of a request; None for what has no answer."""
+    """The id of a request; None for a message without an answer."""
     message = json.loads(data)
     return message.get("id") if "method" in message else None
 
 
-def _shown(behind: Behind, text: str) -> str:
-    return " ".join(behind.hide(text).split())[:_SHOWN]
+def _shown(server: EventServer, text: str) -> str:
+    return " ".join(server.hide(text).split())[:_SHOWN]

@@ -1,4 +1,4 @@
-"""A server process that speaks lines over its standard streams, and what is known of it when it fails."""
+"""A server process with messages as lines on its standard streams, and the explanation of its failures."""
 
 import asyncio
 import collections
@@ -18,24 +18,24 @@ from ripieno.sandbox import Process, ProcessLimits, Spawner
 from ripieno.sandbox.capture import Capture
 from ripieno.sandbox.processes import LINGER
 
-#: Lines that are no messages, after which a server is given up.
+#: Lines that are not messages, after which a server is given up.
 REFUSALS = 100
-#: Bytes of standard error that are kept, half from its beginning and half from its end.
+#: Bytes kept of standard error, half from its beginning and half from its end.
 COMPLAINTS = 64 * 1024
-#: Seconds in which a server may end by itself when its standard input ends, before it is asked to.
+#: Seconds in which a server may end by itself after its standard input has ended.
 CLOSING = 1.0
 _LIMITS = ProcessLimits(grace=1.0)
 _SHOWN_LINES = 10
-#: Lines that nobody would read; a flood of them costs nothing.
+#: Blank lines, removed first, so that a flood of them costs nothing.
 _BLANKS = re.compile(rb"\n(?:[ \t\r]*\n)+")
-#: Errors that no server sent: this package's own, and that of the SDK's session when it has ended.
+#: Errors that are not from a server: this package's own, and that of the SDK's ended session.
 _UNUSABLE = (PARSE_ERROR, UNUSABLE)
 _CLOSED = (-32000, "Connection closed")
 _SHOWN_LENGTH = 400
 
 
 class Server(Peer):
-    """Lines in and out, for one reader. Made by ``run_server`` only."""
+    """Lines in and out, for one reader. Created by ``run_server`` only."""
 
     def __init__(self, process: Process, ensemble: str, argv: Sequence[str], alert: Callable[[Alert], None]) -> None:
         super().__init__(ensemble)
@@ -48,11 +48,11 @@ class Server(Peer):
         self._exit_code: int | None = None
         self._complaints = Capture(COMPLAINTS)
         self._done = asyncio.Event()
-        self._told = asyncio.Event()
+        self._stderr_ended = asyncio.Event()
 
     @property
     def pid(self) -> int:
-        """The number of the process, for messages."""
+        """The process ID, for messages."""
         return self._process.pid
 
     @property
@@ -74,11 +74,11 @@ class Server(Peer):
 
     @property
     def complaints(self) -> str:
-        """What it wrote to standard error: beginning and end, without what a terminal would obey."""
+        """Its standard error: beginning and end, without terminal controls."""
         return clean(self._complaints.captured().text)[0]
 
     async def read_line(self) -> bytes | None:
-        """The next line that is not empty; None when there will be no more."""
+        """The next nonempty line; None at the end."""
         while not self.ended.is_set():
             while self._lines:
                 line = self._lines.popleft()
@@ -96,22 +96,24 @@ class Server(Peer):
         return None
 
     def refuse(self, what: str) -> None:
-        """Counts a line that is no message. The first is told to the application; too many end the connection."""
+        """Counts a line that is not a message. The first is reported; too many end the connection."""
         self._refused += 1
         if self._refused == 1:
-            message = f"The MCP server of {self.ensemble!r} wrote to its standard output what is no message: {what}"
+            message = (
+                f"The MCP server of {self.ensemble!r} wrote a line to standard output that is not a message: {what}"
+            )
             self._alert(Alert(message=message))
         if self._refused == REFUSALS:
-            self.give_up(f"wrote {REFUSALS} lines that are no messages to its standard output; the last was {what}")
+            self.give_up(f"wrote {REFUSALS} lines that are not messages to its standard output; the last was {what}")
 
     def give_up(self, reason: str) -> None:
-        # What has come is still read to the end of the stream, which ends it.
+        # The reader ends at the end of the stream.
         self._reason = self._reason or reason
         self._lines.clear()
         self._process.stdout.close()
 
     async def write(self, data: bytes) -> None:
-        """Writes all of it. When nobody reads it, the connection ends."""
+        """Writes all of it. A closed pipe ends the connection."""
         if self._process.stdin is not None:
             try:
                 await self._process.stdin.write(data)
@@ -130,11 +132,11 @@ class Server(Peer):
     async def ending(self) -> str:
         if self._reason is not None:
             return self._reason
-        # Its streams end a moment before the process does.
+        # Its streams end shortly before the process does.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(2 * LINGER):
                 await self._done.wait()
-                await self._told.wait()
+                await self._stderr_ended.wait()
         if self._exit_code is None:
             return "closed its standard output"
         if self._exit_code < 0:
@@ -142,23 +144,23 @@ class Server(Peer):
         return f"ended with exit code {self._exit_code}"
 
     async def listen(self) -> None:
-        """Keeps what it complains, until it ends."""
+        """Keeps its standard error until the end."""
         while data := await self._process.stderr.read():
             self._complaints.feed(data)
-        self._told.set()
+        self._stderr_ended.set()
 
     async def watch(self) -> None:
-        """Ends the reading when the process has ended, whoever still holds its streams."""
+        """Ends the reading when the process has ended, even if its streams are open."""
         self._exit_code = await self._process.wait()
         self._done.set()
         await asyncio.sleep(LINGER)
         self._process.stdout.close()
 
     async def close(self) -> None:
-        """Ends its standard input, and gives it a moment to end by itself."""
+        """Closes its standard input, and waits briefly for its end."""
         if self._process.stdin is not None:
             self._process.stdin.close()
-        # A server that is stuck in writing could not see the end of its input.
+        # A server that is blocked in a write would not see the end of its input.
         draining = asyncio.create_task(self._discard())
         try:
             async with asyncio.timeout(CLOSING):
@@ -184,7 +186,7 @@ async def run_server(
     ensemble: str,
     alert: Callable[[Alert], None],
 ) -> AsyncGenerator[Server, None]:
-    """Starts a server and ends it. It is gone, with all of its group, when this is left.
+    """Starts a server; on exit, it is ended with its whole process group.
 
     Errors: ``ResourceFault`` and ``ValidationFault`` of the spawner.
     """
@@ -194,7 +196,7 @@ async def run_server(
         watchers = (asyncio.create_task(server.listen()), asyncio.create_task(server.watch()))
         try:
             yield server
-            # Only then: what failed, or was cancelled, is ended without ceremony.
+            # Only after success: a failed or cancelled server is ended at once.
             await server.close()
         finally:
             for watcher in watchers:
