@@ -151,7 +151,7 @@ async def test_nobody_can_be_asked(home: Home) -> None:
     async with playing(home) as assembly:
         conversation = await assembly.conduct("Do it.", model=model)
     assert results(conversation)[0].error is None
-    assert results(conversation)[0].text.startswith("Nobody answered. Decide by yourself")
+    assert results(conversation)[0].text.startswith("There is no answer. Decide yourself")
     assert conversation.finish == "terminal"
 
 

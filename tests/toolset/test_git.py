@@ -115,7 +115,7 @@ async def test_a_merge_says_what_it_came_to(tools: Tools, workspace: pathlib.Pat
     plain_git(folder, "reset", "--quiet", "--hard", "HEAD~")
     text = await good(tools, "git_merge", revision="main", message="mine", fast_forward_only=True)
     assert "\nFast-forward\n" in text
-    assert "the message was not used; with no_fast_forward = true there is one." in text
+    assert "the message was not used. no_fast_forward = true makes one." in text
     plain_git(folder, "reset", "--quiet", "--hard", "HEAD~")
     text = await good(tools, "git_merge", revision="main", message="mine", no_fast_forward=True)
     assert text.startswith("Merge made by")

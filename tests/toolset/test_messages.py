@@ -109,7 +109,7 @@ async def test_what_a_huge_folder_leaves_out_is_counted(workspace: pathlib.Path)
             text = text_of(await tools("list_files", **arguments))
             assert text.endswith(f"\n[... {count} more entries left out ...]")
         text = text_of(await tools("list_files", recursive=True, pattern="10*"))
-        assert text == "[... 3 entries not looked at: use find_files, or a smaller directory ...]"
+        assert text == "[... 3 entries not examined: use find_files, or a smaller directory ...]"
         text = text_of(await tools("list_files", recursive=True, pattern="0999[89]"))
         assert text.splitlines()[:2] == ["many/09998 (0 bytes)", "many/09999 (0 bytes)"]
         (workspace / "many" / "10000").unlink()

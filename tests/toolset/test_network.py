@@ -284,8 +284,8 @@ async def test_credentials_are_for_one_origin_and_no_model(surroundings: Surroun
         ({"credentials": {"https://a.b/x": {}}}, "an origin has no path"),
         ({"credentials": {"https://a@b": {}}}, "user or a password"),
         ({"credentials": {"https://a.b": {"Host": "x"}}}, "set by the connection itself"),
-        ({"credentials": {"https://a.b": {"K": "{x}"}}}, "no argument can stand here"),
-        ({"credentials": {"https://a.b": {"K": "{env:MISSING}"}}}, "MISSING is needed, and not set"),
+        ({"credentials": {"https://a.b": {"K": "{x}"}}}, "arguments are not allowed here"),
+        ({"credentials": {"https://a.b": {"K": "{env:MISSING}"}}}, "MISSING is not set"),
         ({"credentials": {"https://a.b": {"K": "{env:BROKEN}"}}}, "BROKEN has characters"),
     ],
 )

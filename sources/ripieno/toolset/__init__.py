@@ -1,4 +1,4 @@
-"""Bundled invocables, and the data that declares them: ensembles, providers, profiles."""
+"""Bundled invocables, and the folder of the bundled data: ensembles, providers, profiles."""
 
 import pathlib
 

@@ -1,7 +1,4 @@
-"""Arguments of tools that do one of several things: those that the chosen one does not use are refused.
-
-Numbers of things as people say them. Pure.
-"""
+"""Checks of arguments that depend on another one, and plurals in messages. Pure."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -10,10 +7,10 @@ from ripieno.exceptions import ValidationFault
 
 
 def refuse_unused(arguments: Mapping[str, Any], chosen: str, uses: Mapping[str, Collection[str]]) -> None:
-    """Refuses what would be given for nothing. ``uses`` are the arguments of each choice; others belong to all.
+    """Refuses arguments that the chosen mode does not use. ``uses`` are those of each mode; others belong to all.
 
-    Choices are written as arguments are: ``action = "list"``. False and an empty list are as good as nothing. Errors:
-    ``ValidationFault`` that names the choices that use them.
+    Modes are written like arguments: ``action = "list"``. False and an empty list count as absent. Errors:
+    ``ValidationFault`` with the modes that use them.
     """
     choices = {
         name: [choice for choice, used in uses.items() if name in used] for used in uses.values() for name in used
@@ -33,5 +30,5 @@ def _is_given(value: object) -> bool:
 
 
 def several(number: int, what: str, many: str | None = None) -> str:
-    """``1 byte``, ``2 bytes``, ``0 bytes``; ``many`` is for words that take more than an s."""
+    """``1 byte``, ``2 bytes``, ``0 bytes``; ``many`` is an irregular plural."""
     return f"{number} {what if number == 1 else many or f'{what}s'}"

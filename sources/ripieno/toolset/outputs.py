@@ -1,4 +1,4 @@
-"""Bundled invocable that reads on in results that were too long to be shown, page by page or by a pattern."""
+"""The bundled invocable that reads outputs too long for a result, page by page or by a pattern."""
 
 from typing import Any
 
@@ -8,16 +8,16 @@ from ripieno.storage.outputs import Outputs
 from ripieno.toolset.arguments import several
 from ripieno.toolset.search.expressions import Expression, check
 
-#: Bytes that are searched at once. Of a longer line each such part is a line.
+#: Bytes searched at once. A longer line is searched in such parts.
 _BLOCK = 64 * 1024
-#: Bytes of a line that are shown, and of these before what was looked for.
+#: Bytes shown of a line, and of these before the match.
 _LINE, _BEFORE = 400, 100
 
 
 def read_output(context: Context, arguments: dict[str, Any]) -> str:
-    """A page of a kept output, or its lines that fit a pattern, each with its offset; and where it goes on.
+    """A page of a kept output, or its lines that match a pattern with their offsets, and where it continues.
 
-    Errors: ``ResourceFault`` where this conversation has no such output; ``ValidationFault`` for a broken pattern.
+    Errors: ``ResourceFault`` where this conversation has no such output; ``ValidationFault`` for an invalid pattern.
     """
     outputs = None if context.surroundings is None else context.surroundings.outputs
     if outputs is None:
@@ -40,13 +40,13 @@ def _page(outputs: Outputs, handle: str, conversation: str, offset: int, limit: 
 def _search(data: bytes, pattern: str, offset: int, limit: int) -> str:
     expression = Expression(pattern, literal=pattern.isalnum(), case_sensitive=True)
     shown: list[str] = []
-    room, start = limit, min(offset, len(data))
+    left, start = limit, min(offset, len(data))
     while start < len(data):
         end = _end(data, start)
         for begin, stop, where in expression.spots(data[start:end]):
             line = _excerpt(data, start + begin, start + stop, where)
-            room -= len(line.encode())
-            if shown and room < 0:
+            left -= len(line.encode())
+            if shown and left < 0:
                 on = f"search on with offset={start + begin}"
                 return "\n".join((*shown, f"[{several(len(shown), 'line')} of more; {on}]"))
             shown.append(line)
@@ -55,7 +55,7 @@ def _search(data: bytes, pattern: str, offset: int, limit: int) -> str:
 
 
 def _end(data: bytes, start: int) -> int:
-    """The end of the whole lines from ``start`` that are searched at once, or of a part of one that is too long."""
+    """The end of the complete lines from ``start`` that are searched at once, or of a part of a longer line."""
     end = start + _BLOCK
     if end >= len(data):
         return len(data)
@@ -66,7 +66,7 @@ def _end(data: bytes, start: int) -> int:
 
 
 def _excerpt(data: bytes, begin: int, stop: int, where: int) -> str:
-    """A line with the offset of its beginning, or the part of a long one that was looked for."""
+    """A line with its offset, or the matching part of a long one."""
     first = begin + max(0, where - _BEFORE) if stop - begin > _LINE else begin
     text = data[first : min(stop, first + _LINE)].decode(errors="replace")
     return f"{first}: {'…' if first > begin else ''}{text}{'…' if first + _LINE < stop else ''}"

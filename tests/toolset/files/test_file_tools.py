@@ -180,12 +180,12 @@ async def test_an_edit_that_finds_nothing_helps(tools: Tools) -> None:
     fault = await refused(
         tools, "edit_file", "no_match", path="code.py", old_content="    result = sum( items )", new_content="x"
     )
-    assert "Lines 2 to 2 differ from it in white space only" in fault.message
+    assert "Lines 2 to 2 differ from it only in white space" in fault.message
     assert "     2 | \tresult = sum(items)" in fault.message
     fault = await refused(
         tools, "edit_file", "no_match", path="code.py", old_content="\tresult = sum(itemz)\n", new_content="x"
     )
-    assert "most like its first one:\n     2 | \tresult = sum(items)" in fault.message
+    assert "most similar to its first line:\n     2 | \tresult = sum(items)" in fault.message
     file.write_bytes(b"one\r\ntwo\r\n")
     fault = await refused(tools, "edit_file", "no_match", path="code.py", old_content="one\ntwo", new_content="x")
     assert "the file's lines end with \\r\\n" in fault.message
@@ -203,7 +203,7 @@ async def test_a_stale_edit_is_a_conflict(tools: Tools) -> None:
     await tools.call("read_file", path="./shared")
     file.write_text("one two three")
     fault = await refused(tools, "edit_file", "conflict", path="shared", old_content="one", new_content="1")
-    assert fault.suggestion == "Read it again, and edit what it has now."
+    assert fault.suggestion == "Read it again, and edit its present content."
     await refused(tools, "patch_file", "conflict", patch="--- a/shared\n+++ b/shared\n@@ -1 +1 @@\n-x\n+y\n")
     tools.conversation = "another"
     await tools.call("edit_file", path="shared", old_content="three", new_content="3")
@@ -321,9 +321,9 @@ NO_PATCHES: list[tuple[str, str]] = [
     ("hello", "names no file"),
     ("--- a/x\n+++ b/x\n@@ -1,5 +1,5 @@\n a\n-b\n+c\n", "cannot be read"),
     ("--- a/x\n+++ b/x\n@@ -1,1 +1,1 @@\n-a\n+b\n+lost\n", "Line 6 of the patch belongs to no hunk"),
-    ("--- a/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n", "names two files for one"),
+    ("--- a/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n", "has two names for one file"),
     ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n--- a/x\n+++ b/x\n@@ -3 +3 @@\n-a\n+b\n", "stands twice"),
-    ("diff --git a/x b/x\nBinary files a/x and b/x differ\n", "is no text in this patch"),
+    ("diff --git a/x b/x\nBinary files a/x and b/x differ\n", "is not a text file in this patch"),
     ("diff --git a/x b/y\ncopy from x\ncopy to y\n", "copy it first"),
     ('--- "a/\\303\\251"\n+++ "b/\\303\\251"\n@@ -1 +1 @@\n-a\n+b\n', "is quoted"),
     ("--- a/../x\n+++ b/../x\n@@ -1 +1 @@\n-a\n+b\n", "leaves the workspace"),
@@ -348,7 +348,7 @@ async def test_a_hunk_that_moved_is_found_when_it_fits_once(tools: Tools) -> Non
     fault = await refused(
         tools, "patch_file", "no_match", patch="--- x\n+++ x\n@@ -9,3 +9,2 @@\n a\n-b\n c\n", path="x"
     )
-    assert "2 times elsewhere: at 2, 5." in fault.message
+    assert "at 2 other places: at 2, 5." in fault.message
 
 
 async def test_managing_files(tools: Tools) -> None:
@@ -362,7 +362,7 @@ async def test_managing_files(tools: Tools) -> None:
     fault = await refused(tools, "move_file", "exists", source="one", destination="deep")
     assert fault.suggestion == "Give the whole new path, such as 'deep/NAME'."
     (root / "one").write_text("2")
-    assert "replacing what was there" in await tools.said(
+    assert "replacing the file there" in await tools.said(
         "copy_file", source="one", destination="deep/copy", overwrite=True
     )
     assert (root / "deep/copy").read_text() == "2"
@@ -437,7 +437,7 @@ async def test_directories(tools: Tools) -> None:
     await refused(tools, "mkdir", "exists", path="a")
     await refused(tools, "mkdir", "not_found", path="x/y")
     assert len((await tools.call("create_directory", path="a/b/c")).changes) == 2
-    assert await tools.said("create_directory", path="a/b/c") == "a/b/c exists already."
+    assert await tools.said("create_directory", path="a/b/c") == "a/b/c already exists."
     (root / "a/file").write_text("1")
     await refused(tools, "rmdir", "not_empty", path="a")
     fault = await refused(tools, "delete_directory", "not_empty", path="a")
@@ -476,7 +476,7 @@ async def test_listing(tools: Tools) -> None:
     assert [line.split()[0] for line in found.splitlines()] == [".hidden/d.py", "src/a.py", "src/deep/b.py", "top.py"]
     assert await tools.said("list_files", recursive=True, pattern="src/*.py") == f"src/a.py{size}"
     assert len((await tools.said("list_files", recursive=True, pattern="src/**/*.py")).splitlines()) == 2
-    assert await tools.said("list_files", pattern="*.rs") == "Nothing in . fits '*.rs'."
+    assert await tools.said("list_files", pattern="*.rs") == "Nothing in . matches '*.rs'."
     assert (await tools.said("tree", path="src")).splitlines() == [
         "src/", f"    a.py{size}", "    deep/", f"        b.py{size}", f"        c.txt{size}",
     ]  # fmt: skip
@@ -518,7 +518,7 @@ async def test_what_is_special_is_refused_and_what_is_large_answered(tools: Tool
     await refused(tools, "edit_file", "too_large", path="sparse", old_content="1", new_content="2")
     await refused(tools, "copy", "too_large", source="sparse", destination="x")
     said = await tools.said("delete_file", path="sparse")
-    assert said == "Deleted sparse. It cannot be undone: what was there is too large to be kept."
+    assert said == "Deleted sparse. It cannot be undone: the former content is too large to be kept."
     assert sorted(os.listdir(root)) == ["fifo", "folder", "other", "plain"]
 
 

@@ -200,7 +200,7 @@ def test_a_file_that_has_more_than_its_size_says_is_bounded() -> None:
 def test_what_cannot_be_written_is_refused(context: Context, tmp_path: pathlib.Path) -> None:
     with pytest.raises(ResourceFault, match="There is no 'x/y'"):
         write_file(context, {"path": "x/y", "content": "", "create_directories": False})
-    with pytest.raises(ValidationFault, match="half a character in it, at position 1"):
+    with pytest.raises(ValidationFault, match="half of a surrogate pair, at position 1"):
         write_file(context, {"path": "x", "content": "a\ud800"})
     with pytest.raises(PermissionFault, match="controls"):
         write_file(context, {"path": ".git/config", "content": ""})
@@ -216,7 +216,7 @@ def test_a_directory_is_listed_by_name(context: Context, tmp_path: pathlib.Path)
     assert list_files(context, {}) == "a -> /etc\nb/\nc.txt (5 bytes)\npipe (not a file)"
     assert list_files(context, {"path": ".", "include_hidden": True}).startswith(".git/\na -> ")
     assert list_files(context, {"path": "b", "include_hidden": True}) == "b is empty."
-    assert list_files(context, {"path": "b"}) == "b is empty, or has hidden entries only."
+    assert list_files(context, {"path": "b"}) == "b is empty or has only hidden entries."
     for path in ("a", "c.txt", "nothing", ".."):
         with pytest.raises(ToolFault):
             list_files(context, {"path": path})

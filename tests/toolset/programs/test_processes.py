@@ -47,7 +47,7 @@ async def test_a_program_goes_on_and_is_waited_for(tool: str, tools: Tools) -> N
     assert text_of(result) == "'sh' ended with exit code 3.\nout\n--- standard error ---\nerr"
     assert result.report.exit_code == 3
     # It may be asked again, and has nothing more to say.
-    assert text_of(await tools("wait", handle=handle)).endswith("It wrote nothing since the last look.")
+    assert text_of(await tools("wait", handle=handle)).endswith("It wrote nothing since the last call.")
 
 
 async def test_output_is_what_came_since_the_last_look(tools: Tools, workspace: pathlib.Path) -> None:

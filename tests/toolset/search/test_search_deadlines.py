@@ -115,5 +115,5 @@ async def test_a_pipe_that_takes_the_place_of_a_file_holds_nothing(
         result = await tools("search", pattern="needle", path=path, context_lines=0)
     assert result.error is None
     text = text_of(result)
-    assert "b/[x] y.txt: it was changed while it was searched" in text
+    assert "b/[x] y.txt: it was changed during the search" in text
     assert places(text) == ([] if path.startswith("b/") else [("b/z", 1)])

@@ -166,7 +166,7 @@ async def test_many_are_taken_back_up_to_a_mark_and_no_further_than_a_refusal(to
 async def test_what_is_too_large_is_not_kept_and_that_is_said(tools: Tools) -> None:
     (tools.workspace / "large").write_bytes(b"x" * (10 * 2**20 + 1))
     said = await tools.said("write_file", path="large", content="small")
-    assert said.endswith("It cannot be undone: what was there is too large to be kept.")
+    assert said.endswith("It cannot be undone: the former content is too large to be kept.")
     (one,) = take_back(tools)
     assert one.refused == ("What 'large' was before is too large, and was not kept.",)
 

@@ -1,4 +1,4 @@
-"""Which linters, type checkers and formatters there are: whom they are for, how they are called, how they are read."""
+"""The table of linters, type checkers and formatters: their projects, their commands, and their readers."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -15,7 +15,8 @@ Kind = Literal["lint", "typecheck", "format"]
 class Checker:
     """A tool of one kind. ``arguments(targets, check)`` follow its program.
 
-    ``configured``: the project says that it uses it. ``read`` is None where it says nothing but that it failed.
+    ``configured``: the project has settings for it. ``read`` is None if its output has no diagnostics. ``whole``: it
+    takes no targets and checks the whole project.
     """
 
     name: str
@@ -25,7 +26,6 @@ class Checker:
     configured: Callable[[Project], bool]
     arguments: Callable[[Sequence[str], bool], list[str]]
     read: Callable[[str], list[Diagnostic] | None] | None = None
-    #: It takes no targets: it looks at the whole project.
     whole: bool = False
 
 
@@ -46,7 +46,7 @@ def _go(project: Project) -> bool:
 
 
 def _tool(name: str, *files: str) -> Callable[[Project], bool]:
-    """The project configures a tool: in pyproject.toml, in package.json, or in a file of its own."""
+    """Whether the project configures a tool: in pyproject.toml, in package.json, or in its own file."""
     return lambda project: name in project.python or project.depends_on(name) or bool(project.files & set(files))
 
 
@@ -59,7 +59,7 @@ def _script(name: str) -> Callable[[Project], bool]:
 
 
 def _run(kind: Kind) -> tuple[Checker, ...]:
-    """What a project calls so itself, whatever it does; these come last."""
+    """The project's own scripts and targets of that name; these come last."""
     return (
         Checker(
             name=f"npm run {kind}",

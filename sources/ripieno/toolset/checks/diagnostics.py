@@ -1,4 +1,4 @@
-"""What linters, type checkers and compilers report, as one kind of value: file, line, message. Pure."""
+"""Reports of linters, type checkers and compilers as one kind of value: file, line, message. Pure."""
 
 import dataclasses
 import re
@@ -7,7 +7,7 @@ from typing import Any
 from ripieno.toolset.programs.foreign_json import is_list, is_table, number, parse, table, tables
 from ripieno.toolset.programs.foreign_json import text as text_of
 
-#: Problems that are told, and characters of each message.
+#: Problems shown, and characters of each message.
 MAX_PROBLEMS, MAX_MESSAGE = 100, 1000
 _GENERAL = re.compile(
     r"^(?P<file>[^\s:(][^:\n(]{0,500}):(?P<line>\d{1,7})(?::(?P<column>\d{1,5}))?:?\s+"
@@ -34,8 +34,8 @@ class Diagnostic:
     code: str | None = None
 
     def mapping(self, beneath: str = "") -> dict[str, Any]:
-        """The JSON form: what is known. Files beneath a folder are told from there."""
-        whole = {
+        """The JSON form of the known fields. Files beneath a folder are relative to it."""
+        fields = {
             "file": self.file.removeprefix(beneath)[:500],
             "line": self.line,
             "column": self.column,
@@ -43,7 +43,7 @@ class Diagnostic:
             "code": self.code,
             "message": self.message[:MAX_MESSAGE],
         }
-        return {key: value for key, value in whole.items() if value is not None}
+        return {key: value for key, value in fields.items() if value is not None}
 
 
 def read_lines(text: str) -> list[Diagnostic] | None:
@@ -69,7 +69,7 @@ def _matched(found: re.Match[str]) -> Diagnostic:
 
 
 def read_ruff(text: str) -> list[Diagnostic] | None:
-    """The JSON of ``ruff check``; None when it is none."""
+    """The JSON of ``ruff check``; None for other text."""
     report = parse(text)
     if not is_list(report):
         return None
@@ -86,7 +86,7 @@ def read_ruff(text: str) -> list[Diagnostic] | None:
 
 
 def read_eslint(text: str) -> list[Diagnostic] | None:
-    """The JSON of eslint; None when it is none."""
+    """The JSON of eslint; None for other text."""
     report = parse(text)
     if not is_list(report):
         return None
@@ -105,7 +105,7 @@ def read_eslint(text: str) -> list[Diagnostic] | None:
 
 
 def read_pyright(text: str) -> list[Diagnostic] | None:
-    """The JSON of pyright, whose lines count from 0; None when it is none."""
+    """The JSON of pyright, whose lines count from 0; None for other text."""
     report = parse(text)
     if not is_table(report) or "generalDiagnostics" not in report:
         return None
@@ -127,7 +127,7 @@ def read_pyright(text: str) -> list[Diagnostic] | None:
 
 
 def read_cargo(text: str) -> list[Diagnostic] | None:
-    """The lines of JSON of ``cargo --message-format=json``; None when there are none."""
+    """The JSON lines of ``cargo --message-format=json``; None without any."""
     found: list[Diagnostic] = []
     seen = False
     for line in text.splitlines():

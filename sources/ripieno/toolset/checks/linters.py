@@ -1,4 +1,4 @@
-"""The ensemble ``validation``: linters, type checkers and formatters that a project uses, called as it uses them."""
+"""The ensemble ``validation``: a project's linters, type checkers and formatters, with the project's own settings."""
 
 import contextlib
 import dataclasses
@@ -20,23 +20,23 @@ from ripieno.toolset.checks.tests import check_target, shown
 from ripieno.toolset.programs.projects import find_program, look_for_program, read_project, run_for_project
 from ripieno.toolset.workspace.workspace import Workspace
 
-#: Bytes of output that are told where nothing can be read out of it.
+#: Bytes of output shown if it has no readable diagnostics.
 _OUTPUT = 16 * 1024
-#: Bytes of a file that are hashed, and files that changes are told of.
+#: Bytes of a file that are hashed, and files with reported changes.
 _HASHED, _MAX_CHANGES = 10 * 2**20, 500
-#: How formatters name a file that they would change.
+#: Formatters' lines about a file that they would change.
 _WOULD = re.compile(
     r"^(?:Would reformat: |would reformat |\s*--> )?(?P<file>[^\s].{0,4096}?)(?::\d+:\d+)?\s*$", re.MULTILINE
 )
 
 
 async def validate(context: Context, arguments: dict[str, Any]) -> Outcome:
-    """Runs a linter or a type checker; ``kind`` says which. Problems are a result, no failure."""
+    """Runs the linter or type checker of ``kind``. Problems are a result, not a failure."""
     checker, argv = _choose(context, arguments, check=True)
     done = await _run(context, arguments, argv)
     problems = None if checker.read is None else checker.read(done.stdout.text)
     if checker.read is not None and not problems and done.stderr.text:
-        # go writes what it finds where others complain.
+        # go writes its findings to standard error.
         problems = checker.read(done.stderr.text) or problems
     if done.flooded or done.exit_code < 0 or (checker.read is not None and done.exit_code != 0 and not problems):
         raise failure(shown(context, argv[:1]), done, context.invoker.policy.output)
@@ -44,7 +44,7 @@ async def validate(context: Context, arguments: dict[str, Any]) -> Outcome:
 
 
 async def reformat(context: Context, arguments: dict[str, Any]) -> Outcome:
-    """Formats files, and says which it changed; with ``check`` it only says which it would."""
+    """Formats files and reports the changed ones; with ``check``, only reports those that would change."""
     checker, looking = _choose(context, arguments, check=True)
     done = await _run(context, arguments, looking)
     directory: str = arguments.get("directory", ".")
@@ -72,7 +72,7 @@ def _change(directory: str, file: str, before: str | None, after: str | None) ->
 
 
 def _about(context: Context, checker: Checker, argv: list[str], done: Completed) -> dict[str, Any]:
-    """Which tool ran, and what it said where it could not do all of its work."""
+    """The tool that ran, and its output if it could not do all of its work."""
     about: dict[str, Any] = {"tool": checker.name, "command": shown(context, argv), "exit_code": done.exit_code}
     if done.exit_code not in (0, 1):
         stdout, stderr = share(done.stdout, done.stderr, _OUTPUT)
@@ -81,7 +81,7 @@ def _about(context: Context, checker: Checker, argv: list[str], done: Completed)
 
 
 def _choose(context: Context, arguments: dict[str, Any], *, check: bool) -> tuple[Checker, list[str]]:
-    """The tool that a project is set up for, else one that is there, and its command."""
+    """The tool that a project configures, otherwise an installed one, and its command."""
     directory: str = arguments.get("directory", ".")
     kind: str = arguments["kind"]
     project = read_project(context, directory)
@@ -89,19 +89,19 @@ def _choose(context: Context, arguments: dict[str, Any], *, check: bool) -> tupl
     ones = [
         one for one in CHECKERS if one.kind == kind and (one.fits(project) if wanted is None else one.name == wanted)
     ]
-    there = [one for one in ones if look_for_program(context, directory, one.program) is not None]
-    if not there:
-        looked = " or ".join(dict.fromkeys(one.name for one in ones))
-        why = f"none of its tools is there, which would be {looked}" if ones else "it has files of no known language"
+    installed = [one for one in ones if look_for_program(context, directory, one.program) is not None]
+    if not installed:
+        names = " or ".join(dict.fromkeys(one.name for one in ones))
+        why = f"{names} is not installed" if ones else "it has no files of a known language"
         raise ResourceFault(
-            f"Nothing can {kind} {directory!r}: {why}.",
+            f"There is no tool to {kind} {directory!r}: {why}.",
             code="no_tool",
-            suggestion="Name the directory of the project, or ask the user to install one of them.",
+            suggestion="Give the directory of the project, or ask the user to install one.",
         )
-    checker = next((one for one in there if one.configured(project)), there[0])
+    checker = next((one for one in installed if one.configured(project)), installed[0])
     targets = [check_target(context, directory, one) for one in arguments.get("paths", [])]
     if targets and checker.whole:
-        raise ValidationFault(f"{checker.name} looks at the whole project.", suggestion="Leave paths out.")
+        raise ValidationFault(f"{checker.name} checks the whole project.", suggestion="Leave paths out.")
     return checker, [find_program(context, directory, checker.program), *checker.arguments(targets, check)]
 
 
@@ -119,27 +119,27 @@ def _content(
     }
     if problems is not None:
         beneath = f"{workspace_of(surroundings_of(context))}/"
-        told = [one.mapping(beneath) for one in problems[:MAX_PROBLEMS]]
-        return {**content, "problems": told, "problems_total": len(problems)}
+        listed = [one.mapping(beneath) for one in problems[:MAX_PROBLEMS]]
+        return {**content, "problems": listed, "problems_total": len(problems)}
     stdout, stderr = share(done.stdout, done.stderr, _OUTPUT)
     texts = {"stdout": stdout.text.strip(), "stderr": stderr.text.strip()}
     return {**content, **{key: text for key, text in texts.items() if text}}
 
 
 def _existing(context: Context, directory: str, found: Iterable[re.Match[str]]) -> Iterable[str]:
-    """The files that are named, as far as there are such beneath the workspace, from the directory."""
+    """The named files that exist beneath the workspace, relative to the directory."""
     beneath = os.path.join(workspace_of(surroundings_of(context)), os.path.normpath(directory))
-    with Workspace(surroundings_of(context).workspace) as room:
+    with Workspace(surroundings_of(context).workspace) as workspace:
         for name in dict.fromkeys(one["file"].removeprefix(f"{os.path.normpath(beneath)}/") for one in found):
-            with contextlib.suppress(ToolFault), room.open_file(os.path.join(directory, name)):
+            with contextlib.suppress(ToolFault), workspace.open_file(os.path.join(directory, name)):
                 yield name
 
 
 def _digests(context: Context, directory: str, files: Iterable[str]) -> dict[str, str | None]:
     digests: dict[str, str | None] = {}
-    with Workspace(surroundings_of(context).workspace) as room:
+    with Workspace(surroundings_of(context).workspace) as workspace:
         for name in files:
             digests[name] = None
-            with contextlib.suppress(ToolFault), room.open_file(os.path.join(directory, name)) as file:
+            with contextlib.suppress(ToolFault), workspace.open_file(os.path.join(directory, name)) as file:
                 digests[name] = f"sha256:{hashlib.sha256(file.read(_HASHED) or b'').hexdigest()}"
     return digests

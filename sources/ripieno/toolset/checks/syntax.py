@@ -1,8 +1,8 @@
-"""``syntax_check``: whether files can be parsed. Nothing of them is run.
+"""``syntax_check``: whether files can be parsed. Nothing in them is run.
 
-Python, JSON, TOML and XML are read by the standard library, in a process of its own: a file may be made to keep a
-parser busy, or to bring it down. Other languages are read by their own program, where the system has it: programs of
-the workspace are not run, because this only reads, and nobody is asked.
+The standard library parses Python, JSON, TOML and XML in a separate process, since a file may stall or crash a parser.
+Other languages are parsed by the system's own program, if installed. Programs of the workspace are not run, because
+this tool only reads and asks for no confirmation.
 """
 
 import json
@@ -34,7 +34,7 @@ _PROGRAMS = {
     ".go": ("gofmt", "-e", "-l"),
 }
 _LIMITS = ProcessLimits(output_bytes=2**20, grace=GRACE)
-#: Bytes of a file that is checked.
+#: Bytes of the largest file that is checked.
 _FILE = 2 * 2**20
 #: Reads [kind, text] from standard input; writes [line, column, message], or null.
 _SCRIPT = """
@@ -67,7 +67,7 @@ _PLACE = re.compile(r"(?::|: line | on line )(?P<line>\d{1,7})(?::(?P<column>\d{
 
 
 async def syntax_check(context: Context, arguments: dict[str, Any]) -> Outcome:
-    """Checks the syntax of files. Mistakes are a result, no failure; so are files that nothing here can read."""
+    """Checks the syntax of files. Mistakes and unsupported files are results, not failures."""
     problems: list[Diagnostic] = []
     left_out: list[dict[str, str]] = []
     paths: list[str] = list(dict.fromkeys(arguments["paths"]))
@@ -80,7 +80,7 @@ async def syntax_check(context: Context, arguments: dict[str, Any]) -> Outcome:
         else:
             _read(context, path)
             name = _PROGRAMS[ending][0] if ending in _PROGRAMS else None
-            reason = f"there is no program {name!r}" if name else f"nothing here reads files that end in {ending!r}"
+            reason = f"there is no program {name!r}" if name else f"files that end in {ending!r} are not supported"
             left_out.append({"file": path, "reason": reason})
             continue
         if problem is not None:
@@ -97,8 +97,7 @@ async def _parse(context: Context, path: str, kind: str) -> Diagnostic | None:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         return Diagnostic(file=path, message=f"It is not UTF-8: {error.reason} at byte {error.start}.")
-    # Never the project's own interpreter, although it knows the project's syntax best: somebody who may only read could
-    # have written it.
+    # Never the project's own interpreter, although it knows the project's syntax best: it is not trusted.
     done = await run(
         context,
         [sys.executable, "-I", "-S", "-W", "ignore", "-c", _SCRIPT],
@@ -107,14 +106,14 @@ async def _parse(context: Context, path: str, kind: str) -> Diagnostic | None:
         limits=_LIMITS,
     )
     try:
-        said: Any = json.loads(done.stdout.text)
+        result: Any = json.loads(done.stdout.text)
     except ValueError:
         if done.exit_code >= 0:
             raise failure(sys.executable, done, context.invoker.policy.output) from None
-        said = [None, None, f"Reading it brought the parser down (signal {-done.exit_code})."]
-    if said is None:
+        result = [None, None, f"The parser crashed (signal {-done.exit_code})."]
+    if result is None:
         return None
-    line, column, message = said
+    line, column, message = result
     return Diagnostic(file=path, line=line, column=column, message=str(message))
 
 
@@ -125,21 +124,21 @@ async def _ask(context: Context, path: str, command: tuple[str, ...]) -> Diagnos
     done = await run(context, [*command, place], write=False, limits=_LIMITS)
     if done.exit_code == 0 and not done.flooded:
         return None
-    said = (done.stderr.text.strip() or done.stdout.text.strip()).replace(place, path)
-    found = _PLACE.search(said)
+    output = (done.stderr.text.strip() or done.stdout.text.strip()).replace(place, path)
+    found = _PLACE.search(output)
     line, column = (found["line"], found["column"]) if found else (None, None)
-    reason = re.search(r"^\w*(?:Error|error): .*$", said, re.MULTILINE)
+    reason = re.search(r"^\w*(?:Error|error): .*$", output, re.MULTILINE)
     return Diagnostic(
         file=path,
         line=None if line is None else int(line),
         column=None if column is None else int(column),
-        message=reason[0] if reason else said or f"{command[0]} ended with exit code {done.exit_code}.",
+        message=reason[0] if reason else output or f"{command[0]} ended with exit code {done.exit_code}.",
     )
 
 
 def _read(context: Context, path: str) -> bytes:
-    """All of a file. Errors: ``ToolFault``."""
-    with Workspace(surroundings_of(context).workspace) as room, room.open_file(path) as file:
+    """The content of a file. Errors: ``ToolFault``."""
+    with Workspace(surroundings_of(context).workspace) as workspace, workspace.open_file(path) as file:
         data = file.read(_FILE + 1) or b""
     if len(data) > _FILE:
         raise ValidationFault(f"{path!r} has more than {_FILE // 2**20} MiB.", code="too_large")

@@ -1,7 +1,7 @@
-"""What test runners report, as one value: counts, and the tests that failed, with their messages. Pure.
+"""Reports of test runners as one value: counts, and the failed tests with their messages. Pure.
 
-A report is written by the project that is tested, so nothing in it is believed: sizes are bounded, and XML with
-declarations of its own, such as entities that unfold to gigabytes, is refused.
+The tested project writes its report, so it is not trusted: sizes are bounded, and XML with its own declarations, such
+as entities that expand to gigabytes, is refused.
 """
 
 import dataclasses
@@ -11,13 +11,13 @@ from xml.etree import ElementTree
 
 from ripieno.toolset.programs.foreign_json import is_list, is_table, parse, tables
 
-#: Failures that are told, and characters of each message.
+#: Failures shown, and characters of each message.
 MAX_FAILURES, MAX_MESSAGE = 50, 2000
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A test that failed, or could not run. ``line`` counts from 1."""
+    """A test that failed or could not run. ``line`` counts from 1."""
 
     name: str
     message: str = ""
@@ -25,18 +25,18 @@ class Failure:
     line: int | None = None
 
     def mapping(self) -> dict[str, Any]:
-        """The JSON form: what is known."""
+        """The JSON form of the known fields."""
         message = self.message.strip()
         if len(message) > MAX_MESSAGE:
-            # The end of a traceback says what happened.
+            # The end of a traceback has the error.
             message = f"[…] {message[len(message) - MAX_MESSAGE :]}"
-        whole = {"name": self.name[:500], "file": self.file, "line": self.line, "message": message}
-        return {key: value for key, value in whole.items() if value not in (None, "")}
+        fields = {"name": self.name[:500], "file": self.file, "line": self.line, "message": message}
+        return {key: value for key, value in fields.items() if value not in (None, "")}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """What a run of tests came to. ``errors`` are those that could not run."""
+    """The counts of a test run. ``errors`` are tests that could not run."""
 
     passed: int = 0
     failed: int = 0
@@ -46,11 +46,11 @@ class Tally:
 
     @property
     def total(self) -> int:
-        """All tests that there were."""
+        """The number of all tests."""
         return self.passed + self.failed + self.errors + self.skipped
 
     def mapping(self) -> dict[str, Any]:
-        """The JSON form; of very many failures the first ones."""
+        """The JSON form, with the first failures only if there are many."""
         counts = {name: getattr(self, name) for name in ("passed", "failed", "errors", "skipped")}
         shown = [one.mapping() for one in self.failures[:MAX_FAILURES]]
         more = len(self.failures) - len(shown)
@@ -58,7 +58,7 @@ class Tally:
 
 
 def read_junit(data: bytes) -> Tally | None:
-    """A report in JUnit's XML, as pytest writes it; None when it is none."""
+    """A report in JUnit's XML, as pytest writes it; None for other data."""
     if b"<!DOCTYPE" in data or b"<!ENTITY" in data:
         return None
     try:
@@ -82,13 +82,13 @@ _JUNIT = (("failure", "failed"), ("error", "errors"), ("skipped", "skipped"))
 
 
 def _place(message: str) -> tuple[str | None, int | None]:
-    """Where pytest says that it happened: the last line of its form ``file.py:12: Error``."""
+    """The place that pytest reports: the last line of the form ``file.py:12: Error``."""
     found = re.findall(r"^([^\s:][^:\n]{0,300}):(\d{1,7}): ", message, flags=re.MULTILINE)
     return (found[-1][0], int(found[-1][1])) if found else (None, None)
 
 
 def read_jest(data: bytes) -> Tally | None:
-    """The JSON of ``jest --json``; None when it is none."""
+    """The JSON of ``jest --json``; None for other data."""
     report = parse(data)
     if not is_table(report) or not is_list(report.get("testResults")):
         return None
@@ -111,16 +111,16 @@ def read_jest(data: bytes) -> Tally | None:
 
 
 def read_cargo(text: str) -> Tally | None:
-    """What ``cargo test`` writes: its lines are the only form that is stable; None when there are none."""
+    """The output of ``cargo test``, whose lines are its only stable form; None without any."""
     results = re.findall(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored;", text, flags=re.MULTILINE)
     if not results:
         return None
     passed, failed, ignored = (sum(int(one[index]) for one in results) for index in range(3))
-    said = dict(re.findall(r"^---- (\S.*?) stdout ----\n(.*?)(?=^---- |^failures:|\Z)", text, flags=re.M | re.S))
+    outputs = dict(re.findall(r"^---- (\S.*?) stdout ----\n(.*?)(?=^---- |^failures:|\Z)", text, flags=re.M | re.S))
     names = dict.fromkeys(re.findall(r"^test (\S.*?) \.\.\. FAILED$", text, flags=re.MULTILINE))
     failures: list[Failure] = []
     for name in names:
-        message = said.get(name, "")
+        message = outputs.get(name, "")
         place = re.search(r"panicked at (?:'.*', )?([^\s:]+):(\d+):\d+", message)
         file, line = (place[1], int(place[2])) if place else (None, None)
         failures.append(Failure(name=name, message=message, file=file, line=line))
@@ -128,9 +128,9 @@ def read_cargo(text: str) -> Tally | None:
 
 
 def read_go(text: str) -> Tally | None:
-    """The lines of JSON of ``go test -json``; None when there are none."""
+    """The JSON lines of ``go test -json``; None without any."""
     counts: dict[str, int] = dict.fromkeys(("passed", "failed", "errors", "skipped"), 0)
-    said: dict[tuple[str, str], list[str]] = {}
+    outputs: dict[tuple[str, str], list[str]] = {}
     failures: list[Failure] = []
     seen = False
     for line in text.splitlines():
@@ -141,19 +141,19 @@ def read_go(text: str) -> Tally | None:
         key = (str(event.get("Package", event.get("ImportPath", ""))), str(event.get("Test", "")))
         action = event["Action"]
         if action in ("output", "build-output"):
-            said.setdefault(key, []).append(str(event.get("Output", "")))
+            outputs.setdefault(key, []).append(str(event.get("Output", "")))
         elif action in ("pass", "fail", "skip") and key[1]:
             counts[{"pass": "passed", "fail": "failed", "skip": "skipped"}[str(action)]] += 1
             if action == "fail":
-                failures.append(_go_failure(key, said))
+                failures.append(_go_failure(key, outputs))
         elif action == "fail" and not any(one.name.startswith(f"{key[0]}.") for one in failures):
             counts["errors"] += 1
-            failures.append(Failure(name=key[0], message="".join(said.get(key, []))))
+            failures.append(Failure(name=key[0], message="".join(outputs.get(key, []))))
     return Tally(**counts, failures=tuple(failures)) if seen else None
 
 
-def _go_failure(key: tuple[str, str], said: dict[tuple[str, str], list[str]]) -> Failure:
-    message = "".join(said.get(key, []))
+def _go_failure(key: tuple[str, str], outputs: dict[tuple[str, str], list[str]]) -> Failure:
+    message = "".join(outputs.get(key, []))
     place = re.search(r"^\s+([^\s:]+\.go):(\d+): ", message, flags=re.MULTILINE)
     file, line = (place[1], int(place[2])) if place else (None, None)
     return Failure(name=".".join(key), message=message, file=file, line=line)

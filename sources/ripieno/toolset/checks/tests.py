@@ -1,7 +1,7 @@
-"""The ensemble ``testing``: runs a project's tests with the project's own tool, and says which failed, and why.
+"""The ensemble ``testing``: runs a project's tests with the project's own tool, and reports the failures.
 
-A test that fails is no failure of the tool: the result has counts, failures and the exit code. Only a run that comes
-to nothing, such as a tool that cannot start, is a fault.
+A failed test is not a failure of the tool: the result has counts, failures and the exit code. Only a run without a
+result, such as of a tool that cannot start, is a fault.
 """
 
 import contextlib
@@ -23,14 +23,14 @@ from ripieno.toolset.checks.unittest import command, find_starts, is_for_pytest,
 from ripieno.toolset.programs.projects import Project, find_program, look_for_program, read_project, run_for_project
 from ripieno.toolset.workspace.workspace import Workspace
 
-#: Bytes of a report, and of the output that is told beside the counts.
+#: Bytes of a report, and of the output shown beside the counts.
 _REPORT = 32 * 2**20
 _OUTPUT = 6 * 1024
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What a call wants of a runner. ``report`` is where its report goes, relative to ``directory``."""
+class TestRequest:
+    """The request of a call to a runner. ``report`` is the path of its report, relative to ``directory``."""
 
     directory: str
     targets: Sequence[str] = ()
@@ -41,72 +41,61 @@ class Wish:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
-    """A way to run tests. ``read`` makes a tally of its report, or of what it wrote."""
+    """A way to run tests. ``read`` makes a tally of its report or its output."""
 
     name: str
     fits: Callable[[Project], bool]
-    command: Callable[[Context, Wish], list[str]]
+    command: Callable[[Context, TestRequest], list[str]]
     read: Callable[[bytes, Completed], Tally | None]
 
 
-def _pytest(context: Context, wish: Wish) -> list[str]:
-    start = [find_program(context, wish.directory, "pytest")]
+def _pytest(context: Context, request: TestRequest) -> list[str]:
+    start = [find_program(context, request.directory, "pytest")]
     if start == ["pytest"]:
-        # An interpreter of the project's own knows the project's packages; a pytest of the system does not.
-        python = look_for_program(context, wish.directory, "python3", "python")
+        # The project's own interpreter has the project's packages; the system's pytest does not.
+        python = look_for_program(context, request.directory, "python3", "python")
         start = [python, "-m", "pytest"] if python is not None and "/" in python else start
-    words = [*start, "-q", "--color=no", f"--junit-xml={wish.report}", "--tb=short"]
-    words += ["-x"] if wish.stop else []
-    words += ["-k", wish.filter] if wish.filter else []
-    return [*words, *wish.targets]
+    words = [*start, "-q", "--color=no", f"--junit-xml={request.report}", "--tb=short"]
+    words += ["-x"] if request.stop else []
+    words += ["-k", request.filter] if request.filter else []
+    return [*words, *request.targets]
 
 
-def _unittest(context: Context, wish: Wish) -> list[str]:
-    return command(context, wish.directory, [*wish.targets], wish.filter, stop=wish.stop)
+def _unittest(context: Context, request: TestRequest) -> list[str]:
+    return command(context, request.directory, [*request.targets], request.filter, stop=request.stop)
 
 
-def _jest(context: Context, wish: Wish) -> list[str]:
-    words = [find_program(context, wish.directory, "jest"), "--ci", "--json", f"--outputFile={wish.report}"]
-    words += ["--bail"] if wish.stop else []
-    words += [f"--testNamePattern={wish.filter}"] if wish.filter else []
-    return [*words, *(["--runTestsByPath", *wish.targets] if wish.targets else [])]
+def _jest(context: Context, request: TestRequest) -> list[str]:
+    words = [find_program(context, request.directory, "jest"), "--ci", "--json", f"--outputFile={request.report}"]
+    words += ["--bail"] if request.stop else []
+    words += [f"--testNamePattern={request.filter}"] if request.filter else []
+    return [*words, *(["--runTestsByPath", *request.targets] if request.targets else [])]
 
 
-def _cargo(context: Context, wish: Wish) -> list[str]:
-    words = [find_program(context, wish.directory, "cargo"), "test", "--color=never"]
-    words += [] if wish.stop else ["--no-fail-fast"]
-    words += [word for target in wish.targets for word in ("--test", target)]
-    return [*words, *(["--", wish.filter] if wish.filter else [])]
+def _cargo(context: Context, request: TestRequest) -> list[str]:
+    words = [find_program(context, request.directory, "cargo"), "test", "--color=never"]
+    words += [] if request.stop else ["--no-fail-fast"]
+    words += [word for target in request.targets for word in ("--test", target)]
+    return [*words, *(["--", request.filter] if request.filter else [])]
 
 
-def _go(context: Context, wish: Wish) -> list[str]:
-    words = [find_program(context, wish.directory, "go"), "test", "-json"]
-    words += ["-failfast"] if wish.stop else []
-    words += [f"-run={wish.filter}"] if wish.filter else []
-    return [*words, *(wish.targets or ["./..."])]
+def _go(context: Context, request: TestRequest) -> list[str]:
+    words = [find_program(context, request.directory, "go"), "test", "-json"]
+    words += ["-failfast"] if request.stop else []
+    words += [f"-run={request.filter}"] if request.filter else []
+    return [*words, *(request.targets or ["./..."])]
 
 
-def _make(context: Context, wish: Wish) -> list[str]:
-    if wish.targets or wish.filter:
-        raise ValidationFault("`make test` takes neither targets nor a filter.", suggestion="Leave both out.")
-    return [find_program(context, wish.directory, "make"), "test"]
+def _script(program: str, *options: str) -> Callable[[Context, TestRequest], list[str]]:
+    def command(context: Context, request: TestRequest) -> list[str]:
+        if request.targets or request.filter:
+            raise ValidationFault(f"`{program} test` takes neither targets nor a filter.", suggestion="Leave both out.")
+        return [find_program(context, request.directory, program), "test", *options]
+
+    return command
 
 
-def _npm(context: Context, wish: Wish) -> list[str]:
-    if wish.targets or wish.filter:
-        raise ValidationFault("`npm test` takes neither targets nor a filter.", suggestion="Leave both out.")
-    return [find_program(context, wish.directory, "npm"), "test", "--silent"]
-
-
-def _read_cargo(_: bytes, done: Completed) -> Tally | None:
-    return read_cargo(done.stdout.text)
-
-
-def _read_go(_: bytes, done: Completed) -> Tally | None:
-    return read_go(done.stdout.text)
-
-
-#: Those of a project's own files come before those that any project may have.
+#: Runners of specific project files come before those that any project may have.
 RUNNERS = (
     Runner(
         name="pytest",
@@ -126,20 +115,32 @@ RUNNERS = (
         command=_jest,
         read=lambda data, _: read_jest(data),
     ),
-    Runner(name="cargo", fits=lambda project: project.is_rust, command=_cargo, read=_read_cargo),
-    Runner(name="go", fits=lambda project: project.is_go, command=_go, read=_read_go),
+    Runner(
+        name="cargo",
+        fits=lambda project: project.is_rust,
+        command=_cargo,
+        read=lambda _, done: read_cargo(done.stdout.text),
+    ),
+    Runner(
+        name="go",
+        fits=lambda project: project.is_go,
+        command=_go,
+        read=lambda _, done: read_go(done.stdout.text),
+    ),
     Runner(
         name="npm",
         fits=lambda project: project.script("test") is not None,
-        command=_npm,
+        command=_script("npm", "--silent"),
         read=lambda _, __: None,
     ),
-    Runner(name="make", fits=lambda project: "test" in project.targets, command=_make, read=lambda _, __: None),
+    Runner(
+        name="make", fits=lambda project: "test" in project.targets, command=_script("make"), read=lambda _, __: None
+    ),
 )
 
 
 async def run_tests(context: Context, arguments: dict[str, Any]) -> Outcome:
-    """Runs the tests of the project in ``directory`` with ``framework``, or with what the project is made for."""
+    """Runs the tests of the project in ``directory`` with ``framework``, or with the project's own."""
     directory: str = arguments.get("directory", ".")
     runner, others = _choose(context, directory, arguments.get("framework"))
     filter_: str = arguments.get("filter", "")
@@ -147,10 +148,10 @@ async def run_tests(context: Context, arguments: dict[str, Any]) -> Outcome:
     if filter_.startswith("-"):
         raise PermissionFault(f"The filter {filter_[:200]!r} begins with '-'.", code="argument")
     with _reporting(context) as (path, read):
-        wish = Wish(
+        request = TestRequest(
             directory=directory, targets=targets, filter=filter_, stop=bool(arguments.get("fail_fast")), report=path
         )
-        argv = runner.command(context, wish)
+        argv = runner.command(context, request)
         done = await run_for_project(context, argv, directory)
         tally = runner.read(read(), done)
     if done.flooded or done.exit_code < 0 or (tally is None and runner.name not in ("make", "npm")):
@@ -158,13 +159,13 @@ async def run_tests(context: Context, arguments: dict[str, Any]) -> Outcome:
     stdout, stderr = share(done.stdout, done.stderr, _OUTPUT)
     content: dict[str, Any] = {
         "framework": runner.name,
-        "command": shown(context, argv, wish.report),
+        "command": shown(context, argv, request.report),
         "exit_code": done.exit_code,
-        "outcome": _say(tally, done.exit_code),
+        "outcome": _verdict(tally, done.exit_code),
         "seconds": round(done.duration, 2),
         **({} if tally is None else _beneath(context, directory, tally).mapping()),
         **({"also_possible": others} if others else {}),
-        **_told(runner.name, stdout, stderr),
+        **_output(runner.name, stdout, stderr),
         **noted(done),
     }
     return dataclasses.replace(report(done), content=content)
@@ -176,27 +177,27 @@ def _choose(context: Context, directory: str, framework: str | None) -> tuple[Ru
         return next(one for one in RUNNERS if one.name == framework), []
     fitting = [one for one in RUNNERS if one.fits(project)]
     if project.is_python:
-        # Tests of unittest need nothing that has to be there; pytest runs them, too, where it is.
+        # unittest is always installed; pytest, if installed, runs its tests, too.
         uses = bool(find_starts(context, directory))
         left_out = "pytest" if uses and not is_for_pytest(context, project) else "" if uses else "unittest"
         fitting = [one for one in fitting if one.name != left_out]
     if not fitting:
         raise ResourceFault(
-            f"Nothing in {directory!r} says how its tests are run.",
+            f"No file in {directory!r} shows how its tests are run.",
             code="no_tests",
             details={"looked_for": ["pyproject.toml", "package.json", "Cargo.toml", "go.mod", "Makefile"]},
-            suggestion="Name the directory of the project, or run its tests with bash.",
+            suggestion="Give the directory of the project, or run its tests with bash.",
         )
     return fitting[0], [one.name for one in fitting[1:]]
 
 
 def check_target(context: Context, directory: str, target: str) -> str:
-    """A file or a test in one, beneath the workspace, that no tool takes for an option. Errors: ``ToolFault``."""
+    """A file or a test in one, beneath the workspace, that cannot be read as an option. Errors: ``ToolFault``."""
     if not target or target.startswith("-") or "\0" in target:
         raise PermissionFault(
-            f"{target[:200]!r} is no target: it is empty, or begins with '-'.",
+            f"{target[:200]!r} is not a target: it is empty, or begins with '-'.",
             code="argument",
-            suggestion="A path that begins with '-' is written with ./ before it.",
+            suggestion="Write ./ before a path that begins with '-'.",
         )
     surroundings = surroundings_of(context)
     workspace = workspace_of(surroundings)
@@ -206,7 +207,7 @@ def check_target(context: Context, directory: str, target: str) -> str:
 
 
 def _beneath(context: Context, directory: str, tally: Tally) -> Tally:
-    """The same with files as a call names them: relative to its directory."""
+    """The tally with files relative to the directory of the call."""
     surroundings = surroundings_of(context)
     place = f"{resolve(workspace_of(surroundings), directory, os.fspath(surroundings.workspace))}/"
     failures = (dataclasses.replace(one, file=one.file and one.file.removeprefix(place)) for one in tally.failures)
@@ -214,14 +215,14 @@ def _beneath(context: Context, directory: str, tally: Tally) -> Tally:
 
 
 def shown(context: Context, argv: Sequence[str], report: str = "") -> str:
-    """A command as a person would write it: paths from the workspace, and nothing of a report that is ours."""
+    """A command for messages: with paths relative to the workspace, and without our report option."""
     beneath = f"{workspace_of(surroundings_of(context))}/"
     return shlex.join(word.removeprefix(beneath) for word in argv if not report or report not in word)
 
 
 @contextlib.contextmanager
 def _reporting(context: Context) -> Generator[tuple[str, Callable[[], bytes]], None, None]:
-    """A place for a report that the program may write, and what is read of it; it is removed at the end."""
+    """A path for a report that the program may write, and a function that reads it; removed at the end."""
     surroundings = surroundings_of(context)
     sandbox = surroundings.sandbox
     folder = workspace_of(surroundings) if sandbox is None else os.path.realpath(sandbox.temporary)
@@ -229,9 +230,9 @@ def _reporting(context: Context) -> Generator[tuple[str, Callable[[], bytes]], N
     path = os.path.join(folder, name)
 
     def read() -> bytes:
-        # The project may have put anything there: only an ordinary file is read, and no more than a bounded part.
+        # The project may have put anything there: only a bounded part of an ordinary file is read.
         try:
-            with Workspace(folder) as room, room.open_file(name) as file:
+            with Workspace(folder) as workspace, workspace.open_file(name) as file:
                 return file.read(_REPORT) or b""
         except ToolFault:
             return b""
@@ -243,13 +244,13 @@ def _reporting(context: Context) -> Generator[tuple[str, Callable[[], bytes]], N
             os.unlink(path)
 
 
-def _say(tally: Tally | None, code: int) -> str:
+def _verdict(tally: Tally | None, code: int) -> str:
     if tally is not None and tally.total == 0:
         return "no tests ran"
     return "passed" if code == 0 else "failed"
 
 
-def _told(name: str, stdout: Captured, stderr: Captured) -> dict[str, str]:
-    """What it wrote, beside a report: of lines of JSON nothing that is not in the counts."""
+def _output(name: str, stdout: Captured, stderr: Captured) -> dict[str, str]:
+    """The output beside a report; go's JSON lines are left out."""
     texts = {"stdout": "" if name == "go" else stdout.text.strip(), "stderr": stderr.text.strip()}
     return {key: text for key, text in texts.items() if text}

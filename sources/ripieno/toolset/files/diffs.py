@@ -1,7 +1,7 @@
-"""Reads unified diffs, and applies their hunks to texts: exactly, or not at all. Pure text, no files.
+"""Unified diffs: reading them, and applying their hunks to texts exactly or not at all. Pure text, no files.
 
-A hunk may have moved: when its lines do not stand where it says, the one other place where all of them do is taken.
-Context that differs is never accepted.
+A hunk may have moved: if its lines are not at the stated place, the only other place with all of them is used.
+Different context is never accepted.
 """
 
 import dataclasses
@@ -17,17 +17,17 @@ from ripieno.toolset.arguments import several
 
 #: Files of one patch.
 MAX_FILES = 200
-#: Lines that are compared at most to find a hunk elsewhere.
+#: Comparisons of lines at most to find a hunk elsewhere.
 _COMPARISONS = 50_000_000
 _NULL = "/dev/null"
 _MODE = re.compile(r"100([0-7]{3})\Z")
 _PREFIXES = ("a/", "b/", "i/", "w/", "c/", "o/")
-_ADVICE = "Read the file again, and make the patch from what it has now."
+_ADVICE = "Read the file again, and make the patch from its present content."
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Hunk:
-    """Lines that are replaced by others, with their ends; ``start`` is where, counted from 1."""
+    """Lines to replace and their replacements, with line ends; ``start`` counts from 1."""
 
     header: str
     start: int
@@ -37,9 +37,9 @@ class Hunk:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FilePatch:
-    """What becomes of one file. ``source`` is None for a new one, ``target`` None for one that is deleted.
+    """The patch of one file. ``source`` is None for a new one, ``target`` None for a deleted one.
 
-    ``mode`` has permission bits where the patch sets them.
+    ``mode`` has permission bits if the patch sets them.
     """
 
     source: str | None
@@ -49,12 +49,12 @@ class FilePatch:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name for messages."""
         return self.target or self.source or ""
 
 
 def read_patch(text: str) -> list[FilePatch]:
-    """The files of a patch. Errors: ``ValidationFault`` for what is no unified diff, or more than text."""
+    """The files of a patch. Errors: ``ValidationFault`` for an invalid diff, or one of binary files."""
     try:
         parsed: list[PatchedFile] = list(PatchSet(text if text.endswith("\n") else f"{text}\n"))
     except (UnidiffParseError, ValueError) as error:
@@ -70,13 +70,13 @@ def read_patch(text: str) -> list[FilePatch]:
             suggestion='Begin each file with "--- a/PATH" and "+++ b/PATH", and each hunk with "@@ -1,3 +1,4 @@".',
         )
     if len(parsed) > MAX_FILES:
-        raise ValidationFault(f"The patch has {len(parsed)} files, and {MAX_FILES} are taken.", code="too_large")
+        raise ValidationFault(f"The patch has {len(parsed)} files; at most {MAX_FILES} are allowed.", code="too_large")
     _check_consumed(text, {line.diff_line_no for one in parsed for hunk in one for line in hunk})
     return [_file(one) for one in parsed]
 
 
 def _check_consumed(text: str, consumed: set[int | None]) -> None:
-    """Refuses lines of a hunk that its header does not count: a parser passes over them, and they would be lost."""
+    """Refuses lines of a hunk that its header does not count: the parser skips them, and they would be lost."""
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
         if number in consumed or number - 1 not in consumed:
@@ -100,14 +100,16 @@ def _file(parsed: PatchedFile) -> FilePatch:
     if not name:
         raise ValidationFault("A file of the patch has no name.", code="invalid_patch")
     if parsed.is_binary_file or parsed.is_symlink or parsed.is_submodule:
-        raise ValidationFault(f"{name!r} is no text in this patch; only texts are patched.", code="invalid_patch")
+        raise ValidationFault(
+            f"{name!r} is not a text file in this patch; only text files can be patched.", code="invalid_patch"
+        )
     if any(line.startswith("copy from ") for line in info):
         raise ValidationFault(f"{name!r} is a copy in this patch; copy it first.", code="invalid_patch")
     if source and target and source != target and not any(line.startswith("rename from ") for line in info):
         raise ValidationFault(
-            f"The patch names two files for one: {source!r} and {target!r}.",
+            f"The patch has two names for one file: {source!r} and {target!r}.",
             code="invalid_patch",
-            suggestion='Name one; a renaming has "diff --git", "rename from" and "rename to" lines.',
+            suggestion='Use one name; a rename needs "diff --git", "rename from" and "rename to" lines.',
         )
     match = _MODE.match(parsed.target_mode or "")
     sets = match and (source is None or parsed.source_mode != parsed.target_mode)
@@ -132,7 +134,7 @@ def _hunk(parsed: ParsedHunk) -> Hunk:
 
 
 def apply(text: str, patch: FilePatch) -> str:
-    """The text after all hunks. Errors: ``ValidationFault``, with what is wrong with each hunk that does not fit."""
+    """The text after all hunks. Errors: ``ValidationFault`` with the reason for each hunk that does not fit."""
     lines = _split(text)
     result: list[str] = []
     position = moved = 0
@@ -162,7 +164,7 @@ def apply(text: str, patch: FilePatch) -> str:
 
 
 def _start(hunk: Hunk) -> int:
-    """Where it says that it begins, counted from 0; one without old lines begins after its line."""
+    """The stated start of a hunk, counted from 0; a hunk without old lines begins after its line."""
     return hunk.start - 1 if hunk.old else hunk.start
 
 
@@ -172,7 +174,7 @@ def _split(text: str) -> list[str]:
 
 
 def _place(lines: Sequence[str], hunk: Hunk, position: int, moved: int) -> int | str:
-    """Where a hunk fits, not before ``position``; or why it does not."""
+    """The place where a hunk fits, not before ``position``; or the reason why it does not."""
     for at in (_start(hunk) + moved, _start(hunk)):
         if position <= at <= len(lines) and _fits(lines, hunk, at):
             return at
@@ -185,7 +187,7 @@ def _place(lines: Sequence[str], hunk: Hunk, position: int, moved: int) -> int |
         return found[0]
     if found:
         shown = ", ".join(str(at + 1) for at in found[:8])
-        return f"its lines do not stand at line {hunk.start}, but {len(found)} times elsewhere: at {shown}."
+        return f"its lines are not at line {hunk.start}, but at {len(found)} other places: at {shown}."
     return _difference(lines, hunk, min(max(_start(hunk) + moved, 0), len(lines)))
 
 
@@ -200,15 +202,15 @@ def _fits(lines: Sequence[str], hunk: Hunk, at: int) -> bool:
 
 
 def _same(line: str, old: str, *, last: bool) -> bool:
-    """Whether lines are the same; the file's last one may be the only one without an end, which a patch may not say."""
+    """Whether lines are equal; a missing line end of the file's last line is ignored."""
     return line == old or (last and line.rstrip("\n") == old.rstrip("\n") and not line.endswith("\n"))
 
 
 def _difference(lines: Sequence[str], hunk: Hunk, at: int) -> str:
-    """The first line that is another."""
+    """The first different line."""
     for offset, old in enumerate(hunk.old):
         if at + offset >= len(lines):
-            return f"the file ends before its line {at + offset + 1}, where {_shown(old)} should stand."
+            return f"the file ends before its line {at + offset + 1}, where {_shown(old)} is expected."
         if lines[at + offset] != old:
             ends = " (the line ends differ)" if lines[at + offset].rstrip("\r\n") == old.rstrip("\r\n") else ""
             return f"line {at + offset + 1} is {_shown(lines[at + offset])}, not {_shown(old)}{ends}."
@@ -221,7 +223,7 @@ def _shown(line: str) -> str:
 
 
 def path_of(name: str) -> str:
-    """The path that a patch means: without git's ``a/`` or ``b/``. Errors: ``ValidationFault`` for a quoted one."""
+    """The path in a patch, without git's ``a/`` or ``b/``. Errors: ``ValidationFault`` for a quoted one."""
     if name.startswith('"'):
         raise ValidationFault(f"The name {name} is quoted; such files cannot be patched.", code="invalid_patch")
     return next((name.removeprefix(one) for one in _PREFIXES if name.startswith(one)), name)

@@ -1,4 +1,4 @@
-"""Lists directories: one level, several, or as a tree.
+"""Directory listings: one level, several, or as a tree.
 
 Source of names and arguments: seed 000, sections 3.2.6 and 11.3. Plain functions, because files block.
 """
@@ -15,21 +15,21 @@ from typing import Any
 
 from ripieno.ensembles import Context
 from ripieno.toolset.arguments import several
-from ripieno.toolset.files.session import printable, room_of
+from ripieno.toolset.files.session import open_workspace, printable
 from ripieno.toolset.workspace.tree import MAX_DEPTH, TreeEntry, Visit, visit
 
-#: Entries that are listed.
+#: Entries listed.
 LIST_CAP = 10_000
-#: Entries that are looked at for them.
+#: Entries examined for them.
 _LOOKED_AT = 2_000_000
 
 
 def list_files(context: Context, arguments: dict[str, Any]) -> str:
     """The entries of a directory, sorted by name, one a line: ``folder/``, ``file (12 bytes)``, ``link -> target``.
 
-    With ``recursive``, those of its folders too, by their paths; ``pattern`` leaves out what does not fit it: a name,
-    or with a slash in it a path, in which ``**`` is any number of folders. Folders that are only passed through are
-    then left out too. ``style = "tree"`` draws. Errors: those of ``Room``.
+    With ``recursive``, also those of its folders, as paths. ``pattern`` is for names, or, with a slash, for paths, in
+    which ``**`` is any number of folders; folders that do not match it are left out. ``style = "tree"`` draws a tree.
+    Errors: those of ``Workspace``.
     """
     path: str = arguments.get("path", ".")
     hidden: bool = arguments.get("include_hidden", False)
@@ -38,7 +38,7 @@ def list_files(context: Context, arguments: dict[str, Any]) -> str:
     drawn = arguments.get("style") == "tree"
     seen = itertools.count()
     lines: list[str] = []
-    with room_of(context) as room, room.open_directory(path) as directory:
+    with open_workspace(context) as workspace, workspace.open_directory(path) as directory:
         lister = functools.partial(_list, hidden=hidden, seen=seen)
         left_out = visited = 0
         for one in visit(directory, lister=lister, depth=depth, cut=True):
@@ -56,17 +56,17 @@ def list_files(context: Context, arguments: dict[str, Any]) -> str:
         lines.append(f"[... {several(more, 'more entry', 'more entries')} left out ...]")
     if pattern is not None and unseen > 0:
         lines.append(
-            f"[... {several(unseen, 'entry', 'entries')} not looked at: use find_files, or a smaller directory ...]"
+            f"[... {several(unseen, 'entry', 'entries')} not examined: use find_files, or a smaller directory ...]"
         )
     if lines:
         return "\n".join([f"{printable(path)}/".replace("//", "/"), *lines] if drawn else lines)
     if pattern is not None:
-        return f"Nothing in {path} fits {pattern!r}."
-    return f"{path} is empty." if hidden else f"{path} is empty, or has hidden entries only."
+        return f"Nothing in {path} matches {pattern!r}."
+    return f"{path} is empty." if hidden else f"{path} is empty or has only hidden entries."
 
 
 def _list(directory: int, *, hidden: bool, seen: Iterator[int]) -> list[TreeEntry]:
-    """The first of a directory's entries by name. Of a million names no more is kept than is shown."""
+    """The first of a directory's entries by name, in bounded memory."""
     with os.scandir(directory) as entries:
         wanted = (
             (entry.name, entry.is_dir(follow_symlinks=False))
@@ -78,7 +78,7 @@ def _list(directory: int, *, hidden: bool, seen: Iterator[int]) -> list[TreeEntr
 
 
 def _fits(path: str, pattern: str) -> bool:
-    """Whether a path fits a pattern, in which only ``**`` crosses folders."""
+    """Whether a path matches a pattern, in which only ``**`` crosses folders."""
     if "/" not in pattern:
         return fnmatch.fnmatchcase(path.rpartition("/")[2], pattern)
     return _match(tuple(path.split("/")), tuple(re.sub(r"\*\*(/\*\*)+", "**", pattern).strip("/").split("/")))
@@ -105,6 +105,6 @@ def _line(one: Visit, *, drawn: bool, nested: bool) -> str:
         if stat.S_ISREG(status.st_mode):
             return f"{before}{shown} ({several(status.st_size, 'byte')})"
     except OSError:
-        # Deleted meanwhile, or not ours to look at; it was there.
+        # Deleted meanwhile, or not accessible; it was listed.
         return f"{before}{shown}"
     return f"{before}{shown} (not a file)"

@@ -1,4 +1,4 @@
-"""Reads files: all of one, some of its lines, its beginning or its end.
+"""Reading files: whole, some lines, the beginning or the end.
 
 Source of names and arguments: seed 000, sections 3.2.2 and 11.3. Plain functions, because files block.
 """
@@ -11,12 +11,12 @@ from ripieno.ensembles import Context
 from ripieno.exceptions import ResourceFault, ValidationFault
 from ripieno.storage.undo import digest
 from ripieno.toolset.arguments import several
-from ripieno.toolset.files.session import BINARY_PROBE, READ_CAP, readings, room_of
+from ripieno.toolset.files.session import BINARY_PROBE, READ_CAP, open_workspace, readings
 
-#: Characters among which line ends are counted at once.
+#: Characters whose line ends are counted at once.
 _BLOCK = 1 << 16
 _UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-#: The encodings of the seed, and what decodes them; a mark at the beginning is no part of the text.
+#: The seed's encodings and their decoders; a byte order mark is not part of the text.
 _DECODERS = {"utf-8": "utf-8-sig", "ascii": "ascii", "latin-1": "latin-1", "utf-16": "utf-16"}
 _LINES = 10
 
@@ -24,8 +24,8 @@ _LINES = 10
 def read_file(context: Context, arguments: dict[str, Any]) -> str:
     """The text of a file, or its lines from ``start_line`` to ``end_line``, both included, counted from 1.
 
-    Line ends stay as they are. Errors: those of ``Room``; ``ResourceFault`` for a file that is binary or too
-    large; ``ValidationFault`` for a wrong encoding, and for lines that are not there.
+    Line ends are unchanged. Errors: those of ``Workspace``; ``ResourceFault`` for a binary or too large file;
+    ``ValidationFault`` for a wrong encoding or missing lines.
     """
     path: str = arguments["path"]
     start: int | None = arguments.get("start_line")
@@ -38,15 +38,15 @@ def read_file(context: Context, arguments: dict[str, Any]) -> str:
         )
     encoding: str = arguments.get("encoding", "utf-8")
     all_lines = start is None and end is None
-    with room_of(context) as room:
-        file, true_path = room.find_file(path)
+    with open_workspace(context) as workspace:
+        file, true_path = workspace.find_file(path)
     with file:
         size = os.fstat(file.fileno()).st_size
         _check_text(file.peek(BINARY_PROBE)[:BINARY_PROBE], encoding, path, size)
-        # A file may be larger than its size says: those of /proc are.
+        # A file may be larger than its stated size, as in /proc.
         if all_lines and size > READ_CAP:
             raise _too_large(path, size)
-        data = file.read(READ_CAP + 1) or b""  # None when there is nothing yet, as in some files of /proc
+        data = file.read(READ_CAP + 1) or b""  # None without data yet, as in some files of /proc
     whole = len(data) <= READ_CAP
     _note(context, true_path, data if whole else None)
     if all_lines and not whole:
@@ -56,25 +56,25 @@ def read_file(context: Context, arguments: dict[str, Any]) -> str:
 
 
 def read_end(context: Context, arguments: dict[str, Any]) -> str:
-    """The first or the last ``lines`` of a file, as ``end`` says: ``first`` or ``last``.
+    """The first or the last ``lines`` of a file; ``end`` is ``first`` or ``last``.
 
-    Of a file that is larger than can be read, the lines must lie within what can. Errors: as ``read_file``.
+    In a larger file than can be read, the lines must be within the readable part. Errors: as ``read_file``.
     """
     path: str = arguments["path"]
     count: int = arguments.get("lines", _LINES)
     encoding: str = arguments.get("encoding", "utf-8")
     first = arguments["end"] == "first"
-    with room_of(context) as room:
-        file, true_path = room.find_file(path)
+    with open_workspace(context) as workspace:
+        file, true_path = workspace.find_file(path)
     with file:
         size = os.fstat(file.fileno()).st_size
         _check_text(file.peek(BINARY_PROBE)[:BINARY_PROBE], encoding, path, size)
         whole = size <= READ_CAP
         if not whole and not first:
-            # Of UTF-16 every character begins at an even place.
+            # In UTF-16 every character begins at an even offset.
             file.seek((size - READ_CAP) // 2 * 2)
         data = file.read(READ_CAP + 1) or b""
-    whole = whole and len(data) <= READ_CAP  # Those of /proc have more than their size says.
+    whole = whole and len(data) <= READ_CAP  # Files of /proc exceed their stated size.
     _note(context, true_path, data if whole else None)
     if whole or first:
         text = _decode(data, encoding, path, whole=whole)
@@ -91,7 +91,7 @@ def read_end(context: Context, arguments: dict[str, Any]) -> str:
 
 
 def _note(context: Context, path: str, data: bytes | None) -> None:
-    """Remembers what was read, so that an edit of something else can be refused."""
+    """Remembers the read content, so that an edit of other content can be refused."""
     known = readings(context)
     if data is None:
         known.pop(path, None)
@@ -101,7 +101,7 @@ def _note(context: Context, path: str, data: bytes | None) -> None:
 
 def _too_large(path: str, size: int) -> ResourceFault:
     return ResourceFault(
-        f"{path!r} has {size} bytes, and {READ_CAP} can be read at once.",
+        f"{path!r} has {size} bytes; at most {READ_CAP} can be read at once.",
         code="too_large",
         details={"size": size, "limit": READ_CAP},
         suggestion="Read a part of it: read_file with start_line and end_line, or fewer lines with head or tail.",
@@ -119,12 +119,12 @@ def _check_text(data: bytes, encoding: str, path: str, size: int) -> None:
         f"{path!r} is a binary file of {several(size, 'byte')}, not text.",
         code="binary_file",
         details={"size": size},
-        suggestion='If it is UTF-16, give encoding = "utf-16"; else only a program that knows its form can read it.',
+        suggestion='If it is UTF-16, give encoding = "utf-16"; otherwise read it with a program for its format.',
     )
 
 
 def _decode(data: bytes, encoding: str, path: str, *, whole: bool) -> str:
-    """``data`` as text. When it is not the whole file, half a character at its end is left out."""
+    """``data`` as text; half a character at the end of an incomplete part is left out."""
     try:
         return codecs.getincrementaldecoder(_DECODERS[encoding])().decode(data, whole)
     except UnicodeDecodeError as error:
@@ -137,7 +137,7 @@ def _decode(data: bytes, encoding: str, path: str, *, whole: bool) -> str:
 
 
 def _lines(text: str, start: int, end: int | None, path: str, *, whole: bool) -> str:
-    """The lines from ``start`` to ``end``. Of a file that is not whole here, only whole lines count."""
+    """The lines from ``start`` to ``end``; of an incomplete text, only complete lines count."""
     if not whole:
         text = text[: text.rfind("\n") + 1]
     begin = _skip_lines(text, 0, start - 1)
@@ -151,7 +151,7 @@ def _lines(text: str, start: int, end: int | None, path: str, *, whole: bool) ->
         raise ValidationFault(
             f"{path!r} has {several(count, 'line')}; there is no line {start}.",
             code="out_of_range",
-            suggestion=f"Give a start_line from 1 to {count}." if count else "It is empty: there is nothing to read.",
+            suggestion=f"Give a start_line from 1 to {count}." if count else "The file is empty.",
         )
     raise ResourceFault(
         f"Of {path!r}, only the first {READ_CAP} bytes can be read: lines 1 to {count}.",
@@ -161,8 +161,8 @@ def _lines(text: str, start: int, end: int | None, path: str, *, whole: bool) ->
 
 
 def _skip_lines(text: str, position: int, count: int) -> int | None:
-    """The position after that many lines; None when there are fewer line ends."""
-    # Whole blocks first: counting is a hundred times faster than finding, and here a file may be all line ends.
+    """The position after that many lines; None if there are fewer line ends."""
+    # Whole blocks first: counting is a hundred times faster than finding, and a file may be all line ends.
     while (ends := text.count("\n", position, position + _BLOCK)) < count:
         count -= ends
         position += _BLOCK

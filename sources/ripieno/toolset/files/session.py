@@ -1,4 +1,4 @@
-"""What all file tools share: the room of a call, what its conversation has read, and how changes are told."""
+"""Shared code of the file tools: the workspace of a call, its conversation's readings, and reported changes."""
 
 from collections.abc import Iterable, MutableMapping
 
@@ -9,24 +9,24 @@ from ripieno.storage.undo import State, Step
 from ripieno.toolset.workspace.undo import cause_of
 from ripieno.toolset.workspace.workspace import Workspace
 
-#: Bytes of a file that can be read, from its beginning or its end.
+#: Bytes of a file that can be read, from its beginning or end.
 READ_CAP = 10 * 1024 * 1024
-#: Where a NUL makes a file binary: git looks as far.
+#: Bytes in which a NUL makes a file binary, as in git.
 BINARY_PROBE = 8192
 
 
-def room_of(context: Context) -> Workspace:
-    """The room of the workspace. Errors: ``ResourceFault`` when there is none."""
+def open_workspace(context: Context) -> Workspace:
+    """Opens the workspace of a call. Errors: ``ResourceFault`` when there is none."""
     if context.surroundings is None:
         raise ResourceFault("There is no workspace here.", code="workspace")
-    around = context.surroundings
-    return Workspace(around.workspace, journal=around.journal, cause=cause_of(context), protected=around.protected)
+    given = context.surroundings
+    return Workspace(given.workspace, journal=given.journal, cause=cause_of(context), protected=given.protected)
 
 
 def readings(context: Context) -> MutableMapping[str, str]:
-    """What the conversation knows of files: hashes by true path, whichever ensemble's tool has read or written them.
+    """Hashes by true path of the files that the conversation's tools have read or written.
 
-    Without a journal, which the ensembles of an application share, each ensemble knows its own.
+    Without an undo log, which the ensembles of an application share, each ensemble has its own.
     """
     journal = None if context.surroundings is None else context.surroundings.journal
     if journal is not None:
@@ -36,7 +36,7 @@ def readings(context: Context) -> MutableMapping[str, str]:
 
 
 def learn(context: Context, steps: Iterable[Step], *, whole: bool = False) -> None:
-    """What was read stays known through the conversation's own changes; with ``whole``, what it wrote is known too."""
+    """Updates the readings after the conversation's own changes; with ``whole``, also for files not read before."""
     known = readings(context)
     for step in steps:
         was_known = known.pop(step.source or step.path, None)
@@ -46,19 +46,19 @@ def learn(context: Context, steps: Iterable[Step], *, whole: bool = False) -> No
 
 def changes(steps: Iterable[Step]) -> tuple[Change, ...]:
     """The changes of seed 000, section 3.3, with hashes before and after where they are known."""
-    told: list[Change] = []
+    found: list[Change] = []
     for step in steps:
         if step.source:
-            told.append(Change.of("FileDeleted", path=step.source, **_hashes(step.after, None), moved_to=step.path))
+            found.append(Change.of("FileDeleted", path=step.source, **_hashes(step.after, None), moved_to=step.path))
         if step.after is None:
-            told.append(Change.of("FileDeleted", path=step.path, **_hashes(step.before, None)))
+            found.append(Change.of("FileDeleted", path=step.path, **_hashes(step.before, None)))
         elif step.after.kind == "directory" and step.before is None:
-            told.append(Change.of("DirectoryCreated", path=step.path))
+            found.append(Change.of("DirectoryCreated", path=step.path))
         elif step.before is None:
-            told.append(Change.of("FileCreated", path=step.path, **_hashes(None, step.after)))
+            found.append(Change.of("FileCreated", path=step.path, **_hashes(None, step.after)))
         else:
-            told.append(Change.of("FileModified", path=step.path, **_hashes(step.before, step.after)))
-    return tuple(told)
+            found.append(Change.of("FileModified", path=step.path, **_hashes(step.before, step.after)))
+    return tuple(found)
 
 
 def _hashes(before: State | None, after: State | None) -> dict[str, object]:
@@ -71,13 +71,13 @@ def _hashes(before: State | None, after: State | None) -> dict[str, object]:
     return found
 
 
-def not_kept(room: Workspace, steps: Iterable[Step]) -> str:
-    """What a result says of a change that cannot be undone; else nothing."""
-    lost = room.journalled and not all(step.kept for step in steps)
-    return " It cannot be undone: what was there is too large to be kept." if lost else ""
+def not_kept(workspace: Workspace, steps: Iterable[Step]) -> str:
+    """The remark about a change that cannot be undone; else empty."""
+    lost = workspace.journalled and not all(step.kept for step in steps)
+    return " It cannot be undone: the former content is too large to be kept." if lost else ""
 
 
 def printable(name: str) -> str:
-    """A name on one line: control characters and what is no UTF-8 are escaped, so that none can pose as another."""
+    """A name on one line: control characters and invalid UTF-8 are escaped, so that it cannot imitate another."""
     text = name.encode("utf-8", "surrogateescape").decode(errors="backslashreplace")
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)

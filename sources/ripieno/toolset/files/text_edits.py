@@ -1,4 +1,4 @@
-"""Finds a text in another, replaces it, and helps when it is not there: pure text, no files.
+"""Replacement of a text in another, with help when it is not found. Pure text, no files.
 
 Source of the argument ``occurrence``: seed 000, section 3.2.4. Left out, the text must be unique.
 """
@@ -10,26 +10,26 @@ from collections.abc import Sequence
 
 from ripieno.exceptions import ValidationFault
 
-#: Lines among which those most like a missing one are looked for, and how much of each is compared.
+#: Lines searched for those most similar to a missing one, and characters compared of each.
 _COMPARED = 5_000
 _LINE = 400
-#: Matches whose lines are named.
+#: Matches listed by line.
 _NAMED = 12
 _SHOWN_LINES = 12
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Edited:
-    """The text after an edit, and the lines in it at which the replacements begin."""
+    """The text after an edit, and the lines at which its replacements begin."""
 
     text: str
     lines: tuple[int, ...]
 
 
 def edit(text: str, old: str, new: str, occurrence: str | None, path: str) -> Edited:
-    """Replaces ``old`` by ``new``: "first", "last", "all", or, with None, the only one.
+    """Replaces ``old`` by ``new``: "first", "last", "all", or, with None, the only occurrence.
 
-    Errors: ``ValidationFault``: not there, with what is most like it; several, with their lines.
+    Errors: ``ValidationFault``: no occurrence, with similar lines; several, with their lines.
     """
     if not old:
         raise ValidationFault(
@@ -64,7 +64,7 @@ def edit(text: str, old: str, new: str, occurrence: str | None, path: str) -> Ed
 
 
 def excerpt(text: str, first: int, count: int) -> str:
-    """Lines of a text with their numbers, one more before and after, at most a dozen."""
+    """Numbered lines of a text, with one more before and after, at most a dozen."""
     lines = text.split("\n")
     begin, end = max(1, first - 1), min(len(lines), first + count)
     shown = range(begin, min(end, begin + _SHOWN_LINES - 1) + 1)
@@ -73,7 +73,7 @@ def excerpt(text: str, first: int, count: int) -> str:
 
 
 def _find(text: str, old: str) -> list[int]:
-    """Where ``old`` begins, without overlaps."""
+    """The positions of ``old``, without overlaps."""
     found: list[int] = []
     position = text.find(old)
     while position >= 0:
@@ -83,7 +83,7 @@ def _find(text: str, old: str) -> list[int]:
 
 
 def _lines_of(text: str, positions: Sequence[int]) -> list[int]:
-    """The numbers of the lines in which ascending positions lie."""
+    """The line numbers of ascending positions."""
     lines: list[int] = []
     line, last = 1, 0
     for position in positions:
@@ -100,27 +100,27 @@ def _listed(lines: Sequence[int]) -> str:
 
 def _missing(text: str, old: str, path: str) -> ValidationFault:
     message = f"{path!r} does not have old_content."
-    suggestion = "Read the file again, and give the text exactly as it stands there."
+    suggestion = "Read the file again, and give the text exactly as it is there."
     details: dict[str, object] = {}
     if "\r\n" in text and "\r" not in old and old.replace("\n", "\r\n") in text:
-        message += " It would be there with other line ends: the file's lines end with \\r\\n, not with \\n."
+        message += " It differs only in line ends: the file's lines end with \\r\\n, not with \\n."
         suggestion = "Write \\r\\n at the end of each line of old_content and new_content."
     elif at := _spaced(text, old):
         first, last = at
         message += (
-            f" Lines {first} to {last} differ from it in white space only:\n{excerpt(text, first, last - first + 1)}"
+            f" Lines {first} to {last} differ from it only in white space:\n{excerpt(text, first, last - first + 1)}"
         )
-        suggestion = "Give the white space exactly as it stands there: tabs, spaces, and the beginnings of lines."
+        suggestion = "Give the white space exactly as it is there: tabs, spaces, and indentation."
         details = {"first": first, "last": last}
     elif near := _nearest(text, old):
         rows = "\n".join(f"{number:>6} | {line[:_LINE]}".rstrip() for number, line in near)
-        message += f" Lines that are most like its first one:\n{rows}"
+        message += f" Lines most similar to its first line:\n{rows}"
         details = {"lines": [number for number, _ in near]}
     return ValidationFault(message, code="no_match", details=details, suggestion=suggestion)
 
 
 def _spaced(text: str, old: str) -> tuple[int, int] | None:
-    """The first and last line of what is ``old`` but for white space; None where nothing is."""
+    """The first and last line of a text that equals ``old`` except for white space; None without one."""
     squeezed, numbers = list[str](), list[int]()
     position = 0
     starts: list[int] = []
@@ -139,7 +139,7 @@ def _spaced(text: str, old: str) -> tuple[int, int] | None:
 
 
 def _nearest(text: str, old: str) -> list[tuple[int, str]]:
-    """The lines that are most like the first one of ``old`` that is not blank."""
+    """The lines most similar to the first nonblank line of ``old``."""
     wanted = next((line.strip() for line in old.split("\n") if line.strip()), "")[:_LINE]
     lines = [(number, line) for number, line in enumerate(text.split("\n")[:_COMPARED], 1) if line.strip()]
     matcher = difflib.SequenceMatcher(autojunk=False)

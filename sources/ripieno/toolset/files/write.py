@@ -1,4 +1,4 @@
-"""Writes files whole, adds to them, and edits them.
+"""Writing whole files, appending, and editing.
 
 Source of names and arguments: seed 000, sections 3.2.3, 3.2.4 and 11.3. Plain functions, because files block.
 """
@@ -10,43 +10,43 @@ from ripieno.ensembles import Context, Outcome
 from ripieno.exceptions import ResourceFault, ValidationFault
 from ripieno.storage.undo import digest
 from ripieno.toolset.arguments import several
-from ripieno.toolset.files.session import BINARY_PROBE, READ_CAP, changes, learn, not_kept, readings, room_of
+from ripieno.toolset.files.session import BINARY_PROBE, READ_CAP, changes, learn, not_kept, open_workspace, readings
 from ripieno.toolset.files.text_edits import Edited, edit, excerpt
 from ripieno.toolset.workspace.workspace import Workspace
 
-_ONLY_UTF_8 = "Only UTF-8 text is edited. Replace the file whole with write_file, or change it with a program."
+_ONLY_UTF_8 = "Only UTF-8 text can be edited. Replace the whole file with write_file, or change it with a program."
 
 
 def write_file(context: Context, arguments: dict[str, Any]) -> Outcome:
-    """Writes text, as UTF-8 with line ends as they are, to a file; makes it, and its directories, when missing.
+    """Writes text to a file, as UTF-8 with unchanged line ends; creates it, and its directories, if missing.
 
     ``mode`` is "overwrite", "append", or "create", which refuses a file that exists. Errors: those of ``Workspace``.
     """
     path: str = arguments["path"]
     mode: str = arguments.get("mode", "overwrite")
     data = encoded(arguments["content"], "content")
-    with room_of(context) as room:
-        written = room.write_file(
+    with open_workspace(context) as workspace:
+        written = workspace.write_file(
             path,
             data,
             append=mode == "append",
             new=mode == "create",
             create_directories=arguments.get("create_directories", True),
         )
-        lost = not_kept(room, written.steps)
+        lost = not_kept(workspace, written.steps)
     learn(context, written.steps, whole=mode != "append")
     verb = "Appended" if mode == "append" else "Wrote"
-    how = ", a new file" if written.created else "" if mode == "append" else ", replacing what it had"
+    how = ", a new file" if written.created else "" if mode == "append" else ", replacing its content"
     return Outcome(
         content=f"{verb} {several(written.size, 'byte')} to {path}{how}.{lost}", changes=changes(written.steps)
     )
 
 
 def edit_file(context: Context, arguments: dict[str, Any]) -> Outcome:
-    """Replaces a text in a file: the only one, or what ``occurrence`` names.
+    """Replaces a text in a file: the only occurrence, or the one of ``occurrence``.
 
-    A file that this conversation has read must still be what it was then. One that it never read may be edited, since
-    the text must match exactly; ``[configuration] read_first = true`` refuses that. Errors: those of ``Workspace``;
+    A file that this conversation has read must be unchanged since. One that it never read may be edited, since the text
+    must match exactly; ``[configuration] read_first = true`` refuses that. Errors: those of ``Workspace``;
     ``ResourceFault`` ``conflict`` for a stale edit; ``ValidationFault`` if the text occurs nowhere or more than once.
     """
     path: str = arguments["path"]
@@ -60,23 +60,25 @@ def edit_file(context: Context, arguments: dict[str, Any]) -> Outcome:
 
     encoded(old, "old_content")
     encoded(new, "new_content")
-    with room_of(context) as room:
-        written = room.write_file(path, guarding(context, room, path, change), existing=True, create_directories=False)
+    with open_workspace(context) as workspace:
+        written = workspace.write_file(
+            path, unless_stale(context, workspace, path, change), existing=True, create_directories=False
+        )
     learn(context, written.steps)
     done = edited[0]
     places = (
         f"line {done.lines[0]}" if len(done.lines) == 1 else f"{len(done.lines)} places, lines {_listed(done.lines)}"
     )
-    said = f"Replaced old_content in {path} at {places}."
+    message = f"Replaced old_content in {path} at {places}."
     if len(done.lines) == 1:
-        said += f"\n{excerpt(done.text, done.lines[0], new.count(chr(10)) + 1)}"
-    return Outcome(content=said, changes=changes(written.steps))
+        message += f"\n{excerpt(done.text, done.lines[0], new.count(chr(10)) + 1)}"
+    return Outcome(content=message, changes=changes(written.steps))
 
 
-def guarding(context: Context, room: Workspace, path: str, change: Any) -> Any:
-    """``change``, called only when what it gets is what the conversation has read of that file, if it has."""
+def unless_stale(context: Context, workspace: Workspace, path: str, change: Any) -> Any:
+    """``change``, which refuses content other than the conversation has read, if it has read the file."""
     known = readings(context)
-    file, true_path = room.find_file(path)
+    file, true_path = workspace.find_file(path)
     file.close()
 
     def check(before: bytes | None) -> bytes:
@@ -87,10 +89,10 @@ def guarding(context: Context, room: Workspace, path: str, change: Any) -> Any:
             )
         if read is not None and before is not None and read != digest(before):
             raise ResourceFault(
-                f"{path!r} is not what was read in this conversation: something else has changed it since.",
+                f"{path!r} was changed outside of this conversation since it was read.",
                 code="conflict",
                 details={"read": read, "now": digest(before)},
-                suggestion="Read it again, and edit what it has now.",
+                suggestion="Read it again, and edit its present content.",
             )
         changed: bytes = change(before)
         return changed
@@ -99,27 +101,27 @@ def guarding(context: Context, room: Workspace, path: str, change: Any) -> Any:
 
 
 def encoded(text: str, name: str) -> bytes:
-    """A text as UTF-8. Errors: ``ValidationFault`` for half a character."""
+    """A text as UTF-8. Errors: ``ValidationFault`` for half of a surrogate pair."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:
         raise ValidationFault(
-            f"The {name} has half a character in it, at position {error.start}.", code="invalid_content"
+            f"The {name} contains half of a surrogate pair, at position {error.start}.", code="invalid_content"
         ) from None
 
 
 def text_of(before: bytes | None, path: str) -> str:
-    """What a file has, as text that can be edited. Errors: ``ResourceFault``, ``ValidationFault``."""
+    """A file's content as editable text. Errors: ``ResourceFault``, ``ValidationFault``."""
     if before is None:
         raise ResourceFault(
-            f"{path!r} is larger than {READ_CAP} bytes, or cannot be read; it cannot be edited.",
+            f"{path!r} cannot be edited: it is larger than {READ_CAP} bytes, or cannot be read.",
             code="too_large",
             details={"limit": READ_CAP},
-            suggestion="Change it with a program, such as sed with bash, or write it anew.",
+            suggestion="Change it with a program, such as sed with bash, or write it again.",
         )
     if b"\0" in before[:BINARY_PROBE] or before.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise ResourceFault(
-            f"{path!r} is a binary file, or is not UTF-8; it cannot be edited.",
+            f"{path!r} cannot be edited: it is a binary file, or not UTF-8.",
             code="binary_file",
             suggestion=_ONLY_UTF_8,
         )
@@ -127,7 +129,7 @@ def text_of(before: bytes | None, path: str) -> str:
         return before.decode()
     except UnicodeDecodeError as error:
         raise ValidationFault(
-            f"{path!r} is not UTF-8: {error.reason} at byte {error.start}; it cannot be edited.",
+            f"{path!r} cannot be edited: it is not UTF-8 ({error.reason} at byte {error.start}).",
             code="wrong_encoding",
             suggestion=_ONLY_UTF_8,
         ) from None

@@ -1,4 +1,4 @@
-"""What a merge comes to: whether it needs a commit, and which files it leaves in conflict, with the ways out."""
+"""Outcomes of a merge: whether it needs a commit, and the files in conflict with their resolution."""
 
 import os
 import re
@@ -11,31 +11,27 @@ from ripieno.toolset.arguments import several
 from ripieno.toolset.git.repository import Repository, explain
 from ripieno.toolset.workspace.workspace import Workspace
 
-#: Files in conflict that a message names; the details have all of them.
+#: Files in conflict in a message; the details have all of them.
 _NAMED = 20
-#: Bytes of a file in which marks of a conflict are looked for.
+#: Bytes of a file searched for conflict markers.
 _LOOK = 4 * 2**20
 _BEGIN, _END = (re.compile(rb"^" + mark * 7 + rb"(?: |\r?$)", re.MULTILINE) for mark in (b"<", b">"))
 
 
 async def is_fast_forward(repository: Repository, commit: str) -> bool:
-    """Whether the current branch has nothing that a commit does not have, so that it only moves."""
+    """Whether the current branch has no commits that the other one lacks."""
     head = await repository.ask("rev-parse", "--verify", "--quiet", "HEAD")
     if head.exit_code != 0:
-        # A branch without commits takes whatever is merged.
+        # A branch without commits takes any commit.
         return True
     name = head.stdout.text.strip()
-    return name != commit and await _is_ancestor(repository, name, commit)
-
-
-async def _is_ancestor(repository: Repository, first: str, second: str) -> bool:
-    return (await repository.ask("merge-base", "--is-ancestor", first, second)).exit_code == 0
+    return name != commit and (await repository.ask("merge-base", "--is-ancestor", name, commit)).exit_code == 0
 
 
 async def conflict(repository: Repository, done: Completed, what: str, after: str) -> ExecutionFault | None:
-    """The fault of a command that left files in conflict, with their paths from its directory; None when it left none.
+    """The fault of a command that left files in conflict, with paths relative to its directory; None without conflicts.
 
-    ``after`` is what can be done beside solving them, as a sentence.
+    ``after`` is a sentence about the alternative to resolving them.
     """
     listed = await repository.ask("diff", "--name-only", "--diff-filter=U", "--no-ext-diff", "--no-textconv", "-z")
     files = _from(repository, listed.stdout.text.split("\0")[:-1])
@@ -48,31 +44,31 @@ async def conflict(repository: Repository, done: Completed, what: str, after: st
         f"{several(len(files), 'file is', 'files are')} in conflict: {shown}{more}.\n{fault.message}",
         code="conflict",
         details={**fault.details, "files": files},
-        suggestion="Edit each of them so that no line with <<<<<<<, ======= or >>>>>>> is left, stage it with git_add, "
-        f"and git_commit when none is left. {after}",
+        suggestion="Edit each file until no line with <<<<<<<, ======= or >>>>>>> is left, stage it with git_add, and "
+        f"run git_commit after the last one. {after}",
     )
 
 
 async def find_markers(repository: Repository, paths: Sequence[str]) -> list[str]:
-    """A sentence for each file in conflict, among those that are meant, that still has marks of it."""
+    """A sentence for each file in conflict, among these paths, that still has conflict markers."""
     listed = await repository.ask("diff", "--name-only", "--diff-filter=U", "--no-ext-diff", "-z", *paths)
     names = listed.stdout.text.split("\0")[:-1] if listed.exit_code == 0 else []
     marked = [(name, line) for name in names if (line := _find_line(repository, name)) is not None]
     shown = _from(repository, [name for name, _ in marked[:_NAMED]])
-    told = [f"{name} still has conflict markers, line {line}" for name, (_, line) in zip(shown, marked, strict=False)]
-    more = len(marked) - len(told)
-    return [*told, *([f"{several(more, 'more file has', 'more files have')} some, too"] if more else [])]
+    named = [f"{name} still has conflict markers, line {line}" for name, (_, line) in zip(shown, marked, strict=False)]
+    more = len(marked) - len(named)
+    return [*named, *([f"{several(more, 'more file has', 'more files have')} some, too"] if more else [])]
 
 
 def _find_line(repository: Repository, name: str) -> int | None:
-    """The number of the line where the first conflict in a file begins; None where there is none with an end."""
+    """The line of the first complete conflict in a file; None without one."""
     surroundings = surroundings_of(repository.context)
     path = os.path.relpath(os.path.join(repository.top, name), workspace_of(surroundings))
     try:
-        with Workspace(surroundings.workspace) as room, room.open_file(path) as file:
+        with Workspace(surroundings.workspace) as workspace, workspace.open_file(path) as file:
             data = file.read(_LOOK) or b""
     except ToolFault:
-        # One that is deleted is solved, and what cannot be read has no lines.
+        # A deleted file is resolved, and an unreadable one has no lines.
         return None
     begin = _BEGIN.search(data)
     if begin is None or _END.search(data, begin.end()) is None:
@@ -81,7 +77,7 @@ def _find_line(repository: Repository, name: str) -> int | None:
 
 
 def _from(repository: Repository, names: Sequence[str]) -> list[str]:
-    """Paths from the top of the working tree as paths from the directory of the call."""
+    """Paths from the top of the working tree, relative to the directory of the call."""
     surroundings = surroundings_of(repository.context)
     place = resolve(workspace_of(surroundings), repository.directory, os.fspath(surroundings.workspace))
     return [os.path.relpath(os.path.join(repository.top, name), place) for name in names]

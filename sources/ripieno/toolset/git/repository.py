@@ -1,11 +1,9 @@
-"""Runs git so that a repository cannot make it run anything else, and refuses repositories that try.
+"""Running git so that a repository cannot make it run other programs, and refusing repositories that try.
 
-A repository is somebody else's: its configuration names programs that git would run (measured: a plain ``status`` runs
-a file system monitor, a hook and a filter; with the usual options laid over it, the filter still). So only settings
-that are known to run nothing are accepted, hooks are off, and git reads no configuration but the repository's own.
-Beneath all that it runs in the sandbox, as every program does.
-
-Settings of a repository that make git run nothing and look nowhere else. Names are in small letters.
+A repository's configuration may name programs that git would run (measured: a plain ``status`` runs a file system
+monitor, a hook and a filter; with the usual options laid over it, still the filter). So only settings that are known to
+run nothing and to look nowhere else are accepted, hooks are off, and git reads no other configuration. It also runs in
+the sandbox, like every program.
 """
 
 import contextlib
@@ -24,7 +22,7 @@ from ripieno.origins.command.programs import GRACE, resolve, run, surroundings_o
 from ripieno.sandbox import ProcessLimits
 from ripieno.sandbox.capture import Captured
 from ripieno.sandbox.processes import Completed
-from ripieno.toolset.programs.settings import KEYS, Grants, read_grants, unheard
+from ripieno.toolset.programs.settings import KEYS, Grants, read_grants, without_progress
 
 _CORE = (
     *("repositoryformatversion", "filemode", "bare", "logallrefupdates", "ignorecase", "precomposeunicode", "symlinks"),
@@ -32,7 +30,7 @@ _CORE = (
     *("untrackedcache", "preloadindex", "checkstat", "trustctime", "sharedrepository", "sparsecheckout"),
     *("sparsecheckoutcone", "whitespace", "commentchar", "splitindex", "multipackindex", "commitgraph", "longpaths"),
     *("protecthfs", "protectntfs", "checkroundtripencoding", "deltabasecachelimit", "packedgitlimit"),
-    # Ours are laid over these.
+    # Overridden by ours.
     *("hookspath", "excludesfile", "editor", "pager", "askpass"),
 )
 _DIFF = (
@@ -41,12 +39,12 @@ _DIFF = (
     *("relative", "statgraphwidth", "suppressblankempty", "autorefreshindex", "dirstat", "orderfile"),
 )
 
-#: Settings that name programs, none of which runs here (measured). What is called are git's own commands, which no
-#: alias hides. There is neither a terminal nor an editor, and helpers are asked for passwords of servers only, which no
-#: command of a repository reaches.
+#: Settings that name programs, none of which runs here (measured). Only git's own commands are called, which no alias
+#: hides. There is neither a terminal nor an editor, and helpers supply passwords of servers only, which no command of a
+#: repository reaches.
 _SWITCHED_OFF = ("alias.*", "pager.*", "sequence.editor", "credential.*")
 
-#: Patterns in which * stands for any part, that of a name between dots too.
+#: Harmless settings in lower case, as patterns in which * is any part, including one between dots.
 HARMLESS: tuple[str, ...] = (
     *(f"core.{name}" for name in _CORE),
     *(f"diff.{name}" for name in _DIFF),
@@ -71,9 +69,9 @@ HARMLESS: tuple[str, ...] = (
 )
 
 
-#: Who commits, unless the operator or the repository names somebody.
+#: The committer, unless the operator or the repository names one.
 NAME, EMAIL = "Ripieno", "ripieno@localhost"
-#: Laid over every other configuration. Where a helper is a list, an empty one ends it.
+#: Overrides of all other configuration. An empty helper ends the list of helpers.
 _SETTINGS = (
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -93,31 +91,31 @@ _SETTINGS = (
     "advice.detachedHead=false",
     "advice.statusHints=false",
 )
-#: Bytes of what git says about a repository, such as the names of its settings.
+#: Limits for facts about a repository, such as the names of its settings.
 _FACTS = ProcessLimits(output_bytes=8 * 2**20, grace=GRACE)
 #: Submodules whose settings are read.
 _MAX_MODULES = 200
 GRANTS = Table(
     title="[configuration]",
-    documentation="Who commits, and what git may do.",
+    documentation="The committer, and the permissions of git.",
     keys=(
         KEYS[1],
         Key(
             name="name",
             kind=Text(),
-            documentation="Whose name commits have; left out, whom the repository names, else Ripieno.",
+            documentation="The committer's name. Default: the repository's, otherwise Ripieno.",
             example="Ada Lovelace",
         ),
         Key(
             name="email",
             kind=Text(),
-            documentation="Whose address commits have; left out, what the repository names, else ripieno@localhost.",
+            documentation="The committer's address. Default: the repository's, otherwise ripieno@localhost.",
             example="a@b.org",
         ),
         Key(
             name="settings",
             kind=Several(item=Text(), items="names of settings", once=True),
-            documentation="Settings of repositories that are accepted although they run programs; * for any part.",
+            documentation="Accepted settings of repositories although they run programs; * for any part.",
             default=(),
             example=["filter.lfs.*"],
         ),
@@ -127,14 +125,14 @@ GRANTS = Table(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Committer(Grants):
-    """The connection of the ensemble: who commits, and settings that are accepted beside the harmless ones."""
+    """The connection of the ensemble: the committer, and accepted settings beside the harmless ones."""
 
     name: str | None = None
     email: str | None = None
     settings: tuple[str, ...] = ()
 
     def identify(self, settings: Collection[str]) -> dict[str, str]:
-        """The variables that say who commits, as far as the ``settings`` that a repository has do not."""
+        """The variables of the committer that the repository's ``settings`` do not determine."""
         variables: dict[str, str] = {}
         for kind, own, default in (("name", self.name, NAME), ("email", self.email, EMAIL)):
             for person in ("author", "committer"):
@@ -151,9 +149,9 @@ async def open_git(configuration: Mapping[str, Any], _: Surroundings) -> AsyncGe
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Repository:
-    """A repository beneath the workspace that was looked at. ``directory`` is where git runs.
+    """A checked repository beneath the workspace. ``directory`` is where git runs.
 
-    ``settings`` are the names of its own settings, in small letters.
+    ``settings`` are the names of its own settings, in lower case.
     """
 
     context: Context
@@ -162,15 +160,15 @@ class Repository:
     settings: frozenset[str]
 
     async def git(self, *arguments: str, stdin: bytes | None = None, write: bool = False) -> Completed:
-        """Runs git as the work of the call, and gives how it ended, whatever that was."""
+        """Runs git as the work of the call; returns its outcome, also on failure."""
         return await git(self.context, self.directory, arguments, stdin=stdin, write=write, settings=self.settings)
 
     async def ask(self, *arguments: str) -> Completed:
-        """What git says when it is asked before the work, or after it: no progress of the call."""
+        """Runs git before or after the work of the call, without progress."""
         return await ask(self.context, self.directory, arguments)
 
     async def find_commit(self, revision: str, kind: str = "commit") -> str:
-        """The name, in hexadecimal digits only, of what a revision means. Errors: ``ToolFault``."""
+        """The hexadecimal name of a revision. Errors: ``ToolFault``."""
         check_word(revision, "revision")
         found = await self.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{{kind}}}")
         name = found.stdout.text.strip()
@@ -178,13 +176,13 @@ class Repository:
             raise ResourceFault(
                 f"The repository has no {kind} {revision!r}.",
                 code="no_revision",
-                suggestion="git_log and git_branch show what there is.",
+                suggestion="git_log and git_branch list the existing ones.",
             )
         return name
 
 
 def committer_of(context: Context) -> Committer:
-    """What is granted to the ensemble of a call."""
+    """The committer of a call's ensemble."""
     return context.connection if isinstance(context.connection, Committer) else Committer()
 
 
@@ -200,9 +198,9 @@ async def git(
     settings: Collection[str] = (),
     limits: ProcessLimits | None = None,
 ) -> Completed:
-    """Runs git with everything off that runs something else. ``protocols`` are those it may fetch over.
+    """Runs git with everything off that runs other programs. ``protocols`` are those it may fetch over.
 
-    ``settings`` are the names of the repository's own, which may say who commits.
+    ``settings`` are the names of the repository's own, which may determine the committer.
     """
     sandbox, workspace = surroundings_of(context).sandbox, workspace_of(surroundings_of(context))
     ignored = sandbox.ignored if sandbox is not None and _is_own(directory, workspace) else None
@@ -239,7 +237,7 @@ async def git(
 
 
 def _is_own(directory: str, workspace: str) -> bool:
-    """Whether a directory beneath the workspace is in its own repository, and in none beneath it."""
+    """Whether a directory beneath the workspace is in the workspace's own repository, not in one beneath it."""
     place = os.path.realpath(os.path.join(workspace, directory))
     while place.startswith(f"{workspace}/") and not os.path.lexists(f"{place}/.git"):
         place = os.path.dirname(place)
@@ -247,13 +245,13 @@ def _is_own(directory: str, workspace: str) -> bool:
 
 
 async def ask(context: Context, directory: str, arguments: Sequence[str], limits: ProcessLimits = _FACTS) -> Completed:
-    """What git says about a repository. It is not the work of the call, so nobody is told of it."""
-    with unheard(context) as inner:
+    """Facts about a repository, requested without progress of the call."""
+    with without_progress(context) as inner:
         return await git(inner, directory, arguments, limits=limits)
 
 
 async def open_repository(context: Context, directory: str) -> Repository:
-    """The repository that a directory beneath the workspace is in. Errors: ``ToolFault``, when it cannot be trusted."""
+    """The repository of a directory beneath the workspace. Errors: ``ToolFault`` if it cannot be trusted."""
     found = await ask(
         context,
         directory,
@@ -261,11 +259,11 @@ async def open_repository(context: Context, directory: str) -> Repository:
     )
     places = found.stdout.text.splitlines()
     if found.exit_code != 0 or len(places) != 3:
-        said = found.stderr.text.strip().removeprefix("fatal: ")
+        reason = found.stderr.text.strip().removeprefix("fatal: ")
         raise ResourceFault(
-            f"{directory!r} is in no repository with a working tree beneath the workspace: {said[:500]}",
+            f"{directory!r} is not in a repository with a working tree beneath the workspace: {reason[:500]}",
             code="no_repository",
-            suggestion="Name the directory of one, or git_clone one.",
+            suggestion="Give the directory of one, or use git_clone.",
         )
     workspace = workspace_of(surroundings_of(context))
     for place in places:
@@ -283,13 +281,13 @@ async def open_repository(context: Context, directory: str) -> Repository:
 
 
 async def check_file(context: Context, directory: str, path: str) -> None:
-    """Refuses a file of settings that names what git would run. Errors: ``PermissionFault``."""
+    """Refuses a settings file that names programs for git to run. Errors: ``PermissionFault``."""
     listed = await ask(context, directory, ["config", "--file", path, "--no-includes", "--list", "-z", "--name-only"])
     check_settings(context, _split(listed))
 
 
 def check_settings(context: Context, names: Sequence[str]) -> None:
-    """Refuses settings that are not known to run nothing. Errors: ``PermissionFault``."""
+    """Refuses settings that are not known to be harmless. Errors: ``PermissionFault``."""
     accepted = (*HARMLESS, *(one.lower() for one in committer_of(context).settings))
     refused = sorted({name for name in names if not _fits(name.lower(), accepted)})
     if refused:
@@ -298,18 +296,18 @@ def check_settings(context: Context, names: Sequence[str]) -> None:
             f"The repository has settings that can make git run programs or look elsewhere: {shown}.",
             code="hostile_repository",
             details={"settings": [name[:200] for name in refused[:100]]},
-            suggestion="Tell the user. They can remove them (git config --unset NAME), or accept them for these tools "
-            "with settings = [...] under [configuration.git].",
+            suggestion="Tell the user, who can remove them (git config --unset NAME) or accept them for these tools: "
+            "settings = [...] under [configuration.git].",
         )
 
 
 def check_word(text: str, what: str) -> str:
-    """Refuses what git could take for an option, or for more than one line. Errors: ``PermissionFault``."""
+    """Refuses text that git could read as an option, or as more than one line. Errors: ``PermissionFault``."""
     if not text or text.startswith("-") or any(ord(character) < 32 or ord(character) == 127 for character in text):
         raise PermissionFault(
-            f"{text[:200]!r} is no {what}: it is empty, begins with '-', or has a control character.",
+            f"{text[:200]!r} is not a valid {what}: it is empty, begins with '-', or has a control character.",
             code="argument",
-            suggestion="A path that begins with '-' is written with ./ before it." if what == "path" else None,
+            suggestion="Write ./ before a path that begins with '-'." if what == "path" else None,
         )
     return text
 
@@ -319,12 +317,12 @@ def _fits(name: str, patterns: Sequence[str]) -> bool:
 
 
 def _split(completed: Completed) -> list[str]:
-    """The fields that git wrote, all of them. Errors: ``PermissionFault`` when there are too many, or none."""
-    said: Captured = completed.stdout
-    if completed.exit_code != 0 or said.truncated:
-        why = "are too many" if said.truncated else f"cannot be read: {completed.stderr.text.strip()[:300]}"
+    """All fields of git's output. Errors: ``PermissionFault`` if there are too many, or git failed."""
+    output: Captured = completed.stdout
+    if completed.exit_code != 0 or output.truncated:
+        why = "are too many" if output.truncated else f"cannot be read: {completed.stderr.text.strip()[:300]}"
         raise PermissionFault(f"The repository's settings {why}.", code="hostile_repository")
-    return said.text.split("\0")[:-1]
+    return output.text.split("\0")[:-1]
 
 
 def _check_place(workspace: str, place: str) -> None:
@@ -332,12 +330,12 @@ def _check_place(workspace: str, place: str) -> None:
         resolve(workspace, place)
     except ToolFault as fault:
         raise PermissionFault(
-            f"The repository is not all beneath the workspace: part of it is {place!r}.", code="outside_workspace"
+            f"The repository is partly outside of the workspace: {place!r}.", code="outside_workspace"
         ) from fault
 
 
 def _check_alternates(workspace: str, folder: str) -> None:
-    """Objects may be borrowed from elsewhere beneath the workspace only."""
+    """Checks that objects are borrowed only from beneath the workspace."""
     path = os.path.join(folder, "objects", "info", "alternates")
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -353,7 +351,7 @@ def _check_alternates(workspace: str, folder: str) -> None:
 
 
 async def _check_modules(context: Context, directory: str, top: str, folder: str) -> None:
-    """Settings of submodules count as well: git looks into these when it looks at the repository."""
+    """Checks the settings of submodules, which git reads together with the repository's."""
     listed = await ask(context, top, ["ls-files", "--stage", "-z"], _STAGED)
     links = [line.split("\t", 1)[1] for line in listed.stdout.text.split("\0") if line.startswith("160000 ")]
     paths = _find_settings(top, links, folder)
@@ -364,7 +362,7 @@ async def _check_modules(context: Context, directory: str, top: str, folder: str
 
 
 def _find_settings(top: str, links: Sequence[str], folder: str) -> list[str]:
-    """The files with settings of submodules: beside their files, and beneath the folder of the repository."""
+    """The settings files of submodules: beside their files, and beneath the repository's folder."""
     paths = [os.path.join(top, link, ".git", "config") for link in links]
     for root, folders, files in os.walk(os.path.join(folder, "modules")):
         paths += [os.path.join(root, name) for name in files if name in ("config", "config.worktree")]
@@ -376,5 +374,5 @@ _STAGED = dataclasses.replace(_FACTS, output_bytes=64 * 2**20)
 
 
 def explain(completed: Completed, context: Context, what: str, suggestion: str | None = None) -> ToolFault:
-    """The fault of a git command that failed."""
+    """The fault of a failed git command."""
     return failure(what, completed, context.invoker.policy.output, suggestion=suggestion)

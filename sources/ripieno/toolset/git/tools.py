@@ -1,7 +1,7 @@
-"""The ensemble ``git``: what a person does with a repository every day, without a shell and without hooks.
+"""The ensemble ``git``: everyday work with a repository, without a shell and without hooks.
 
-Revisions are resolved first, and only their names in hexadecimal digits are handed on; branches are checked by git's
-own rules for names; paths stand behind ``--`` and are taken literally.
+Revisions are resolved first, and only their hexadecimal names are passed on. Branch names are checked by git's own
+rules. Paths follow ``--`` and are literal.
 """
 
 import dataclasses
@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from ripieno.ensembles import Context, Outcome
-from ripieno.exceptions import PermissionFault, ResourceFault, ToolFault, ValidationFault
+from ripieno.exceptions import PermissionFault, ResourceFault, ValidationFault
 from ripieno.origins.command.outcomes import report
 from ripieno.origins.command.programs import resolve, surroundings_of, workspace_of
 from ripieno.sandbox.processes import Completed
@@ -27,9 +27,9 @@ from ripieno.toolset.git.repository import (
 )
 
 _PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all")
-#: git's rules for the names of branches (git-check-ref-format), and no more than a file name may have.
+#: git's rules for branch names (git-check-ref-format).
 _BAD_NAME = re.compile(r"^[.@]$|^[-/]|\.\.|@\{|//|/$|\.$|\.lock(/|$)|(^|/)\.|[\x00-\x20\x7f~^:?*\[\\]|^HEAD$|^$")
-#: What each choice uses of the arguments that not all of them use.
+#: The arguments that only some modes use, by mode.
 _BRANCHING = {
     'action = "list"': ("all",),
     'action = "create"': ("name", "start_point", "force"),
@@ -49,14 +49,14 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|[^/]*:")
 
 
 async def git_status(context: Context, arguments: dict[str, Any]) -> Outcome:
-    """The branch, and the files that differ, as ``git status --short --branch`` writes them."""
+    """The branch and the changed files, as by ``git status --short --branch``."""
     repository = await _open(context, arguments)
     done = await repository.git("status", "--short", "--branch", "--ignore-submodules=all", *_paths(arguments))
     return _outcome(context, "git status", done)
 
 
 async def git_diff(context: Context, arguments: dict[str, Any]) -> Outcome:
-    """Differences: of the working tree, of what is staged, or between revisions."""
+    """Differences of the working tree, of the staged files, or between revisions."""
     repository = await _open(context, arguments)
     lines = int(arguments.get("context_lines", 3))
     options = [*_PLAIN, "--stat" if arguments.get("stat") else f"--unified={lines}"]
@@ -95,7 +95,7 @@ async def git_log(context: Context, arguments: dict[str, Any]) -> Outcome:
 
 
 async def git_show(context: Context, arguments: dict[str, Any]) -> Outcome:
-    """A commit with its differences, or a file as it was in one."""
+    """A commit with its differences, or a file at a commit."""
     repository = await _open(context, arguments)
     commit = await repository.find_commit(arguments.get("revision", "HEAD"))
     path: str | None = arguments.get("path")
@@ -108,7 +108,7 @@ async def git_show(context: Context, arguments: dict[str, Any]) -> Outcome:
             raise ResourceFault(
                 f"There is no {path!r} in {arguments.get('revision', 'HEAD')!r}.",
                 code="not_found",
-                suggestion="Paths are relative to directory; git_log with paths shows where it was.",
+                suggestion="Paths are relative to directory; git_log with paths shows the commits that have it.",
             )
         return _outcome(context, "git show", await repository.git("cat-file", "-p", name), empty="It is empty.")
     done = await repository.git(
@@ -123,7 +123,7 @@ async def git_show(context: Context, arguments: dict[str, Any]) -> Outcome:
 
 
 async def git_add(context: Context, arguments: dict[str, Any]) -> Outcome:
-    """Stages files, deleted ones too."""
+    """Stages files, including deleted ones."""
     repository = await _open(context, arguments)
     paths = _paths(arguments)
     if not paths and not arguments.get("all"):
@@ -135,12 +135,12 @@ async def git_add(context: Context, arguments: dict[str, Any]) -> Outcome:
     done = await repository.git("add", "--all", *(paths or ["--", repository.top]), write=True)
     if done.exit_code == 0:
         done = await repository.git("status", "--short", "--branch", "--ignore-submodules=all")
-    told = _outcome(context, "git add", done)
-    return dataclasses.replace(told, content="\n".join([str(told.content), *marked])) if marked else told
+    added = _outcome(context, "git add", done)
+    return dataclasses.replace(added, content="\n".join([str(added.content), *marked])) if marked else added
 
 
 async def git_commit(context: Context, arguments: dict[str, Any]) -> Outcome:
-    """Commits what is staged. Hooks do not run, and nothing is signed."""
+    """Commits the staged files, without hooks and signatures."""
     repository = await _open(context, arguments)
     options = [f"--{name.replace('_', '-')}" for name in ("all", "amend", "allow_empty") if arguments.get(name)]
     message = _message(arguments["message"])
@@ -148,13 +148,13 @@ async def git_commit(context: Context, arguments: dict[str, Any]) -> Outcome:
         "commit", "--no-verify", "--no-gpg-sign", "--no-status", "--file=-", *options, stdin=message, write=True
     )
     nothing = done.exit_code == 1 and not (await repository.ask("diff", "--cached", "--quiet")).exit_code
-    hint = "Stage files with git_add first, or set all = true for all that changed."
-    hint = "Nothing that git knows has changed: stage new files with git_add." if arguments.get("all") else hint
+    hint = "Stage files with git_add first, or set all = true for all changed files."
+    hint = "No tracked file has changed: stage new files with git_add." if arguments.get("all") else hint
     return _outcome(context, "git commit", done, suggestion=hint if nothing else None)
 
 
 async def git_checkout(context: Context, arguments: dict[str, Any]) -> Outcome:
-    """Goes to a branch or a commit, makes a branch, or takes files back from a commit."""
+    """Switches to a branch or commit, creates a branch, or restores files from a commit."""
     repository = await _open(context, arguments)
     target: str | None = arguments.get("target")
     paths = _paths(arguments)
@@ -166,7 +166,7 @@ async def git_checkout(context: Context, arguments: dict[str, Any]) -> Outcome:
     if target is None:
         raise ValidationFault(
             "Neither target nor paths are given.",
-            suggestion="Give target to go to, or paths of files to take back as they were.",
+            suggestion="Give target to switch to it, or paths of files to restore.",
         )
     if arguments.get("create"):
         start = await repository.find_commit(arguments["start_point"]) if arguments.get("start_point") else ""
@@ -179,7 +179,7 @@ async def git_checkout(context: Context, arguments: dict[str, Any]) -> Outcome:
 
 
 async def git_branch(context: Context, arguments: dict[str, Any]) -> Outcome:
-    """Lists, makes, renames and deletes branches. A name alone makes one, as with git itself."""
+    """Lists, creates, renames and deletes branches. A name alone creates one, as with git itself."""
     repository = await _open(context, arguments)
     action: str = arguments.get("action", "create" if "name" in arguments else "list")
     refuse_unused(arguments, f'action = "{action}"', _BRANCHING)
@@ -187,7 +187,7 @@ async def git_branch(context: Context, arguments: dict[str, Any]) -> Outcome:
         words = ["branch", "--list", "--verbose", "--no-color", *(["--all"] if arguments.get("all") else [])]
         return _outcome(context, "git branch", await repository.git(*words), empty="There are no branches yet.")
     if "name" not in arguments:
-        raise ValidationFault(f"To {action} a branch, its name is needed.", suggestion="Give name.")
+        raise ValidationFault(f"To {action} a branch, name is required.", suggestion="Give name.")
     name = check_name(arguments["name"])
     force = bool(arguments.get("force"))
     if action == "create":
@@ -197,48 +197,50 @@ async def git_branch(context: Context, arguments: dict[str, Any]) -> Outcome:
         words = ["branch", "-D" if force else "-d", name]
     else:
         if "new_name" not in arguments:
-            raise ValidationFault("To rename a branch, its new name is needed.", suggestion="Give new_name.")
+            raise ValidationFault("To rename a branch, new_name is required.", suggestion="Give new_name.")
         words = ["branch", "-M" if force else "-m", name, check_name(arguments["new_name"])]
     return _outcome(context, "git branch", await repository.git(*words, write=True), empty="Done.")
 
 
 async def git_merge(context: Context, arguments: dict[str, Any]) -> Outcome:
-    """Merges a branch or a commit into the current branch, or gives up a merge that has conflicts."""
+    """Merges a branch or a commit into the current branch, or aborts a merge with conflicts."""
     repository = await _open(context, arguments)
     refuse_unused(arguments, "abort = true" if arguments.get("abort") else "revision", _MERGING)
     if arguments.get("abort"):
         done = await repository.git("merge", "--abort", write=True)
-        return _outcome(context, "git merge", done, empty="The merge is given up: all is as it was before it.")
+        return _outcome(context, "git merge", done, empty="The merge was aborted; all files are as before it.")
     if "revision" not in arguments:
         raise ValidationFault(
-            "Neither revision nor abort is given.", suggestion="Give revision to merge, or abort = true to give it up."
+            "Neither revision nor abort is given.",
+            suggestion="Give revision to merge, or abort = true to abort a merge.",
         )
     if arguments.get("fast_forward_only") and arguments.get("no_fast_forward"):
         raise ValidationFault(
-            "fast_forward_only refuses a commit, and no_fast_forward asks for one.", suggestion="Leave one of them out."
+            "fast_forward_only forbids a merge commit, and no_fast_forward requires one.",
+            suggestion="Leave one of them out.",
         )
     commit = await repository.find_commit(arguments["revision"])
     options = ["--no-verify", "--no-gpg-sign", "--no-edit", "--no-verify-signatures"]
     options += ["--ff-only"] if arguments.get("fast_forward_only") else []
     options += ["--no-ff"] if arguments.get("no_fast_forward") else []
     text = _message(arguments.get("message") or f"Merge {arguments['revision']}").decode()
-    # git complains of a message where there is no commit to have it.
+    # git rejects a message when there is no commit for it.
     moved = not arguments.get("no_fast_forward") and await is_fast_forward(repository, commit)
     options += [] if moved else [f"--message={text}"]
     done = await repository.git("merge", *options, commit, write=True)
     if done.exit_code != 0:
-        fault = await conflict(repository, done, "git merge", "Or give the merge up: git_merge with abort = true.")
+        fault = await conflict(repository, done, "git merge", "Or abort the merge: git_merge with abort = true.")
         if fault is not None:
             raise fault
-    told = _outcome(context, "git merge", done)
+    merged = _outcome(context, "git merge", done)
     if moved and arguments.get("message"):
-        unused = "[No commit was needed, so the message was not used; with no_fast_forward = true there is one.]"
-        return dataclasses.replace(told, content=f"{told.content}\n{unused}")
-    return told
+        unused = "[No commit was needed, so the message was not used. no_fast_forward = true makes one.]"
+        return dataclasses.replace(merged, content=f"{merged.content}\n{unused}")
+    return merged
 
 
 async def git_stash(context: Context, arguments: dict[str, Any]) -> Outcome:
-    """Puts changes aside, and takes them back."""
+    """Stashes changes, and restores them."""
     repository = await _open(context, arguments)
     action: str = arguments.get("action", "push")
     refuse_unused(arguments, f'action = "{action}"', _STASHING)
@@ -262,7 +264,7 @@ async def git_stash(context: Context, arguments: dict[str, Any]) -> Outcome:
 
 
 async def git_clone(context: Context, arguments: dict[str, Any]) -> Outcome:
-    """Copies a repository of the workspace into a new directory of it; one of a server where the operator grants it."""
+    """Copies a repository of the workspace into a new directory of it; one of a server if the operator allows it."""
     source: str = check_word(arguments["source"], "source")
     surroundings = surroundings_of(context)
     workspace = workspace_of(surroundings)
@@ -276,7 +278,7 @@ async def git_clone(context: Context, arguments: dict[str, Any]) -> Outcome:
     target = resolve(workspace, check_word(arguments["directory"], "path"), named)
     if _is_taken(target):
         raise ResourceFault(
-            f"{arguments['directory']!r} exists already, and is not empty.",
+            f"{arguments['directory']!r} already exists and is not empty.",
             code="exists",
             suggestion="Choose another directory to clone into.",
         )
@@ -292,15 +294,15 @@ def check_name(name: str) -> str:
     """The name of a branch or tag. Errors: ``PermissionFault``."""
     if _BAD_NAME.search(name) or len(name.encode("utf-8", "surrogatepass")) > 200:
         raise PermissionFault(
-            f"{name[:200]!r} is no name for a branch.",
+            f"{name[:200]!r} is not a valid branch name.",
             code="argument",
-            suggestion="Use letters, digits, '-', '_' and '/'; it does not begin with '-' or '.'.",
+            suggestion="Use letters, digits, '-', '_' and '/', and do not begin with '-' or '.'.",
         )
     return name
 
 
 async def _open(context: Context, arguments: dict[str, Any]) -> Repository:
-    """The repository of a call. What git could take for more than it is has been refused before anything runs."""
+    """The repository of a call. Arguments that git could misread are refused first."""
     _paths(arguments)
     for name in ("revision", "target", "start_point"):
         for end in _ends(arguments.get(name, "HEAD"))[0]:
@@ -311,7 +313,7 @@ async def _open(context: Context, arguments: dict[str, Any]) -> Repository:
 
 
 def _inside(context: Context, arguments: dict[str, Any], top: str) -> str:
-    """The path of an argument as git counts it: from the top of the working tree."""
+    """The path of an argument, relative to the top of the working tree."""
     surroundings = surroundings_of(context)
     place = resolve(workspace_of(surroundings), arguments.get("directory", "."), os.fspath(surroundings.workspace))
     path: str = arguments["path"]
@@ -329,7 +331,7 @@ def _paths(arguments: dict[str, Any]) -> list[str]:
 
 
 def _ends(revision: str) -> tuple[list[str], str]:
-    """The revisions of a range, and what stands between them."""
+    """The revisions of a range, and the dots between them."""
     for between in ("...", ".."):
         if between in revision:
             return [end or "HEAD" for end in revision.split(between, 1)], between
@@ -338,11 +340,11 @@ def _ends(revision: str) -> tuple[list[str], str]:
 
 def _message(text: str) -> bytes:
     if not text.strip():
-        raise ValidationFault("The message is empty.", suggestion="Say in a line what the commit does.")
+        raise ValidationFault("The message is empty.", suggestion="Summarize the commit in one line.")
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise ValidationFault(f"The message has half a character in it, at position {error.start}.") from None
+        raise ValidationFault(f"The message contains half of a surrogate pair, at position {error.start}.") from None
 
 
 async def _has_commits(repository: Repository) -> bool:
@@ -361,9 +363,9 @@ async def _is_branch(repository: Repository, name: str) -> bool:
 def _check_remote(context: Context, source: str) -> None:
     if not committer_of(context).network:
         raise PermissionFault(
-            f"{source[:200]!r} is not in the workspace, and the network is not granted.",
+            f"{source[:200]!r} is not in the workspace, and the network is not allowed.",
             code="network",
-            suggestion="Clone a path of the workspace; the operator grants more with network = true under "
+            suggestion="Clone a path of the workspace. The operator can allow more: network = true under "
             "[configuration.git].",
         )
     if not source.startswith("https://"):
@@ -371,7 +373,7 @@ def _check_remote(context: Context, source: str) -> None:
 
 
 def _settings_of(source: str) -> str:
-    """The file with the settings of a repository that lies in a directory. Errors: ``ToolFault``."""
+    """The settings file of the repository in a directory. Errors: ``ToolFault``."""
     inner = os.path.join(source, ".git")
     folder = inner if os.path.isdir(inner) and not os.path.islink(inner) else source
     path = os.path.join(folder, "config")
@@ -381,17 +383,9 @@ def _settings_of(source: str) -> str:
 
 
 def _outcome(context: Context, what: str, done: Completed, empty: str = "", suggestion: str | None = None) -> Outcome:
-    """What git wrote, to whichever stream. Errors: ``ExecutionFault`` when it failed."""
+    """git's output from both streams. Errors: ``ExecutionFault`` when it failed."""
     if done.flooded or done.exit_code != 0:
-        fault: ToolFault = explain(done, context, what, suggestion)
-        raise fault
+        raise explain(done, context, what, suggestion)
     texts = [stream.text.rstrip("\n") for stream in (done.stdout, done.stderr)]
-    whole = "\n".join(text for text in texts if text.strip())
-    about = report(done)
-    return Outcome(
-        content=whole or empty or "Done.",
-        exit_code=about.exit_code,
-        stdout_truncated=about.stdout_truncated,
-        stderr_truncated=about.stderr_truncated,
-        total_bytes=about.total_bytes,
-    )
+    output = "\n".join(text for text in texts if text.strip())
+    return dataclasses.replace(report(done), content=output or empty or "Done.")

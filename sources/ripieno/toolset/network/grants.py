@@ -1,6 +1,6 @@
-"""What the operator grants the network tools: hosts and ports, whether private ones count, and credentials.
+"""The operator's grants to the network tools: hosts and ports, private networks, and credentials.
 
-All of it stands in the ensemble's ``[configuration]``, is read when the ensemble connects, and is no model's to change.
+They are in the ensemble's ``[configuration]`` and are read when it connects. Models cannot change them.
 """
 
 import contextlib
@@ -21,12 +21,12 @@ from ripieno.origins.http.client import Fetcher, HostPattern, Limits, Reach, che
 from ripieno.storage.redaction import NO_SECRETS, Redactor
 
 _WHERE = "[configuration.network]"
-_ADVICE = f'The operator lists hosts: hosts = ["api.example.org", "*.example.com"] under {_WHERE}.'
-_LOCAL_ADVICE = f"The operator admits this machine and private networks: local = true under {_WHERE}."
+_ADVICE = f'The operator can allow hosts: hosts = ["api.example.org", "*.example.com"] under {_WHERE}.'
+_LOCAL_ADVICE = f"The operator can allow this machine and private networks: local = true under {_WHERE}."
 
 
 class _Host:
-    """A host that may be reached; kept parsed."""
+    """An allowed host, stored parsed."""
 
     expected = 'a host such as "api.example.org", "*.example.com" or "localhost:8080"'
 
@@ -36,7 +36,9 @@ class _Host:
         try:
             return HostPattern.parse(value)
         except InputError as error:
-            problems.add(path, str(error), "Write a host without a scheme and a path, with a port where it is another.")
+            problems.add(
+                path, str(error), "Write a host without scheme and path, with its port unless that is the default."
+            )
             return INVALID
 
     def schema(self) -> dict[str, Any]:
@@ -44,7 +46,7 @@ class _Host:
 
 
 class _Secret:
-    """The value of a header: a template with variables and no arguments; kept parsed."""
+    """A header value: a template with variables and without arguments, stored parsed."""
 
     expected = "a string, with {env:NAME} where a variable goes"
 
@@ -57,7 +59,7 @@ class _Secret:
             problems.add(path, str(error))
             return INVALID
         if template.placeholders:
-            problems.add(path, "no argument can stand here", "Variables are written {env:NAME}.")
+            problems.add(path, "arguments are not allowed here", "Variables are written {env:NAME}.")
             return INVALID
         return template
 
@@ -67,26 +69,26 @@ class _Secret:
 
 GRANTS = Table(
     title="[configuration]",
-    documentation="What the network tools may reach. Nothing is reached that is not listed.",
+    documentation="The hosts that the network tools may contact. All others are refused.",
     keys=(
         Key(
             name="hosts",
             kind=Several(item=_Host(), items="hosts", once=True),
-            documentation="Hosts: by name, all beneath one (*.), or * for all public ones; with :port, or :* for all.",
+            documentation="Hosts by name, *. for all subdomains, or * for all public ones; with :port, or :* for all.",
             default=(),
             example=["api.example.org", "*.example.com", "localhost:8080"],
         ),
         Key(
             name="local",
             kind=Flag(),
-            documentation="Whether hosts may be at this machine or in a private network.",
+            documentation="Whether hosts may be this machine or in a private network.",
             default=False,
             example=True,
         ),
         Key(
             name="size",
             kind=Size(),
-            documentation="Bytes of an answer, unpacked, at most.",
+            documentation="The largest answer in bytes, decompressed.",
             default=10 * 2**20,
             example="50 MiB",
         ),
@@ -97,7 +99,7 @@ GRANTS = Table(
                 kind=Named(name=Text(), kind=_Secret(), expected="a table of headers"),
                 expected="a table of origins",
             ),
-            documentation="Headers that one origin, and no other, is sent; models do not see them.",
+            documentation="Headers that only the named origin receives; models do not see them.",
             default=frozendict(),
             example={"https://api.example.org": {"Authorization": "Bearer {env:TOKEN}"}},
         ),
@@ -107,7 +109,7 @@ GRANTS = Table(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """The connection of the network tools: what they fetch with, and what they send to whom beside it."""
+    """The connection of the network tools: their fetcher, and the credentials of each origin."""
 
     fetcher: Fetcher
     credentials: frozendict[str, tuple[tuple[str, str], ...]] = dataclasses.field(default=frozendict(), repr=False)
@@ -115,7 +117,7 @@ class Network:
 
 
 def read_grants(configuration: Mapping[str, Any], secrets: Mapping[str, str]) -> Network:
-    """The grants of a configuration. Errors: ``ConfigurationInvalidity`` with everything that is wrong."""
+    """The grants of a configuration. Errors: ``ConfigurationInvalidity`` with all problems."""
     problems = Problems(Source(file=_WHERE))
     read = GRANTS.read(configuration, ("configuration",), problems)
     credentials: dict[str, tuple[tuple[str, str], ...]] = {}
@@ -141,7 +143,7 @@ def read_grants(configuration: Mapping[str, Any], secrets: Mapping[str, str]) ->
 
 @contextlib.asynccontextmanager
 async def open_network(configuration: Mapping[str, Any], surroundings: Surroundings) -> AsyncGenerator[Network, None]:
-    """The factory of the ensemble's connection. Nothing is connected to before a call."""
+    """The factory of the ensemble's connection. Nothing is contacted before a call."""
     yield read_grants(configuration, surroundings.secrets)
 
 
@@ -164,8 +166,8 @@ def _fill(
     if missing:
         problems.add(
             path,
-            f"the variable {', '.join(missing)} is needed, and not set",
-            "Set it in the environment; [environment] allow must have it where that is given.",
+            f"the variable {', '.join(missing)} is not set",
+            "Set it in the environment; if [environment] allow is given, it must list it.",
         )
         return None
     try:

@@ -1,4 +1,4 @@
-"""The ensemble ``network``: HTTP to hosts that the operator listed, files fetched into the workspace and sent from it.
+"""The ensemble ``network``: HTTP requests to allowed hosts, downloads into the workspace and uploads from it.
 
 Source of the names: seed 000, sections 11.2 and 11.3. ``http_get`` and ``http_post`` are presets of ``http_request``.
 """
@@ -17,7 +17,7 @@ from ripieno.execution.retries import explain_status
 from ripieno.jsonvalues import is_list
 from ripieno.origins.http.client import Fetched, Request, Url, Wording, parse_url
 from ripieno.toolset.arguments import several
-from ripieno.toolset.files.session import changes, learn, not_kept, room_of
+from ripieno.toolset.files.session import changes, learn, not_kept, open_workspace
 from ripieno.toolset.network.grants import Network
 
 #: Bytes of a file that can be sent.
@@ -25,8 +25,8 @@ SEND_CAP = 10 * 1024 * 1024
 
 
 async def http_request(context: Context, arguments: dict[str, Any]) -> str:
-    """Status, URL, redirects and headers of an answer, an empty line, and its text or what it is instead."""
-    return _tell(await _ask(context, arguments), context)
+    """Status, URL, redirects and headers of a response, an empty line, and its text or a description."""
+    return _describe(await _fetch(context, arguments), context)
 
 
 async def curl(context: Context, arguments: dict[str, Any]) -> str | Outcome:
@@ -39,7 +39,7 @@ async def curl(context: Context, arguments: dict[str, Any]) -> str | Outcome:
         headers["User-Agent"] = arguments["user_agent"]
     if data is not None and given is None and not any(name.lower() == "content-type" for name in headers):
         headers["Content-Type"] = "application/x-www-form-urlencoded"
-    asked = {
+    options = {
         "url": arguments["url"],
         "method": method,
         "headers": headers,
@@ -48,31 +48,32 @@ async def curl(context: Context, arguments: dict[str, Any]) -> str | Outcome:
         **({} if given is None else {"json": given}),
     }
     if "output" in arguments:
-        return await download(context, {**asked, "path": arguments["output"]})
-    return await http_request(context, asked)
+        return await download(context, {**options, "path": arguments["output"]})
+    return await http_request(context, options)
 
 
 async def wget(context: Context, arguments: dict[str, Any]) -> Outcome:
-    """``download`` with the names of wget's options; the file is named after the URL where nothing names it."""
+    """``download`` with the names of wget's options; the default file name is from the URL."""
     url = _url(arguments)
     name = urllib.parse.unquote(url.path.rpartition("/")[2])
     if not name or name in (".", "..") or "/" in name or not name.isprintable():
         name = "index.html"
-    asked = {
+    options = {
         "url": arguments["url"],
         "headers": dict(_split_header(line) for line in arguments.get("header", ())),
         "path": arguments.get("output_document", name),
         "overwrite": not arguments.get("no_clobber", False),
     }
-    return await download(context, asked)
+    return await download(context, options)
 
 
 async def download(context: Context, arguments: dict[str, Any]) -> Outcome:
-    """Fetches a URL into a file of the workspace, which is exchanged whole. Errors: those of ``Room`` and ``Fetcher``;
-    those of ``explain_status`` for an answer that is no success.
+    """Fetches a URL into a file of the workspace, which is replaced atomically.
+
+    Errors: those of ``Workspace`` and ``Fetcher``; those of ``explain_status`` for an unsuccessful status.
     """
     path: str = arguments["path"]
-    fetched = await _ask(context, arguments)
+    fetched = await _fetch(context, arguments)
     wording = _word(fetched, context)
     if not 200 <= fetched.status < 300:
         message = f"Nothing was written: the server did not send the file.\n{wording.head}\n\n{wording.content}"
@@ -87,7 +88,7 @@ async def download(context: Context, arguments: dict[str, Any]) -> Outcome:
 
 
 async def upload(context: Context, arguments: dict[str, Any]) -> str:
-    """Sends a file of the workspace, as the body or as a field of a form. Errors: those of ``Room`` and ``Fetcher``."""
+    """Sends a file of the workspace, as the body or as a form field. Errors: those of ``Workspace`` and ``Fetcher``."""
     path: str = arguments["path"]
     data = await run_in_thread(_read, context, path, name="upload")
     kind = arguments.get("content_type", "application/octet-stream")
@@ -95,12 +96,12 @@ async def upload(context: Context, arguments: dict[str, Any]) -> str:
     sent = f"Sent {path}: {several(len(data), 'byte')}, sha256:{hashlib.sha256(data).hexdigest()}"
     if field is not None:
         kind, data = _form(field, os.path.basename(path), kind, data)
-    asked = {**arguments, "method": arguments.get("method", "PUT" if field is None else "POST")}
-    fetched = await _ask(context, asked, body=data, kind=kind)
-    return f"{sent}\n{_tell(fetched, context)}"
+    options = {**arguments, "method": arguments.get("method", "PUT" if field is None else "POST")}
+    fetched = await _fetch(context, options, body=data, kind=kind)
+    return f"{sent}\n{_describe(fetched, context)}"
 
 
-async def _ask(
+async def _fetch(
     context: Context, arguments: Mapping[str, Any], *, body: bytes | None = None, kind: str | None = None
 ) -> Fetched:
     network = _network(context)
@@ -127,7 +128,7 @@ async def _ask(
 
 def _network(context: Context) -> Network:
     if not isinstance(context.connection, Network):
-        raise ResourceFault("There is no network here.", code="network")
+        raise ResourceFault("The network is not available here.", code="network")
     return context.connection
 
 
@@ -136,15 +137,15 @@ def _url(arguments: Mapping[str, Any]) -> Url:
         return parse_url(arguments["url"])
     except InputError as error:
         raise ValidationFault(
-            f"It was not sent: {error}.",
+            f"The request was not sent: {error}.",
             code="invalid_url",
             details={"parameter": "url"},
-            suggestion="Write it whole, such as https://api.example.org/path.",
+            suggestion="Give the complete URL, such as https://api.example.org/path.",
         ) from None
 
 
 def _body(arguments: Mapping[str, Any]) -> tuple[bytes | None, str | None]:
-    """The body of a request, and its media type."""
+    """The body of a request and its media type."""
     text, value = arguments.get("body"), arguments.get("json")
     if text is not None and value is not None:
         raise ValidationFault("A request has one body: give text or JSON, not both.", code="invalid_value")
@@ -161,17 +162,19 @@ def _body(arguments: Mapping[str, Any]) -> tuple[bytes | None, str | None]:
         return written.encode(), "text/plain; charset=utf-8" if text is not None else "application/json"
     except UnicodeEncodeError as error:
         raise ValidationFault(
-            f"The body has half a character in it, at position {error.start}.", code="invalid_content"
+            f"The body contains half of a surrogate pair, at position {error.start}.", code="invalid_content"
         ) from None
 
 
 def _pairs(query: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """The values of a query as text: as JSON writes them, strings without quotes; a list gives several."""
+    """The parameters of a query as text: in JSON's form, strings without quotes; a list repeats the name."""
     for name, value in query.items():
         for one in _listed(value):
             if isinstance(one, str):
                 if any("\ud800" <= character <= "\udfff" for character in one):
-                    raise ValidationFault(f"The query's {name!r} has half a character in it.", code="invalid_value")
+                    raise ValidationFault(
+                        f"The query's {name!r} contains half of a surrogate pair.", code="invalid_value"
+                    )
                 yield name, one
             else:
                 yield name, json.dumps(one)
@@ -184,7 +187,9 @@ def _listed(value: Any) -> list[Any]:
 def _split_header(line: str) -> tuple[str, str]:
     name, colon, value = line.partition(":")
     if not colon:
-        raise ValidationFault(f"{line[:80]!r} is no header.", code="invalid_header", suggestion='Write "Name: value".')
+        raise ValidationFault(
+            f"{line[:80]!r} is not a header.", code="invalid_header", suggestion='Write "Name: value".'
+        )
     return name, value.strip(" \t")
 
 
@@ -192,15 +197,15 @@ def _word(fetched: Fetched, context: Context) -> Wording:
     return Wording(fetched=fetched, redactor=_network(context).redactor)
 
 
-def _tell(fetched: Fetched, context: Context) -> str:
+def _describe(fetched: Fetched, context: Context) -> str:
     wording = _word(fetched, context)
     return f"{wording.head}\n\n{wording.content}" if fetched.body else wording.head
 
 
 def _keep(context: Context, path: str, fetched: Fetched, wording: Wording, overwrite: bool) -> Outcome:
-    with room_of(context) as room:
-        written = room.write_file(path, fetched.body, new=not overwrite)
-        lost = not_kept(room, written.steps)
+    with open_workspace(context) as workspace:
+        written = workspace.write_file(path, fetched.body, new=not overwrite)
+        lost = not_kept(workspace, written.steps)
     learn(context, written.steps)
     digest = f"sha256:{hashlib.sha256(fetched.body).hexdigest()}"
     return Outcome(
@@ -210,11 +215,11 @@ def _keep(context: Context, path: str, fetched: Fetched, wording: Wording, overw
 
 
 def _read(context: Context, path: str) -> bytes:
-    with room_of(context) as room, room.open_file(path) as file:
+    with open_workspace(context) as workspace, workspace.open_file(path) as file:
         data = file.read(SEND_CAP + 1) or b""
     if len(data) > SEND_CAP:
         raise ResourceFault(
-            f"{path!r} has more than {SEND_CAP} bytes, which is the most that is sent.",
+            f"{path!r} has more than {SEND_CAP} bytes, the most that can be sent.",
             code="too_large",
             details={"limit": SEND_CAP},
         )
@@ -225,7 +230,7 @@ def _form(field: str, name: str, kind: str, data: bytes) -> tuple[str, bytes]:
     """A form with one file (RFC 7578): its media type and its bytes."""
     for part in (field, name, kind):
         if not part.isprintable() or '"' in part or "\\" in part:
-            raise ValidationFault(f"{part[:80]!r} cannot stand in a form.", code="invalid_value")
+            raise ValidationFault(f"{part[:80]!r} is not allowed in a form.", code="invalid_value")
     boundary = hashlib.sha256(b"form" + data).hexdigest()
     head = (
         f"--{boundary}\r\n"

@@ -1,4 +1,4 @@
-"""JSON that somebody else's program wrote: what is not as expected is nothing."""
+"""JSON of foreign programs: unexpected values count as absent."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,7 +6,7 @@ from typing import Any, TypeGuard
 
 
 def parse(text: str | bytes) -> Any:
-    """The value; None for what is no JSON."""
+    """The value; None for invalid JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -14,12 +14,12 @@ def parse(text: str | bytes) -> Any:
 
 
 def is_table(value: object) -> TypeGuard[Mapping[str, Any]]:
-    """Whether it is an object of JSON."""
+    """Whether it is a JSON object."""
     return isinstance(value, Mapping)
 
 
 def is_list(value: object) -> TypeGuard[Sequence[Any]]:
-    """Whether it is an array of JSON."""
+    """Whether it is a JSON array."""
     return isinstance(value, list)
 
 

@@ -1,7 +1,7 @@
-"""Processes that go on between calls: known by handles that nobody can guess, one shelf for each conversation.
+"""Processes that run on between calls, identified by random handles, by conversation.
 
-A handle is good in the conversation that it was made in, and nowhere else. All of a conversation's processes are ended
-when it is given up, all of an ensemble's when it is disconnected.
+A handle is valid only in its conversation. A conversation's processes are ended with the conversation, and all of an
+ensemble's when it is disconnected.
 """
 
 import asyncio
@@ -19,19 +19,19 @@ from ripieno.sandbox.capture import Capture, Captured
 from ripieno.sandbox.processes import Completed, collect
 from ripieno.toolset.programs.settings import Grants, read_grants
 
-#: Processes that one conversation may have running, and ended ones that it is told of.
+#: Processes that one conversation may have running, and ended ones that are remembered.
 MAX_RUNNING, MAX_ENDED = 32, 64
-#: Bytes that are kept of each stream between two looks at it.
+#: Bytes kept of each stream between two reads.
 OUTPUT = 16 * 1024
 
 
 class Recent(Capture):
-    """What came since the last look."""
+    """The output since the last read."""
 
     __slots__ = ()
 
     def take(self) -> Captured:
-        """What is kept; from now on it is loaded anew."""
+        """Returns and clears the kept output."""
         captured = self.captured()
         self._head.clear()
         self._tail.clear()
@@ -41,7 +41,7 @@ class Recent(Capture):
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
 class Job:
-    """One process that goes on. ``task`` gathers what it writes, and has how it ended."""
+    """One such process. ``task`` collects its output and its end."""
 
     handle: str
     command: tuple[str, ...]
@@ -53,18 +53,18 @@ class Job:
 
     @property
     def ended(self) -> Completed | None:
-        """How it ended; None while it runs."""
+        """Its outcome; None while it runs."""
         if not self.task.done() or self.task.cancelled() or self.task.exception() is not None:
             return None
         return self.task.result()
 
     async def end(self) -> None:
-        """Ends it and all that it has started."""
+        """Ends it with all its descendants."""
         await self.process.terminate()
         await asyncio.wait((self.task,))
 
 
-class Shelf:
+class ConversationJobs:
     """The jobs of one conversation, by handle."""
 
     def __init__(self) -> None:
@@ -76,46 +76,46 @@ class Shelf:
             raise ResourceFault(
                 f"No process of this conversation has the handle {handle[:80]!r}.",
                 code="unknown_handle",
-                suggestion="Processes are known by the handle that spawn gives, never by a number. ps lists them.",
+                suggestion="Use the handle from spawn, not a process number. ps lists the handles.",
             )
         return self.jobs[handle]
 
     @property
     def running(self) -> list[Job]:
-        """Those that still run."""
+        """The running jobs."""
         return [job for job in self.jobs.values() if not job.task.done()]
 
     def forget(self) -> None:
-        """Keeps no more than the latest of those that have ended."""
+        """Drops all but the latest ended jobs."""
         ended = [job for job in self.jobs.values() if job.task.done()]
         for job in ended[: max(0, len(ended) - MAX_ENDED)]:
             del self.jobs[job.handle]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Workshop(Grants):
-    """The connection of the ensemble: what is granted, and every job of every conversation."""
+class JobManager(Grants):
+    """The connection of the ensemble: its grants, and the jobs of all conversations."""
 
     jobs: set[Job] = dataclasses.field(default_factory=set["Job"], compare=False)
 
-    def shelf(self, context: Context) -> Shelf:
-        """The shelf of the conversation of a call. When that is given up, its jobs are ended."""
-        known: object = context.namespace.get("shelf")
-        if isinstance(known, Shelf):
+    def jobs_of(self, context: Context) -> ConversationJobs:
+        """The jobs of the conversation of a call. They are ended with the conversation."""
+        known: object = context.namespace.get("jobs")
+        if isinstance(known, ConversationJobs):
             return known
-        shelf = context.namespace["shelf"] = Shelf()
-        weakref.finalize(shelf, _abandon, asyncio.get_running_loop(), shelf.jobs).atexit = False
-        return shelf
+        owned = context.namespace["jobs"] = ConversationJobs()
+        weakref.finalize(owned, _abandon, asyncio.get_running_loop(), owned.jobs).atexit = False
+        return owned
 
-    def check_room(self, shelf: Shelf) -> None:
+    def check_quota(self, owned: ConversationJobs) -> None:
         """Errors: ``QuotaFault`` when a conversation has too many."""
-        if len(shelf.running) >= MAX_RUNNING:
+        if len(owned.running) >= MAX_RUNNING:
             raise QuotaFault(
-                f"{MAX_RUNNING} processes are running, and no more may.", suggestion="End one with kill, or wait."
+                f"{MAX_RUNNING} processes are running, which is the limit.", suggestion="End one with kill, or wait."
             )
 
-    def add(self, shelf: Shelf, process: Process, command: Sequence[str]) -> Job:
-        """Takes charge of a process. Nothing is awaited, so that none can be lost."""
+    def add(self, owned: ConversationJobs, process: Process, command: Sequence[str]) -> Job:
+        """Takes over a process. Nothing is awaited, so that none can be lost."""
         stdout, stderr = Recent(OUTPUT), Recent(OUTPUT)
         task = asyncio.create_task(collect(process, (stdout, stderr)), name=f"process {process.pid}")
         job = Job(
@@ -129,31 +129,31 @@ class Workshop(Grants):
         )
         self.jobs.add(job)
         task.add_done_callback(lambda _: self.jobs.discard(job))
-        shelf.jobs[job.handle] = job
-        shelf.forget()
+        owned.jobs[job.handle] = job
+        owned.forget()
         return job
 
 
 def _abandon(loop: asyncio.AbstractEventLoop, jobs: Mapping[str, Job]) -> None:
-    """Ends what a conversation that is gone had running; called by whoever collects garbage."""
+    """Ends the jobs of a conversation that is gone; called by the garbage collector."""
     if any(not job.task.done() for job in jobs.values()):
-        with contextlib.suppress(RuntimeError):  # The loop is closed, and with it every process ended.
+        with contextlib.suppress(RuntimeError):  # The loop is closed, which has ended every process.
             loop.call_soon_threadsafe(_cancel, tuple(jobs.values()))
 
 
 def _cancel(jobs: Iterable[Job]) -> None:
     for job in jobs:
-        # Whoever collects ends the process when it is cancelled.
+        # ``collect`` ends the process when it is cancelled.
         job.task.cancel()
 
 
 @contextlib.asynccontextmanager
-async def open_workshop(configuration: Mapping[str, Any], _: Surroundings) -> AsyncGenerator[Workshop, None]:
-    """The factory of the connection. At its end no process that was spawned is left."""
-    workshop = Workshop(**read_grants(configuration))
+async def open_jobs(configuration: Mapping[str, Any], _: Surroundings) -> AsyncGenerator[JobManager, None]:
+    """The factory of the connection. At its end no job is left running."""
+    manager = JobManager(**read_grants(configuration))
     try:
-        yield workshop
+        yield manager
     finally:
-        jobs = tuple(workshop.jobs)
+        jobs = tuple(manager.jobs)
         if jobs:
             await asyncio.gather(*(job.end() for job in jobs), return_exceptions=True)

@@ -1,4 +1,4 @@
-"""The tool ``pip``: packages of Python in the environment of a project, never in that of the user or our own."""
+"""The tool ``pip``: Python packages in a project's environment, never in the user's or our own."""
 
 import dataclasses
 import os
@@ -12,13 +12,13 @@ from ripieno.origins.command.programs import resolve, run, surroundings_of, work
 from ripieno.toolset.programs.projects import find_program, own_folders
 
 _NAMES = ("python3", "python")
-#: What changes an environment.
+#: Commands that change an environment.
 _CHANGING = ("install", "uninstall")
-_MAKE = "Make one in the workspace, such as with the command: python3 -m venv .venv"
+_MAKE = "Create one in the workspace: python3 -m venv .venv"
 
 
 async def pip(context: Context, arguments: dict[str, Any]) -> Outcome:
-    """Runs pip with the interpreter of the project's environment; without one, only what changes none."""
+    """Runs pip with the interpreter of the project's environment; without one, only commands that change nothing."""
     command: str = arguments["command"]
     argv = [_choose(context, arguments), "-m", "pip", "--disable-pip-version-check", "--no-input", command]
     argv += ["--upgrade"] if arguments.get("upgrade") else []
@@ -29,16 +29,18 @@ async def pip(context: Context, arguments: dict[str, Any]) -> Outcome:
     output = context.invoker.policy.output
     if done.flooded or done.exit_code != 0:
         lacks = "No module named pip" in done.stderr.text
-        hint = "The environment has no pip: put it there with its python -m ensurepip, or make the environment anew."
+        hint = (
+            "The environment has no pip. Install it with its own python -m ensurepip, or create the environment again."
+        )
         raise failure("pip", done, output, suggestion=hint if lacks else None)
     text = done.stdout.text if done.stdout.text.strip() else done.stderr.text
     return dataclasses.replace(report(done), content=text)
 
 
 def _choose(context: Context, arguments: dict[str, Any]) -> str:
-    """The interpreter of the environment that is meant, else the project's, else the first in PATH to look with.
+    """The interpreter of the given environment, or the project's; for reading only, also the first in PATH.
 
-    Errors: ``ResourceFault`` where there is no environment to change; those of ``resolve``.
+    Errors: ``ResourceFault`` without an environment to change; those of ``resolve``.
     """
     workspace = workspace_of(surroundings_of(context))
     changing = arguments["command"] in _CHANGING and "target" not in arguments
@@ -48,24 +50,24 @@ def _choose(context: Context, arguments: dict[str, Any]) -> str:
         found = [os.path.join(folder, "bin", one) for one in _NAMES]
         python = next((one for one in found if os.path.isfile(one) and os.access(one, os.X_OK)), None)
         if python is None or not _is_environment(python, workspace):
-            raise ResourceFault(f"{named!r} is no environment of Python.", code="no_environment", suggestion=_MAKE)
+            raise ResourceFault(f"{named!r} is not a Python environment.", code="no_environment", suggestion=_MAKE)
         return python
     own = find_own_program((workspace,), *_NAMES)
     if not changing:
         return own or find_program(context, ".", *_NAMES)
     if own is None or not _is_environment(own, workspace):
         raise ResourceFault(
-            "The project has no environment of its own to install into: there is none in .venv or venv.",
+            "The project has no environment in .venv or venv to install into.",
             code="no_environment",
-            suggestion=f"{_MAKE}; or name another with environment, or a folder to install into with target.",
+            suggestion=f"{_MAKE}. Or give another one as environment, or a folder as target.",
         )
     return own
 
 
 def _is_environment(python: str, workspace: str) -> bool:
-    """Whether an interpreter is that of a virtual environment that lies in the workspace.
+    """Whether an interpreter is that of a virtual environment in the workspace.
 
-    Without its ``pyvenv.cfg`` it would be the interpreter that it is a link to.
+    Without its ``pyvenv.cfg`` it would be the interpreter that it links to.
     """
     folder = os.path.dirname(os.path.dirname(python))
     beneath = os.path.realpath(folder).startswith(workspace.rstrip("/") + "/")

@@ -1,4 +1,4 @@
-"""The ensemble ``process``: programs that go on between calls. Only handles that ``spawn`` gave are accepted."""
+"""The ensemble ``process``: programs that run on between calls, addressed only by the handles of ``spawn``."""
 
 import asyncio
 import dataclasses
@@ -11,28 +11,28 @@ from ripieno.ensembles import Context, Outcome
 from ripieno.exceptions import ConnectionFailure
 from ripieno.origins.command.outcomes import ending, join, share
 from ripieno.origins.command.programs import launch, limits_of
-from ripieno.toolset.programs.jobs import Job, Workshop
+from ripieno.toolset.programs.jobs import Job, JobManager
 
-#: Bytes of a result that the line before the output may take.
+#: Bytes of a result reserved for the line before the output.
 _MARK = 512
 
 
 async def spawn(context: Context, arguments: dict[str, Any]) -> Outcome:
-    """Starts ``argv`` and leaves it running; the result has its handle."""
-    workshop = _workshop(context)
-    shelf = workshop.shelf(context)
-    workshop.check_room(shelf)
+    """Starts ``argv`` in the background; the result has its handle."""
+    manager = _manager(context)
+    owned = manager.jobs_of(context)
+    manager.check_quota(owned)
     argv = [str(word) for word in arguments["argv"]]
-    variables = workshop.check(arguments.get("env", {}))
+    variables = manager.check(arguments.get("env", {}))
     process = await launch(
         context,
         argv,
         directory=arguments.get("working_directory", "."),
         environment=variables,
-        network=workshop.network,
+        network=manager.network,
         limits=limits_of(context),
     )
-    job = workshop.add(shelf, process, argv)
+    job = manager.add(owned, process, argv)
     return Outcome(
         content={"handle": job.handle, "state": "running", "command": argv},
         changes=(Change.of("ProcessStarted", pid=process.pid, command=shlex.join(argv)),),
@@ -40,8 +40,8 @@ async def spawn(context: Context, arguments: dict[str, Any]) -> Outcome:
 
 
 async def wait(context: Context, arguments: dict[str, Any]) -> Outcome:
-    """Waits until a process has ended, or for ``timeout_seconds``; gives what it wrote since the last look."""
-    job = _workshop(context).shelf(context).access(arguments["handle"])
+    """Waits for the end of a process, at most ``timeout_seconds``; returns the output since the last read."""
+    job = _manager(context).jobs_of(context).access(arguments["handle"])
     seconds = float(arguments.get("timeout_seconds", 30))
     if context.deadline is not None:
         seconds = min(seconds, max(0.0, context.deadline - asyncio.get_running_loop().time() - 1))
@@ -50,8 +50,8 @@ async def wait(context: Context, arguments: dict[str, Any]) -> Outcome:
 
 
 async def kill(context: Context, arguments: dict[str, Any]) -> Outcome:
-    """Ends a process and all that it has started."""
-    job = _workshop(context).shelf(context).access(arguments["handle"])
+    """Ends a process with all its descendants."""
+    job = _manager(context).jobs_of(context).access(arguments["handle"])
     was_running = not job.task.done()
     await job.end()
     looked = _look(context, job)
@@ -63,7 +63,7 @@ async def kill(context: Context, arguments: dict[str, Any]) -> Outcome:
 
 async def send_signal(context: Context, arguments: dict[str, Any]) -> Outcome:
     """Sends a signal to a process and its group."""
-    job = _workshop(context).shelf(context).access(arguments["handle"])
+    job = _manager(context).jobs_of(context).access(arguments["handle"])
     name: str = arguments["signal"]
     if job.task.done():
         return _look(context, job)
@@ -72,9 +72,9 @@ async def send_signal(context: Context, arguments: dict[str, Any]) -> Outcome:
 
 
 async def ps(context: Context, _: dict[str, Any]) -> Outcome:
-    """The processes of this conversation, those that run first."""
+    """The processes of this conversation, running ones first."""
     now = asyncio.get_running_loop().time()
-    jobs = _workshop(context).shelf(context).jobs.values()
+    jobs = _manager(context).jobs_of(context).jobs.values()
     listed: list[dict[str, Any]] = []
     for job in sorted(jobs, key=lambda one: (one.task.done(), one.began)):
         ended = job.ended
@@ -89,26 +89,26 @@ async def ps(context: Context, _: dict[str, Any]) -> Outcome:
     return Outcome(content={"processes": listed})
 
 
-def _workshop(context: Context) -> Workshop:
-    if not isinstance(context.connection, Workshop):
-        raise ConnectionFailure(context.invoker.ensemble.name, "its [connection] does not open a workshop.")
+def _manager(context: Context) -> JobManager:
+    if not isinstance(context.connection, JobManager):
+        raise ConnectionFailure(context.invoker.ensemble.name, "its [connection] does not open a job manager.")
     return context.connection
 
 
 def _look(context: Context, job: Job) -> Outcome:
-    """How a process is, and what it wrote since the last look."""
+    """The state of a process, and its output since the last read."""
     output = context.invoker.policy.output
     stdout, stderr = share(job.stdout.take(), job.stderr.take(), output - _MARK)
     ended = job.ended
     if ended is not None:
         first = ending(job.command[0], ended)
     elif job.task.done():
-        first = f"{job.command[0]!r} is gone, and nobody knows how it ended."
+        first = f"{job.command[0]!r} is gone, and its outcome is unknown."
     else:
         first = f"{job.command[0]!r} is still running."
-    said = "It wrote nothing since the last look." if not stdout.total_bytes + stderr.total_bytes else ""
+    silent = "It wrote nothing since the last call." if not stdout.total_bytes + stderr.total_bytes else ""
     return Outcome(
-        content=join(f"{first} {said}".strip(), stdout.text, stderr.text, ""),
+        content=join(f"{first} {silent}".strip(), stdout.text, stderr.text, ""),
         exit_code=None if ended is None else ended.exit_code,
         stdout_truncated=stdout.truncated,
         stderr_truncated=stderr.truncated,

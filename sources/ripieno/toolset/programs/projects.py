@@ -1,4 +1,4 @@
-"""What a project is made with, and where its own programs are: those beside it come before those of the system."""
+"""A project's languages and tools, and its own programs, which come before the system's."""
 
 import dataclasses
 import json
@@ -18,16 +18,16 @@ from ripieno.toolset.programs.foreign_json import table
 from ripieno.toolset.programs.settings import grants_of
 from ripieno.toolset.workspace.workspace import Workspace
 
-#: Bytes of a file that is looked into.
+#: Bytes read of a file.
 _LOOK = 1 << 20
-#: Bytes of each stream that are looked through.
+#: Limits for output that is parsed.
 _LIMITS = ProcessLimits(output_bytes=8 * 2**20, grace=GRACE)
 
 
 def find_program(context: Context, directory: str, *names: str) -> str:
-    """The first program of these names: beside the project in ``directory``, in the workspace, then in PATH.
+    """The first program of these names: of the project in ``directory``, of the workspace, then in PATH.
 
-    Errors: ``ResourceFault`` that says what was looked for; those of ``resolve``.
+    Errors: ``ResourceFault`` with the searched places; those of ``resolve``.
     """
     found = look_for_program(context, directory, *names)
     if found is None:
@@ -35,7 +35,7 @@ def find_program(context: Context, directory: str, *names: str) -> str:
         raise ResourceFault(
             f"There is no {' or '.join(map(repr, names))}, neither in {places} nor in PATH.",
             code="no_program",
-            suggestion="Install it into the project, or ask the user to.",
+            suggestion="Install it in the project, or ask the user to.",
         )
     return found
 
@@ -47,7 +47,7 @@ def look_for_program(context: Context, directory: str, *names: str) -> str | Non
 
 
 def own_folders(context: Context, directory: str) -> dict[str, str]:
-    """The PATH with the project's own programs before those of the system."""
+    """The PATH with the project's own programs first."""
     return {"PATH": own_path(_roots(context, directory))}
 
 
@@ -64,7 +64,7 @@ async def run_for_project(context: Context, argv: Sequence[str], directory: str)
 
 
 def _roots(context: Context, directory: str) -> tuple[str, str]:
-    """The folders that may be a project's: the directory, then the workspace. Errors: those of ``resolve``."""
+    """The possible folders of a project: the directory, then the workspace. Errors: those of ``resolve``."""
     surroundings = surroundings_of(context)
     workspace = workspace_of(surroundings)
     return resolve(workspace, directory, os.fspath(surroundings.workspace)), workspace
@@ -72,9 +72,9 @@ def _roots(context: Context, directory: str) -> tuple[str, str]:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
-    """What stands in the directory of a project, as far as it says what it is made with.
+    """The files in a project's directory that show its languages and tools.
 
-    ``files`` are the names in it; ``python`` is the ``[tool]`` table of its pyproject.toml, ``node`` its package.json.
+    ``files`` are all names in it; ``python`` is the ``[tool]`` table of its pyproject.toml, ``node`` its package.json.
     """
 
     directory: str
@@ -85,7 +85,7 @@ class Project:
 
     @property
     def is_python(self) -> bool:
-        """Whether it looks like Python."""
+        """Whether it looks like a Python project."""
         marks = {"pyproject.toml", "setup.py", "setup.cfg", "pytest.ini", "tox.ini", "conftest.py", "requirements.txt"}
         return bool(self.files & marks) or any(name.endswith(".py") for name in self.files)
 
@@ -96,31 +96,31 @@ class Project:
 
     @property
     def is_go(self) -> bool:
-        """Whether it is a module of Go."""
+        """Whether it is a Go module."""
         return "go.mod" in self.files
 
     def depends_on(self, name: str) -> bool:
-        """Whether package.json names a package as needed, or has settings for it."""
+        """Whether package.json requires a package, or has settings for it."""
         groups = (self.node.get(key) for key in ("dependencies", "devDependencies"))
         return name in self.node or any(name in table(group) for group in groups)
 
     def script(self, name: str) -> str | None:
-        """What a script of package.json runs."""
+        """The command of a script in package.json."""
         command = table(self.node.get("scripts")).get(name)
         return command if isinstance(command, str) and "no test specified" not in command else None
 
 
 def read_project(context: Context, directory: str) -> Project:
-    """The project files of a directory; unreadable ones are left out. Errors: those of ``Workspace``."""
-    with Workspace(surroundings_of(context).workspace) as room:
-        with room.open_directory(directory) as descriptor:
+    """The project files of a directory, without unreadable ones. Errors: those of ``Workspace``."""
+    with Workspace(surroundings_of(context).workspace) as workspace:
+        with workspace.open_directory(directory) as descriptor:
             files = frozenset(os.listdir(descriptor)[:10_000])
 
         def read(name: str, parse: Callable[[str], Any]) -> Mapping[str, Any]:
             if name not in files:
                 return {}
             try:
-                with room.open_file(os.path.join(directory, name)) as file:
+                with workspace.open_file(os.path.join(directory, name)) as file:
                     value = parse((file.read(_LOOK) or b"").decode())
             except (ToolFault, ValueError, RecursionError):
                 return {}

@@ -1,6 +1,6 @@
-"""What the ensembles that run programs share: what the operator grants them, and what a model may add to it.
+"""Shared code of the ensembles that run programs: the operator's grants, and the variables that a model may set.
 
-Grants stand in the ensemble's ``[configuration]``, are read when it connects, and are no model's to change.
+Grants are in the ensemble's ``[configuration]`` and are read when it connects. Models cannot change them.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from ripieno.exceptions import ConfigurationInvalidity, PermissionFault
 from ripieno.origins.command.outcomes import failure, outcome
 from ripieno.origins.command.programs import limits_of, run
 
-#: Variables that make programs run other programs, or look for them elsewhere. A pattern never means them.
+#: Variables that make programs run other programs or change their search. Patterns never match them.
 _POWERFUL = (
     *("LD_*", "DYLD_*", "GCONV_PATH", "PATH", "HOME", "TMPDIR", "IFS", "ENV", "SHELL", "PS4", "PROMPT_COMMAND"),
     *("BASH*", "SHELLOPTS", "PYTHON*", "VIRTUAL_ENV", "NODE_*", "npm_config_*", "NPM_CONFIG_*", "PERL*", "RUBY*"),
@@ -28,37 +28,37 @@ KEYS = (
     Key(
         name="environment",
         kind=Several(item=Text(), items="names of variables", once=True),
-        documentation="Variables that a model may set, with * for any part; powerful ones by whole name only.",
+        documentation="Variables that a model may set, with * for any part; powerful ones by full name only.",
         default=(),
         example=["CI", "DEBUG*"],
     ),
     Key(
         name="network",
         kind=Flag(),
-        documentation="Whether its programs may use the network where programs are confined.",
+        documentation="Whether its confined programs may use the network.",
         default=False,
         example=True,
     ),
 )
-GRANTS = Table(title="[configuration]", documentation="What programs may have.", keys=KEYS)
+GRANTS = Table(title="[configuration]", documentation="The permissions of programs.", keys=KEYS)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Grants:
-    """``environment`` are patterns of the names of variables that a model may set."""
+    """The grants. ``environment`` are patterns of the variables that a model may set."""
 
     environment: tuple[str, ...] = ()
     network: bool = False
 
     def check(self, variables: Mapping[str, str]) -> Mapping[str, str]:
-        """The variables. Errors: ``PermissionFault`` that names those that are not granted."""
+        """The variables. Errors: ``PermissionFault`` with those that are not granted."""
         refused = sorted(name for name in variables if not self._allows(name))
         if refused:
             known = ", ".join(self.environment) or "none"
             raise PermissionFault(
-                f"Not every variable may be set: {', '.join(refused)[:500]}. Those that may: {known}.",
+                f"Variables that may not be set: {', '.join(refused)[:500]}. Allowed: {known}.",
                 code="environment",
-                suggestion="Leave it out; the operator grants names with environment = [...] in the configuration.",
+                suggestion="Leave them out. The operator can allow them: environment = [...] in the configuration.",
             )
         return variables
 
@@ -71,7 +71,7 @@ class Grants:
 
 
 def read_grants(configuration: Mapping[str, Any], table: Table = GRANTS) -> Mapping[str, Any]:
-    """The keys of a configuration. Errors: ``ConfigurationInvalidity`` with everything that is wrong."""
+    """The keys of a configuration. Errors: ``ConfigurationInvalidity`` with all problems."""
     problems = Problems(Source())
     read = table.read(configuration, ("configuration",), problems)
     if read is INVALID or len(problems):
@@ -87,22 +87,22 @@ async def open_programs(configuration: Mapping[str, Any], _: Surroundings) -> As
 
 
 def grants_of(context: Context) -> Grants:
-    """What is granted to the ensemble of a call; nothing where it has no connection."""
+    """The grants of a call's ensemble; none without a connection."""
     return context.connection if isinstance(context.connection, Grants) else Grants()
 
 
 @contextlib.contextmanager
-def unheard(context: Context) -> Generator[Context, None, None]:
-    """The call of a program that only looks something up for it: what it writes is no progress of the call."""
-    inner = dataclasses.replace(context, progress=_hear_nothing)
+def without_progress(context: Context) -> Generator[Context, None, None]:
+    """The context for a program that only collects facts: its output is not progress of the call."""
+    inner = dataclasses.replace(context, progress=_ignore_progress)
     try:
         yield inner
     finally:
         context.sandbox = inner.sandbox
 
 
-def _hear_nothing(done: float, total: float | None = None, message: str = "") -> None:
-    """Nobody is told."""
+def _ignore_progress(done: float, total: float | None = None, message: str = "") -> None:
+    """Reports nothing."""
 
 
 async def execute(
@@ -116,7 +116,7 @@ async def execute(
 ) -> Outcome:
     """Runs a program with the ``working_directory`` and ``env`` of a call.
 
-    Errors: ``ExecutionFault`` with all that it wrote when its exit code is not 0; those of ``run`` and ``check``.
+    Errors: ``ExecutionFault`` with its output if its exit code is not 0; those of ``run`` and ``check``.
     """
     grants = grants_of(context)
     limits = limits_of(context, kept=True)

@@ -1,7 +1,7 @@
 """The ensemble ``execution``: a shell, a program without a shell, and code in Python and JavaScript.
 
-Source of ``bash``'s arguments: seed 000, section 3.2.1. The text of a command is never what decides about it: what it
-may reach is the sandbox's matter.
+Source of ``bash``'s arguments: seed 000, section 3.2.1. The text of a command never decides about its permissions; the
+sandbox limits its access.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from ripieno.toolset.programs.settings import execute
 
 
 async def bash(context: Context, arguments: dict[str, Any]) -> Outcome:
-    """Runs ``command`` in bash, or in sh where there is none. The only tool that a shell sees the arguments of."""
+    """Runs ``command`` in bash, or in sh without one. The only tool whose arguments a shell reads."""
     command = _text(arguments, "command")
     shell = ["bash", "--noprofile", "--norc"] if has_command("bash") else ["sh"]
     return await execute(context, arguments, [*shell, "-c", "--", command])
@@ -43,10 +43,10 @@ async def node_exec(context: Context, arguments: dict[str, Any]) -> Outcome:
 
 
 def _text(arguments: dict[str, Any], name: str) -> str:
-    """An argument that can be written down as UTF-8. Errors: ``ValidationFault``."""
+    """An argument that can be encoded as UTF-8. Errors: ``ValidationFault``."""
     text: str = arguments[name]
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise ValidationFault(f"{name} has half a character in it, at position {error.start}.") from None
+        raise ValidationFault(f"{name} contains half of a surrogate pair, at position {error.start}.") from None
     return text

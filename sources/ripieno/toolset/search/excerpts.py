@@ -1,4 +1,4 @@
-"""Shows lines of files with those around them, read in small pieces: no line is too long, no file too large."""
+"""Matching lines with their context, read in small pieces of files of any size."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from ripieno.toolset.files.session import printable
 from ripieno.toolset.search.query import Spot
 
-#: Bytes of a line that are shown, of those before what was looked for; bytes that are looked at around a line.
+#: Bytes shown of a line, and of these before the match; bytes read around a line.
 WIDTH, _BEFORE, _AROUND = 500, 100, 16 * 1024
 _CUT = "[...]"
 
 
 def excerpt(descriptor: int, path: str, spots: Sequence[Spot], around: int) -> Iterator[str]:
-    """``path:12: text`` for each line that fits, ``path-13- text`` for those around it, ``--`` between groups."""
+    """``path:12: text`` for each matching line, ``path-13- text`` for its context, ``--`` between groups."""
     lines: dict[int, tuple[bool, str]] = {}
     for spot in spots:
         for number, fits, text in _near(descriptor, spot, around):
@@ -29,7 +29,7 @@ def excerpt(descriptor: int, path: str, spots: Sequence[Spot], around: int) -> I
 
 
 def _near(descriptor: int, spot: Spot, around: int) -> Iterator[tuple[int, bool, str]]:
-    """The line of a spot and those around it: number, whether it is the line itself, text."""
+    """The line of a match and its context: number, whether it is the line itself, text."""
     if around:
         begin = max(0, spot.offset - _AROUND)
         before = os.pread(descriptor, spot.offset - begin, begin).split(b"\n")[:-1]
@@ -38,7 +38,7 @@ def _near(descriptor: int, spot: Spot, around: int) -> Iterator[tuple[int, bool,
             yield spot.number - len(before[-around:]) + index, False, _shorten(line, 0)
     after = os.pread(descriptor, _AROUND, spot.offset).split(b"\n")
     if len(after) == 1 and len(after[0]) == _AROUND:
-        # A line that is longer than what was read: what was looked for may be far in it.
+        # The line is longer than the read part: the match may be far in it.
         start = max(0, spot.column - _BEFORE)
         piece = os.pread(descriptor, WIDTH + 1, spot.offset + start).split(b"\n")[0]
         yield spot.number, True, (_CUT if start else "") + _shorten(piece, 0)

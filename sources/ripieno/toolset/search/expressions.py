@@ -1,8 +1,9 @@
-"""Finds the lines that a literal or a regular expression fits, in time that is linear in the text.
+"""Finding lines that match a literal or a regular expression, in time linear in the text.
 
-A model's expression must not hang the program, so Python's ``re`` is never asked. The engine is that of the schemas,
-the same as ripgrep's. It takes ECMA's dialect, in which classes know ASCII only; they are written out here as ripgrep
-means them. It says whether, not where. The worse an expression is, the less of one long line it is asked about.
+A model's expression must not hang the program, so Python's ``re`` is not used for matching. The engine is that of the
+schemas, the same as ripgrep's. Its ECMA dialect has ASCII-only classes; they are expanded to ripgrep's meaning. It only
+reports whether a text matches, not where. The more expensive an expression, the smaller the part of a long line that it
+is applied to.
 """
 
 import re
@@ -13,54 +14,56 @@ import jsonschema_rs
 from ripieno.exceptions import ValidationFault
 from ripieno.schemas.regexes import rate
 
-#: Units of work (0.06 µs each) at a time, since the interpreter waits meanwhile.
+#: Units of work (0.06 µs each) at a time, since the interpreter is blocked meanwhile.
 _WORK = 800_000
-#: Bytes that an expression may have when compiled: a class of Unicode has some ten thousand.
+#: Bytes of a compiled expression: a Unicode class has some ten thousand.
 _SIZE = 256 * 1024
-#: Units for each character of text that an expression costs, where too little is repeated for more.
+#: Units per character of text of a cheap expression.
 _LIGHT = 3
 _WORD = r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\u200c\u200d"
 _CLASSES = {"d": r"\p{Nd}", "D": r"\P{Nd}", "s": r"\p{White_Space}", "S": r"\P{White_Space}"}
-#: What means the whole text, or switches lines off: the text is not asked before its lines then.
+#: Anchors of the whole text, and flags that end line mode: the text is then not matched before its lines.
 _WHOLE = re.compile(r"\\[Az]|\(\?[a-zA-Z]*-")
-#: What Python warns of, because it may be read in another way some day: operations on classes.
+#: Operations on classes, about which Python warns because their meaning may change.
 _SETS = re.compile(r"\[\^?\[|--|&&|~~|\|\|")
 _LINE_END = re.compile(r"(?<!\\)(?:\\\\)*\\n")
 
 
 def check(pattern: str, *, literal: bool) -> None:
-    """Errors: ``ValidationFault`` for what is looked for in no line."""
+    """Errors: ``ValidationFault`` for a pattern that no line can match."""
     if not pattern:
         raise ValidationFault(
-            "An empty pattern is in every line.", code="empty_pattern", suggestion="To list files, use find_files."
+            "An empty pattern matches every line.", code="empty_pattern", suggestion="To list files, use find_files."
         )
     if "\0" in pattern or "\n" in pattern or (not literal and _LINE_END.search(pattern)):
         raise ValidationFault(
-            "A pattern is looked for in each line, so it cannot have a line end or a NUL.",
+            "A pattern is matched within lines, so it cannot contain a line end or a NUL.",
             code="multiline",
-            suggestion="Search for one of its lines, with context_lines to see those around it.",
+            suggestion="Search for one of its lines, with context_lines for the lines around it.",
         )
     try:
         pattern.encode()
     except UnicodeEncodeError as error:
-        raise ValidationFault(f"The pattern has half a character at {error.start}.", code="invalid_pattern") from None
+        raise ValidationFault(
+            f"The pattern contains half of a surrogate pair at {error.start}.", code="invalid_pattern"
+        ) from None
 
 
 def invalid(pattern: str, reason: str, position: int | None) -> ValidationFault:
-    """A regular expression is none. ``position`` is that of the character, counted from 0."""
+    """The fault of an invalid regular expression. ``position`` is a character, counted from 0."""
     where = "" if position is None else f" at character {position + 1}"
     details = {} if position is None else {"position": position}
     return ValidationFault(
         f"The regular expression {pattern[:200]!r} cannot be read: {reason}{where}.",
         code="invalid_pattern",
         details=details,
-        suggestion="To find these very characters, put a backslash before each special one, or use search, which takes "
-        'them literally with type = "literal".',
+        suggestion="To find these characters literally, put a backslash before each special one, or use search with "
+        'type = "literal".',
     )
 
 
 class Expression:
-    """What is looked for. Errors: ``ValidationFault`` for what is no regular expression, or too large a one."""
+    """A compiled search. Errors: ``ValidationFault`` for an invalid or too large regular expression."""
 
     def __init__(self, pattern: str, *, literal: bool, case_sensitive: bool) -> None:
         self._needle = pattern.encode() if literal and case_sensitive else None
@@ -77,7 +80,7 @@ class Expression:
         self._block = _WORK // max(units, 1)
 
     def spots(self, data: bytes) -> Iterator[tuple[int, int, int]]:
-        """The lines of ``data`` that fit: where each begins and ends, and where in it is what was looked for."""
+        """The matching lines of ``data``: start and end of each, and the offset of the match in it."""
         if self._needle is not None:
             yield from self._needles(data, self._needle)
             return
@@ -120,7 +123,7 @@ def _escape(literal: str) -> str:
 
 
 def _widen(pattern: str) -> str:
-    """The expression with ``\\d``, ``\\w`` and ``\\s`` as all of Unicode knows them."""
+    """The expression with ``\\d``, ``\\w`` and ``\\s`` for all of Unicode."""
     pieces: list[str] = []
     inside = False
     position = 0
@@ -137,13 +140,13 @@ def _widen(pattern: str) -> str:
             position += 2
             continue
         if inside and one == "[":
-            # Nested classes and those of POSIX: ECMA would take them for something else.
-            raise invalid(pattern, "a '[' in a class needs a backslash here, where there is no ripgrep,", position)
+            # ECMA reads nested and POSIX classes differently.
+            raise invalid(pattern, "a '[' in a class needs a backslash without ripgrep,", position)
         if inside and pattern[position : position + 2] in ("&&", "--", "~~"):
-            raise invalid(pattern, "classes cannot be combined here, where there is no ripgrep,", position)
+            raise invalid(pattern, "classes cannot be combined without ripgrep,", position)
         if one == "[" and not inside:
             inside = True
-            # A bracket that comes first is a member.
+            # A leading bracket is a member.
             following = re.compile(r"\^?\]").match(pattern, position + 1)
             if following is not None:
                 pieces.append("[" + following[0][:-1] + "\\]")
@@ -157,11 +160,11 @@ def _widen(pattern: str) -> str:
 
 
 def explain(pattern: str) -> tuple[str, int | None]:
-    """Why an expression is refused, and where, as Python reads it, which never matches it here."""
+    """The reason and the position of a refused expression, by Python's parser, which never matches it here."""
     try:
         if not _SETS.search(pattern):
             re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
         if isinstance(error, re.error):
             return error.msg, error.pos
-    return "it is too large, or has what linear time does not allow, such as look-around and back-references", None
+    return "it is too large, or uses unsupported features such as look-around and back-references", None

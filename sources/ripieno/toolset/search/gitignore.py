@@ -1,8 +1,8 @@
-"""What a search leaves out: hidden names, and what ``.gitignore`` files of the workspace say, as ripgrep reads them.
+"""The filter of a search: hidden names and the workspace's ``.gitignore`` files, with ripgrep's rules.
 
-Only ``.gitignore`` counts, with or without a repository around it; what other files or programs' settings say does not.
-Globs that a caller gives come first: what one includes is there although it is hidden or ignored, unless a folder
-above it is; what one excludes is not.
+Only ``.gitignore`` files count, with or without a repository; other ignore files and settings do not. A caller's globs
+come first: an included name is found although it is hidden or ignored, unless a folder above it is; an excluded one is
+not.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from typing import Literal
 from ripieno.descriptors.rules.globs import Matcher, translate
 from ripieno.toolset.workspace.entries import SAFELY, read_within
 
-#: Bytes and rules of a file that are heeded; a file that is larger is not.
+#: Rules read of a file, and bytes of the largest file that is read.
 _BYTES, _RULES = 256 * 1024, 2000
 
 Verdict = Literal["in", "out"] | None
@@ -22,7 +22,7 @@ Verdict = Literal["in", "out"] | None
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rule:
-    """One line: what fits is left out, or with ``keeps`` is not."""
+    """One line: matching names are left out, or with ``keeps`` are not."""
 
     matches: Matcher
     keeps: bool
@@ -30,7 +30,7 @@ class Rule:
 
 
 class Rules:
-    """The lines of a file, or the globs of a caller. The last one that fits decides."""
+    """The lines of a file, or the globs of a caller. The last match decides."""
 
     __slots__ = ("_any", "_rules")
 
@@ -43,11 +43,11 @@ class Rules:
                 expression, keeps, folders_only = read
                 self._rules.insert(0, Rule(Matcher([expression]), keeps, folders_only))
                 expressions.append(expression)
-        # Most names fit none: that is one question.
+        # Most names match none, which takes one test.
         self._any = _joined(expressions)
 
     def verdict(self, path: str, *, is_directory: bool) -> Verdict:
-        """What is said of a path, counted from the folder of the file."""
+        """The verdict about a path, relative to the folder of the file."""
         if self._any is None or not self._any(path):
             return None
         for rule in self._rules:
@@ -62,11 +62,11 @@ def _joined(expressions: Sequence[str]) -> Matcher | None:
     try:
         return Matcher(expressions)
     except ValueError:
-        return Matcher([".*"])  # Too large together: each is asked.
+        return Matcher([".*"])  # Too large together: each is tested.
 
 
 def _read(line: str) -> tuple[str, bool, bool] | None:
-    """The expression of a line, whether it keeps, and whether it means folders only; None for no rule."""
+    """The expression of a line, whether it keeps, and whether it applies to folders only; None without a rule."""
     if line.startswith("#"):
         return None
     if not line.endswith("\\ "):
@@ -87,12 +87,12 @@ def _read(line: str) -> tuple[str, bool, bool] | None:
         expression = translate(line)
         Matcher([expression])
     except ValueError:
-        return None  # What is no glob is no rule, for ripgrep as well.
+        return None  # An invalid glob is ignored, as in ripgrep.
     return expression, keeps, folders_only
 
 
 def rules_in(directory: int) -> Rules | None:
-    """The rules of an open directory's ``.gitignore``; None where there is none that can be read."""
+    """The rules of an open directory's ``.gitignore``; None without a readable one."""
     try:
         descriptor = os.open(".gitignore", os.O_RDONLY | SAFELY, dir_fd=directory)
     except OSError:
@@ -107,7 +107,7 @@ def rules_in(directory: int) -> Rules | None:
 
 
 class Globs:
-    """What a caller includes and excludes, by paths from the folder that is searched."""
+    """A caller's included and excluded paths, relative to the searched folder."""
 
     __slots__ = ("_exclude", "_include")
 
@@ -116,7 +116,7 @@ class Globs:
         self._exclude = None if exclude is None else Rules([as_rule(exclude)])
 
     def verdict(self, path: str, *, is_directory: bool) -> Verdict:
-        """What is said of a path; a folder that is not included may still hold what is."""
+        """The verdict about a path; a folder that is not included may contain included ones."""
         if self._exclude is not None and self._exclude.verdict(path, is_directory=is_directory):
             return "out"
         if self._include is None:
@@ -127,7 +127,7 @@ class Globs:
 
 
 def as_rule(glob: str, *, include: bool = False) -> str:
-    """A glob as a line of rules: nothing in it is a comment or a negation; a folder that is included is all in it."""
+    """A glob as a rule line: never a comment or a negation; an included folder includes all its contents."""
     if include and glob.endswith("/"):
         glob = f"{'' if '/' in glob[:-1] else '**/'}{glob}**"
     glob = f"\\{glob}" if glob[:1] in ("!", "#") else glob
@@ -136,9 +136,9 @@ def as_rule(glob: str, *, include: bool = False) -> str:
 
 @dataclasses.dataclass(slots=True)
 class Filter:
-    """What a walk leaves out. ``above`` are the rules of the folders above it: (rules, path from there), nearest first.
+    """The filter of a walk. ``above`` are the rules of parent folders: (rules, path from there), nearest first.
 
-    A folder is entered before what is in it is judged.
+    A folder must be entered before its contents are judged.
     """
 
     globs: Globs
@@ -148,23 +148,23 @@ class Filter:
     _rules: dict[str, Rules | None] = dataclasses.field(default_factory=dict[str, "Rules | None"])
 
     def enter(self, path: str, directory: int) -> None:
-        """Reads the rules of a folder; ``path`` is empty for the one that is walked, and ends with a slash else."""
+        """Reads the rules of a folder; ``path`` is empty for the top, and otherwise ends with a slash."""
         if not self.ignored:
             self._rules[path] = rules_in(directory)
 
     def wants(self, folder: str, name: str, *, is_directory: bool) -> bool:
-        """Whether a name in a folder that was entered is looked at."""
+        """Whether a name in an entered folder is included."""
         path = folder + name
         verdict = self.globs.verdict(path, is_directory=is_directory)
         if verdict is not None:
             return verdict == "in" and name != ".git"
-        verdict = None if self.ignored else self._said(folder, path, is_directory=is_directory)
+        verdict = None if self.ignored else self._verdict(folder, path, is_directory=is_directory)
         if verdict is not None:
             return verdict == "in" and name != ".git"
         return name != ".git" and (self.hidden or not name.startswith("."))
 
-    def _said(self, folder: str, path: str, *, is_directory: bool) -> Verdict:
-        """What the nearest rules say."""
+    def _verdict(self, folder: str, path: str, *, is_directory: bool) -> Verdict:
+        """The verdict of the nearest rules."""
         while True:
             rules = self._rules.get(folder)
             verdict = None if rules is None else rules.verdict(path[len(folder) :], is_directory=is_directory)

@@ -1,4 +1,4 @@
-"""Finds files and folders by their names and paths.
+"""Finding files and folders by their names and paths.
 
 Source of names: seed 000, section 11.3. Plain functions, because files block.
 """
@@ -9,22 +9,22 @@ from typing import Any
 
 from ripieno.ensembles import Context
 from ripieno.toolset.arguments import several
-from ripieno.toolset.files.session import printable, room_of
+from ripieno.toolset.files.session import open_workspace, printable
 from ripieno.toolset.search.gitignore import Filter, Globs
 from ripieno.toolset.search.globs import matcher
 from ripieno.toolset.search.python import walk
 from ripieno.toolset.search.query import find, names_hidden, rules_above, text
 from ripieno.toolset.workspace.tree import MAX_DEPTH, Visit
 
-#: Entries that are listed.
+#: Entries listed.
 _CAP = 10_000
 
 
 def find_files(context: Context, arguments: dict[str, Any]) -> str:
-    """The paths that fit, from the workspace, sorted, one a line: ``path (12 bytes)``, ``folder/``, ``link -> target``.
+    """The matching paths from the workspace, sorted, one a line: ``path (12 bytes)``, ``folder/``, ``link -> target``.
 
-    ``pattern`` is of names, or with a slash in it of paths from ``path``; with ``whole`` always of paths. ``type`` is
-    ``file``, ``directory``, ``link`` or ``any``. Errors: those of ``Room``; ``ValidationFault`` for no glob.
+    ``pattern`` is for names, or, with a slash or with ``whole``, for paths from ``path``. ``type`` is ``file``,
+    ``directory``, ``link`` or ``any``. Errors: those of ``Workspace``; ``ValidationFault`` for an invalid glob.
     """
     pattern = text(arguments, "pattern")
     whole: bool = arguments.get("whole", False)
@@ -34,13 +34,13 @@ def find_files(context: Context, arguments: dict[str, Any]) -> str:
     ignored: bool = arguments.get("include_ignored", False)
     depth = min(arguments.get("max_depth", MAX_DEPTH), MAX_DEPTH)
     found: list[tuple[bytes, str]] = []
-    with room_of(context) as room:
-        base, file = find(context, room, arguments.get("path", "."))
+    with open_workspace(context) as workspace:
+        base, file = find(context, workspace, arguments.get("path", "."))
         if file is not None:
             return f"{base}/{file} is a file.".removeprefix("./")
-        above = () if ignored else rules_above(room, base)
+        above = () if ignored else rules_above(workspace, base)
         chosen = Filter(globs=Globs(None, None), hidden=hidden, ignored=ignored, above=above)
-        with room.open_directory(base) as directory:
+        with workspace.open_directory(base) as directory:
             for one in walk(directory, chosen, depth=depth):
                 if fits is None or fits(one.path):
                     line = _line(one, base, wanted)
@@ -53,7 +53,7 @@ def find_files(context: Context, arguments: dict[str, Any]) -> str:
 
 
 def _line(one: Visit, base: str, wanted: str) -> str | None:
-    """What is shown of an entry; None when it is none that is wanted, or gone."""
+    """The line of an entry; None for other types, or if it is gone."""
     if wanted != "any" and one.is_directory != (wanted == "directory"):
         return None
     shown = printable(one.path if base == "." else f"{base}/{one.path}")
@@ -74,6 +74,6 @@ def _line(one: Visit, base: str, wanted: str) -> str | None:
 def _nothing(base: str, pattern: str | None, *, hidden: bool, ignored: bool) -> str:
     where = "the workspace" if base == "." else printable(base)
     left_out = [] if hidden else ["hidden entries"]
-    left_out += [] if ignored else ["what .gitignore leaves out"]
-    without = f" Not looked at: {', '.join(left_out)}." if left_out else ""
-    return f"Nothing in {where} fits{'' if pattern is None else f' {pattern!r}'}.{without}"
+    left_out += [] if ignored else ["entries ignored by .gitignore"]
+    without = f" Not searched: {', '.join(left_out)}." if left_out else ""
+    return f"Nothing in {where} matches{'' if pattern is None else f' {pattern!r}'}.{without}"

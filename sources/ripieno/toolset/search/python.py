@@ -1,6 +1,6 @@
-"""Searches without a program: the same files and lines as ripgrep's, some ten times slower.
+"""The search engine without ripgrep: the same files and lines, some ten times slower.
 
-Of a line that is longer than the engine looks at at a time, only its beginning is searched for an expression.
+Of a line longer than the engine's block, only the beginning is searched for an expression.
 """
 
 import asyncio
@@ -16,15 +16,15 @@ from typing import TypeVar
 from ripieno.ensembles import Context
 from ripieno.ensembles.threads import run_in_thread
 from ripieno.exceptions import ToolFault
-from ripieno.toolset.files.session import room_of
+from ripieno.toolset.files.session import open_workspace
 from ripieno.toolset.search.expressions import Expression
 from ripieno.toolset.search.gitignore import Filter, Globs
 from ripieno.toolset.search.query import (
     COUNTED_BYTES,
     FILE_BYTES,
-    Hours,
     Located,
     Query,
+    SearchDeadlines,
     Spot,
     Tally,
     late,
@@ -34,33 +34,33 @@ from ripieno.toolset.workspace.entries import SAFELY
 from ripieno.toolset.workspace.tree import TreeEntry, Visit, everything, visit
 from ripieno.toolset.workspace.workspace import Workspace
 
-#: Bytes that are read at a time, and that a line may have to be searched whole.
+#: Bytes read at a time, and bytes of the longest line that is searched as a whole.
 _BLOCK, _LINE = 1 << 20, 10 << 20
 #: A timer may be early by the resolution of its clock, and late by a turn of the loop.
 _EARLY = 0.05
-#: Links, sockets, and what is gone: nothing that could be searched.
+#: Errors of links, sockets and deleted files, which are not searched.
 _NOTHING = (errno.ELOOP, errno.ENXIO, errno.ENOENT)
 
 Answer = TypeVar("Answer")
 
 
 class Fallback:
-    """The engine."""
+    """The search engine in Python."""
 
     name = "without ripgrep"
 
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    async def count(self, query: Query, hours: Hours) -> Tally:
-        return await self._in_thread(functools.partial(_count, self._context, query), hours, hours.counting)
+    async def count(self, query: Query, deadlines: SearchDeadlines) -> Tally:
+        return await self._in_thread(functools.partial(_count, self._context, query), deadlines, deadlines.counting)
 
-    async def locate(self, query: Query, paths: Sequence[str], most: int, hours: Hours) -> Located:
+    async def locate(self, query: Query, paths: Sequence[str], most: int, deadlines: SearchDeadlines) -> Located:
         function = functools.partial(_locate, self._context, query, paths, most)
-        return await self._in_thread(function, hours, hours.locating)
+        return await self._in_thread(function, deadlines, deadlines.locating)
 
     async def _in_thread(
-        self, function: Callable[[threading.Event], Answer], hours: Hours, until: float | None
+        self, function: Callable[[threading.Event], Answer], deadlines: SearchDeadlines, until: float | None
     ) -> Answer:
         stop = threading.Event()
         loop = asyncio.get_running_loop()
@@ -71,7 +71,7 @@ class Fallback:
             deadline = self._context.deadline
             if deadline is None or loop.time() < deadline - _EARLY:
                 raise
-            raise late(hours.began) from None
+            raise late(deadlines.began) from None
         finally:
             stop.set()
             if timer is not None:
@@ -79,7 +79,7 @@ class Fallback:
 
 
 class Stopped(Exception):
-    """Time is up, or nobody waits for the thread any more."""
+    """Time is up, or the call has ended."""
 
 
 def _count(context: Context, query: Query, stop: threading.Event) -> Tally:
@@ -87,8 +87,8 @@ def _count(context: Context, query: Query, stop: threading.Event) -> Tally:
     counts: dict[str, int] = {}
     searched = binary = 0
     partial = ended = False
-    with room_of(context) as room, room.open_directory(query.directory) as directory:
-        for path, parent, name in _files(room, query, directory):
+    with open_workspace(context) as workspace, workspace.open_directory(query.directory) as directory:
+        for path, parent, name in _files(workspace, query, directory):
             if ended := stop.is_set():
                 break
             try:
@@ -117,7 +117,7 @@ def _count(context: Context, query: Query, stop: threading.Event) -> Tally:
 
 
 def _count_spots(expression: Expression, reading: "Reading") -> tuple[int, bool]:
-    """How many lines fit, and whether there was no time for all of them."""
+    """The number of matching lines, and whether time was up before all were counted."""
     count = 0
     try:
         for data, _ in reading:
@@ -130,16 +130,16 @@ def _count_spots(expression: Expression, reading: "Reading") -> tuple[int, bool]
 def _locate(context: Context, query: Query, paths: Sequence[str], most: int, stop: threading.Event) -> Located:
     expression = _expression(query)
     found: dict[str, list[Spot]] = {path: [] for path in paths}
-    with room_of(context) as room:
+    with open_workspace(context) as workspace:
         for path, spots in found.items():
             try:
-                with room.open_file(f"{query.directory}/{path}") as file:
+                with workspace.open_file(f"{query.directory}/{path}") as file:
                     for spot in itertools.islice(_spots(expression, Reading(file.fileno(), stop)), most):
                         spots.append(spot)
             except Stopped:
                 return Located(spots=found, late=True)
             except (ToolFault, OSError):
-                continue  # Whoever shows its lines says that it was changed.
+                continue  # The result reports that it was changed.
     return Located(spots=found)
 
 
@@ -159,7 +159,7 @@ def _expression(query: Query) -> Expression:
 
 
 class Reading:
-    """A file in pieces of whole lines, with the byte at which each begins, up to the first NUL: ``binary`` then.
+    """A file in pieces of complete lines, with their offsets, up to the first NUL, which sets ``binary``.
 
     Errors: ``OSError``; ``Stopped``.
     """
@@ -190,8 +190,8 @@ class Reading:
             begin, rest = begin + end, data[end:]
 
 
-def _files(room: Workspace, query: Query, directory: int) -> Iterator[tuple[str, int, str]]:
-    """The files that are searched: path, directory and name of each."""
+def _files(workspace: Workspace, query: Query, directory: int) -> Iterator[tuple[str, int, str]]:
+    """The files to search: path, directory and name of each."""
     if query.file is not None:
         yield query.file, directory, query.file
         return
@@ -199,7 +199,7 @@ def _files(room: Workspace, query: Query, directory: int) -> Iterator[tuple[str,
         globs=Globs(query.include, query.exclude),
         hidden=query.hidden,
         ignored=query.ignored,
-        above=() if query.ignored else rules_above(room, query.directory),
+        above=() if query.ignored else rules_above(workspace, query.directory),
     )
     for one in walk(directory, chosen):
         if not one.is_directory:
@@ -207,7 +207,7 @@ def _files(room: Workspace, query: Query, directory: int) -> Iterator[tuple[str,
 
 
 def walk(directory: int, chosen: Filter, *, depth: int | None = None) -> Iterator[Visit]:
-    """What is beneath an open directory and not left out, sorted by name in each folder; links are not among it."""
+    """The entries beneath an open directory that pass the filter, sorted by name in each folder, without links."""
     folder = ""
 
     def lister(opened: int) -> list[TreeEntry]:

@@ -1,10 +1,10 @@
-"""Searches with ripgrep: which files, how often, and where; what stands there is never taken from it.
+"""Searching with ripgrep: it only reports files, counts and positions, never content.
 
-Two short runs: the first counts the lines of each file, in as many threads as there are, so that the files can be
-sorted and all that is left out is known; the second says where the lines of those files are that are shown. Neither
-writes what it finds, so that no line is too long and no link that is put in the way meanwhile shows anything.
+The first of two short runs counts the lines of each file, with as many threads as ripgrep chooses, so that the files
+can be sorted and all omissions are known. The second locates the lines of the shown files. Neither outputs content, so
+that no line is too long and no exchanged link reveals anything.
 
-It takes no configuration, starts no program, and reads nothing but the files and their ``.gitignore``.
+It uses no configuration, starts no program, and reads only the files and their ``.gitignore``.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ from ripieno.sandbox.capture import Capture
 from ripieno.sandbox.processes import Completed, clean_environment, collect
 from ripieno.toolset.search.expressions import explain, invalid
 from ripieno.toolset.search.gitignore import as_rule
-from ripieno.toolset.search.query import COUNTED_BYTES, FILE_BYTES, Hours, Located, Query, Spot, Tally
+from ripieno.toolset.search.query import COUNTED_BYTES, FILE_BYTES, Located, Query, SearchDeadlines, Spot, Tally
 from ripieno.toolset.workspace.tree import MAX_DEPTH
 
-#: Bytes of what it writes that are kept, of its arguments, and of an expression when it is compiled.
+#: Bytes kept of its output, bytes of its arguments, and the size of a compiled expression.
 _OUTPUT, _ARGUMENTS, _EXPRESSION = 32 * 1024 * 1024, 64 * 1024, "16M"
 _ALWAYS = (
-    # Whoever ends it early has what it had found until then.
+    # Line buffering keeps partial results of an early end.
     *(
         "--no-config",
         "--line-buffered",
@@ -44,7 +44,7 @@ _ALWAYS = (
     f"--max-filesize={FILE_BYTES}",
     *(f"--regex-size-limit={_EXPRESSION}", f"--dfa-size-limit={_EXPRESSION}"),
 )
-#: Files whose binary ones are counted: more would cost too much.
+#: Searched files up to which binary ones are counted; more would cost too much.
 _COUNTED = 5000
 _NUL = r"\x00"
 _SEARCHED = re.compile(rb"^(\d+) files searched$", re.MULTILINE)
@@ -53,7 +53,7 @@ _SPOT = re.compile(rb"([^\0]*)\0(\d+):(\d+):(\d+):[^\n]*\n")
 
 
 def program(context: Context) -> str | None:
-    """The path of ripgrep, unless the workspace has it; None where there is none, or where no program may be run."""
+    """The path of ripgrep outside of the workspace; None without one, or if no program may be run."""
     surroundings = surroundings_of(context)
     if surroundings.sandbox is not None and surroundings.sandbox.missing is not None:
         return None
@@ -63,7 +63,7 @@ def program(context: Context) -> str | None:
 
 
 class Ripgrep:
-    """The engine. ``program`` is its path."""
+    """The search engine. ``program`` is the path of ripgrep."""
 
     name = "ripgrep"
 
@@ -71,44 +71,48 @@ class Ripgrep:
         self._context = context
         self._program = program
 
-    async def count(self, query: Query, hours: Hours) -> Tally:
-        said = await self._run([*_meant(query), "--count", "--stats", *_choosing(query)], query, hours.counting)
-        if said.completed is None:
-            return Tally(counts=_read_counts(said.output, query), searched=None, late=True)
-        _check(query, said.completed)
-        data, _, statistics = said.output.rpartition(b"\n\n")
+    async def count(self, query: Query, deadlines: SearchDeadlines) -> Tally:
+        output = await self._run(
+            [*_matching(query), "--count", "--stats", *_choosing(query)], query, deadlines.counting
+        )
+        if output.completed is None:
+            return Tally(counts=_read_counts(output.output, query), searched=None, late=True)
+        _check(query, output.completed)
+        data, _, statistics = output.output.rpartition(b"\n\n")
         counts = _read_counts(data + b"\n", query)
-        told = _SEARCHED.search(statistics)
-        searched = len(counts) if told is None else int(told[1])
-        binary = await self._binary(query, hours) if searched <= _COUNTED else None
-        return Tally(counts=counts, searched=searched, binary=binary, partial=said.completed.exit_code == 2)
+        total = _SEARCHED.search(statistics)
+        searched = len(counts) if total is None else int(total[1])
+        binary = await self._binary(query, deadlines) if searched <= _COUNTED else None
+        return Tally(counts=counts, searched=searched, binary=binary, partial=output.completed.exit_code == 2)
 
-    async def _binary(self, query: Query, hours: Hours) -> int | None:
-        """How many files have a NUL, which a search that leaves them out does not tell; None when time was up."""
-        # What has no line end is held in memory as a whole.
+    async def _binary(self, query: Query, deadlines: SearchDeadlines) -> int | None:
+        """The number of files with a NUL, which a search without them does not report; None when time was up."""
+        # A file without line ends is held in memory.
         small = f"--max-filesize={COUNTED_BYTES}"
         everything = dataclasses.replace(query, pattern=_NUL)
         options = ["--text", "--files-with-matches", *_choosing(query), small]
-        said = await self._run(options, everything, hours.counting)
-        return None if said.completed is None else said.output.count(b"\0")
+        output = await self._run(options, everything, deadlines.counting)
+        return None if output.completed is None else output.output.count(b"\0")
 
-    async def locate(self, query: Query, paths: Sequence[str], most: int, hours: Hours) -> Located:
+    async def locate(self, query: Query, paths: Sequence[str], most: int, deadlines: SearchDeadlines) -> Located:
         found: dict[str, list[Spot]] = {path: [] for path in paths}
         where = ["--line-number", "--byte-offset", "--column", "--max-columns=1", f"--max-count={most}"]
         for part in _parts(paths):
-            said = await self._run([*_meant(query), *where, *part.options], query, hours.locating, sorted(part.folders))
-            for path, number, column, offset in _SPOT.findall(said.output):
+            output = await self._run(
+                [*_matching(query), *where, *part.options], query, deadlines.locating, sorted(part.folders)
+            )
+            for path, number, column, offset in _SPOT.findall(output.output):
                 spots = found.get(os.fsdecode(path.removeprefix(b"./")))
                 if spots is not None:
                     spots.append(Spot(int(number), int(offset), int(column) - 1))
-            if said.completed is None:
+            if output.completed is None:
                 return Located(spots=found, late=True)
         return Located(spots=found)
 
     async def _run(
         self, options: Sequence[str], query: Query, until: float | None, folders: Iterable[str] = ("./",)
-    ) -> "_Said":
-        """Runs it to its end, or for as long as there is time. Errors: those of ``launch``; ``ExecutionFault``."""
+    ) -> "_Run":
+        """Runs it to its end or its deadline. Errors: those of ``launch``; ``ExecutionFault``."""
         argv = [self._program, *_ALWAYS, *options, "--", query.pattern, *folders]
         limits = ProcessLimits(output_bytes=2 * _OUTPUT, grace=GRACE)
         captures = Capture(limits.output_bytes), Capture(limits.output_bytes)
@@ -123,13 +127,13 @@ class Ripgrep:
             if not clock.expired():
                 raise
         if completed is not None and (completed.flooded or completed.exit_code not in (0, 1, 2)):
-            raise ExecutionFault(f"ripgrep failed with exit code {completed.exit_code}: {_told(completed)}")
-        return _Said(output=captures[0].captured().head, completed=completed)
+            raise ExecutionFault(f"ripgrep failed with exit code {completed.exit_code}: {_errors(completed)}")
+        return _Run(output=captures[0].captured().head, completed=completed)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Said:
-    """What it wrote; ``completed`` is None when it was ended because time was up."""
+class _Run:
+    """Its output; ``completed`` is None when it was ended at its deadline."""
 
     output: bytes
     completed: Completed | None
@@ -141,18 +145,18 @@ def _read_counts(output: bytes, query: Query) -> dict[str, int]:
 
 
 def _check(query: Query, completed: Completed) -> None:
-    """Errors: ``ToolFault`` for a search that came to nothing."""
-    # 1 is nothing found; 2 is an error, although something may have been found.
+    """Errors: ``ToolFault`` for a failed search."""
+    # 1 means no match; 2 is an error, possibly with matches.
     if completed.exit_code == 2 and not completed.stdout.total_bytes:
-        raise _fault(query, _told(completed))
+        raise _fault(query, _errors(completed))
     if completed.stdout.truncated:
         raise ExecutionFault(
-            "Too many files fit to be sorted.", code="too_many", suggestion="Search a smaller path, or for more."
+            "Too many files match.", code="too_many", suggestion="Search a smaller path, or for a longer pattern."
         )
 
 
-def _meant(query: Query) -> Iterator[str]:
-    """How the pattern is read."""
+def _matching(query: Query) -> Iterator[str]:
+    """Options for the pattern."""
     if query.literal:
         yield "--fixed-strings"
     if not query.case_sensitive:
@@ -160,7 +164,7 @@ def _meant(query: Query) -> Iterator[str]:
 
 
 def _choosing(query: Query) -> Iterator[str]:
-    """Which files are searched. A file that is named is found like others, so that it is no less text than those."""
+    """Options for the files. A single file is also found by a glob, so that it is judged as text like others."""
     if query.file is not None:
         yield from ("--max-depth=1", f"--glob=/{_escape(query.file)}")
         return
@@ -170,34 +174,34 @@ def _choosing(query: Query) -> Iterator[str]:
     if query.ignored:
         yield "--no-ignore"
     elif query.directory == ".":
-        # What is above the workspace says nothing here. Folders of it have their rules above them.
+        # Rules above the workspace are ignored; those of its own folders apply.
         yield "--no-ignore-parent"
     if query.include is not None:
         yield f"--glob={as_rule(query.include, include=True)}"
     if query.exclude is not None:
         yield f"--glob=!{as_rule(query.exclude)}"
     if query.hidden or query.include is not None:
-        # The last one decides. Otherwise it is hidden; a glob more costs a fifth of the time.
+        # The last glob decides. Otherwise .git is hidden anyway; another glob costs a fifth of the time.
         yield "--glob=!.git"
 
 
 def _escape(name: str) -> str:
-    """A glob that fits a name, and where that is no UTF-8, some like it."""
+    """A glob that matches a name, and, if that is not UTF-8, similar ones."""
     name = "".join("?" if "\udc80" <= one <= "\udcff" else f"[{one}]" if one.isspace() else one for one in name)
     return re.sub(r"[*{}\\,]|\[(?!\s\])|(?<!\s)\]", lambda found: f"\\{found[0]}", name)
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class _Part:
-    """Files as ripgrep finds them: one that is named it would open whatever it is by then, and wait at a pipe."""
+    """Files found by globs: a file argument would be opened whatever it is by then, and a pipe would block."""
 
     options: list[str] = dataclasses.field(default_factory=lambda: ["--max-depth=1", "--hidden", "--no-ignore"])
-    #: With a slash at the end: what is no folder any more is not entered.
+    #: With a trailing slash, so that a replaced folder is not entered.
     folders: set[str] = dataclasses.field(default_factory=set[str])
 
 
 def _parts(paths: Sequence[str]) -> Iterator[_Part]:
-    """As many paths at a time as a command line surely takes."""
+    """The paths in groups that fit a command line."""
     part = _Part()
     size = 0
     for path in paths:
@@ -213,18 +217,18 @@ def _parts(paths: Sequence[str]) -> Iterator[_Part]:
         yield part
 
 
-def _told(completed: Completed) -> str:
+def _errors(completed: Completed) -> str:
     return completed.stderr.text.strip()[:1000]
 
 
-def _fault(query: Query, said: str) -> Exception:
-    """What ripgrep complains of, before it has searched anything."""
-    reason = re.search(r"^error: (.*)", said, re.MULTILINE)
-    if query.literal or "regex" not in said:
-        return ExecutionFault(f"ripgrep cannot search: {said}", code="ripgrep")
+def _fault(query: Query, output: str) -> Exception:
+    """The fault for ripgrep's error before any search."""
+    reason = re.search(r"^error: (.*)", output, re.MULTILINE)
+    if query.literal or "regex" not in output:
+        return ExecutionFault(f"ripgrep cannot search: {output}", code="ripgrep")
     position = explain(query.pattern)[1]
-    for line, marks in zip(said.splitlines(), said.splitlines()[1:], strict=False):
-        # It puts a group around the expression, which is what it complains of when one is not closed.
-        if re.fullmatch(r" +\^+", marks) and query.pattern in line and "unclosed group" not in said:
+    for line, marks in zip(output.splitlines(), output.splitlines()[1:], strict=False):
+        # It wraps the expression in a group, which it reports when one is not closed.
+        if re.fullmatch(r" +\^+", marks) and query.pattern in line and "unclosed group" not in output:
             position = max(marks.index("^") - line.index(query.pattern), 0)
-    return invalid(query.pattern, said.splitlines()[-1] if reason is None else reason[1], position)
+    return invalid(query.pattern, output.splitlines()[-1] if reason is None else reason[1], position)

@@ -1,7 +1,7 @@
-"""Searches text in files, with ripgrep where it is and without it elsewhere: the same files, lines and words.
+"""Text search in files, with ripgrep or without it: the same files, lines and messages.
 
-Source of names and arguments: seed 000, sections 3.2.5 and 11.3. Hidden files, and what ``.gitignore`` files leave out,
-are not searched unless they are named or asked for; binary files never are.
+Source of names and arguments: seed 000, sections 3.2.5 and 11.3. Hidden and ignored files are searched only if named or
+requested; binary files never are.
 """
 
 import os
@@ -14,65 +14,75 @@ from ripieno.exceptions import ResourceFault, ToolFault
 from ripieno.origins.command.outcomes import MARK
 from ripieno.sandbox.capture import Capture
 from ripieno.toolset.arguments import several
-from ripieno.toolset.files.session import BINARY_PROBE, printable, room_of
+from ripieno.toolset.files.session import BINARY_PROBE, open_workspace, printable
 from ripieno.toolset.search import expressions, globs
 from ripieno.toolset.search.excerpts import excerpt
 from ripieno.toolset.search.python import Fallback
-from ripieno.toolset.search.query import FILE_BYTES, Engine, Hours, Query, Spot, Tally, find, late, names_hidden, text
+from ripieno.toolset.search.query import (
+    FILE_BYTES,
+    Engine,
+    Query,
+    SearchDeadlines,
+    Spot,
+    Tally,
+    find,
+    late,
+    names_hidden,
+    text,
+)
 from ripieno.toolset.search.ripgrep import Ripgrep, program
 from ripieno.toolset.workspace.workspace import Workspace
 
-#: What hints that a literal was meant as an expression.
-_OF_EXPRESSIONS = (".*", ".+", "\\s", "\\w", "\\d", "\\b", "|", "\\(", "\\.")
+#: Signs that a literal was intended as an expression.
+_EXPRESSION_SIGNS = (".*", ".+", "\\s", "\\w", "\\d", "\\b", "|", "\\(", "\\.")
 
 
-#: Files that are named although their lines are not shown.
+#: Files that are listed without their lines.
 _NAMED = 20
 
 
 async def search(context: Context, arguments: Mapping[str, Any]) -> str:
-    """The lines that fit, grouped by file and sorted by path: ``path:line: text``, context with hyphens instead.
+    """The matching lines, grouped by file and sorted by path: ``path:line: text``, context with hyphens instead.
 
-    The first line says how many there are, and what searched. Errors: those of ``Workspace`` for the path;
-    ``ValidationFault`` for a pattern or glob that is none, with the position; ``TimeoutFault``, with
-    what was found until then.
+    The first line has the counts and the engine. Errors: those of ``Workspace`` for the path; ``ValidationFault`` for
+    an invalid pattern or glob, with the position; ``TimeoutFault`` with partial results.
     """
-    hours = Hours.of(context)
+    deadlines = SearchDeadlines.of(context)
     query = await run_in_thread(_query, context, arguments, name="search")
     path = program(context)
     engine: Engine = Fallback(context) if path is None else Ripgrep(context, path)
     most: int = arguments.get("max_results", 50)
-    tally = await engine.count(query, hours)
+    tally = await engine.count(query, deadlines)
     chosen = _choose(tally.counts, most)
     if tally.late and query.file is not None and not chosen:
-        chosen = [query.file]  # One that is too large to be counted may have some at its beginning.
-    located = await engine.locate(query, chosen, most, hours)
+        chosen = [query.file]  # A file too large to be counted may have matches at its beginning.
+    located = await engine.locate(query, chosen, most, deadlines)
     seen = {one: spots for one, spots in located.spots.items() if spots or not (tally.late or located.late)}
     lines = await run_in_thread(_show, context, query, seen, most, arguments.get("context_lines", 2))
     if not (tally.late or located.late):
         return "\n".join(_about(query, tally, engine, lines, most))
-    raise late(hours.began, _within(_so_far(query, tally, seen, lines), context.invoker.policy.output // 2 - MARK))
+    raise late(deadlines.began, _within(_so_far(query, tally, seen, lines), context.invoker.policy.output // 2 - MARK))
 
 
-def _within(text: str, room: int) -> str:
-    """As much of a text as ``room`` bytes take: a fault has it twice."""
-    capture = Capture(max(room, 0))
+def _within(text: str, limit: int) -> str:
+    """As much of a text as ``limit`` bytes take, since a fault has it twice."""
+    capture = Capture(max(limit, 0))
     capture.feed(text.encode(errors="replace"))
     return capture.captured().text
 
 
 def _so_far(query: Query, tally: Tally, seen: Collection[str], lines: Sequence[str]) -> str:
-    """What was found before time was up; empty when nothing was."""
+    """The results before time was up; empty without any."""
     total, files = sum(tally.counts.values()), len(tally.counts)
     if not total and not lines:
         return ""
     found = f"At least {several(total, 'line')} in {several(files, 'file')}" if total else "Lines"
-    said = [f"{found} with {query.pattern[:200]!r}", *lines]
+    rows = [f"{found} with {query.pattern[:200]!r}", *lines]
     more = [path for path in sorted(tally.counts, key=os.fsencode) if path not in seen]
     if more:
         shown = ", ".join(f"{printable(path)} ({several(tally.counts[path], 'line')})" for path in more[:_NAMED])
-        said.append(f"[Not shown: {shown}{f', and {len(more) - _NAMED} more' if len(more) > _NAMED else ''}]")
-    return "\n".join(said)
+        rows.append(f"[Not shown: {shown}{f', and {len(more) - _NAMED} more' if len(more) > _NAMED else ''}]")
+    return "\n".join(rows)
 
 
 def _query(context: Context, arguments: Mapping[str, Any]) -> Query:
@@ -83,10 +93,10 @@ def _query(context: Context, arguments: Mapping[str, Any]) -> Query:
     for glob in (include, exclude):
         if glob is not None:
             globs.check(glob)
-    with room_of(context) as room:
-        directory, file = find(context, room, arguments.get("path", "."))
+    with open_workspace(context) as workspace:
+        directory, file = find(context, workspace, arguments.get("path", "."))
         if file is not None:
-            _check_text(room, f"{directory}/{file}")
+            _check_text(workspace, f"{directory}/{file}")
     return Query(
         pattern=pattern,
         directory=directory,
@@ -100,9 +110,9 @@ def _query(context: Context, arguments: Mapping[str, Any]) -> Query:
     )
 
 
-def _check_text(room: Workspace, path: str) -> None:
-    """Errors: ``ResourceFault`` for a file that is not searched although it is named."""
-    with room.open_file(path) as opened:
+def _check_text(workspace: Workspace, path: str) -> None:
+    """Errors: ``ResourceFault`` for a named file that cannot be searched."""
+    with workspace.open_file(path) as opened:
         size = os.fstat(opened.fileno()).st_size
         binary = b"\0" in opened.peek(BINARY_PROBE)[:BINARY_PROBE]
     shown = path.removeprefix("./")
@@ -111,11 +121,11 @@ def _check_text(room: Workspace, path: str) -> None:
             f"{shown!r} is a binary file of {several(size, 'byte')}, not text.",
             code="binary_file",
             details={"size": size},
-            suggestion="Search a file of text, or a directory.",
+            suggestion="Search a text file or a directory.",
         )
     if size > FILE_BYTES:
         raise ResourceFault(
-            f"{shown!r} has {size} bytes, and files of at most {FILE_BYTES} can be searched.",
+            f"{shown!r} has {size} bytes; files of at most {FILE_BYTES} can be searched.",
             code="too_large",
             details={"size": size, "limit": FILE_BYTES},
             suggestion="Search with a program that reads it as a stream, such as grep with bash.",
@@ -123,7 +133,7 @@ def _check_text(room: Workspace, path: str) -> None:
 
 
 def _choose(counts: Mapping[str, int], most: int) -> Sequence[str]:
-    """The first files by path that have as many lines together."""
+    """The first files by path that have that many lines together."""
     chosen: list[str] = []
     total = 0
     for path in sorted(counts, key=os.fsencode):
@@ -135,19 +145,19 @@ def _choose(counts: Mapping[str, int], most: int) -> Sequence[str]:
 
 
 def _show(context: Context, query: Query, spots: Mapping[str, Sequence[Spot]], most: int, around: int) -> list[str]:
-    """The lines of each file, read beneath the workspace now; an empty one between files."""
+    """The lines of each file, read now beneath the workspace; an empty line between files."""
     lines: list[str] = []
-    with room_of(context) as room:
+    with open_workspace(context) as workspace:
         for path, found in spots.items():
             shown = found[:most]
             most -= len(shown)
-            whole = path if query.directory == "." else f"{query.directory}/{path}"
+            full = path if query.directory == "." else f"{query.directory}/{path}"
             try:
-                with room.open_file(whole) as file:
-                    part = list(excerpt(file.fileno(), whole, shown, around))
+                with workspace.open_file(full) as file:
+                    part = list(excerpt(file.fileno(), full, shown, around))
             except (ToolFault, OSError):
                 part = []
-            part = part or [f"{printable(whole)}: it was changed while it was searched"]
+            part = part or [f"{printable(full)}: it was changed during the search"]
             lines += ["", *part] if lines and around else part
     return lines
 
@@ -158,13 +168,13 @@ def _about(query: Query, tally: Tally, engine: Engine, lines: Sequence[str], mos
     if query.file is None and tally.searched is not None:
         where = f"{several(tally.searched, 'file')} searched, {engine.name}"
     found = f"{several(total, 'line')} in {several(files, 'file')}" if total else "No line"
-    said = [f"{found} with {query.pattern[:200]!r} ({where})", *lines]
+    rows = [f"{found} with {query.pattern[:200]!r} ({where})", *lines]
     if total > most:
-        said.append(f"[... {total - most} more: raise max_results, or search less ...]")
+        rows.append(f"[... {total - most} more: raise max_results, or search less ...]")
     if tally.binary:
-        said.append(f"[{several(tally.binary, 'binary file')} left out]")
+        rows.append(f"[{several(tally.binary, 'binary file')} left out]")
     if tally.partial:
-        said.append("[Some files could not be read.]")
-    if not total and query.literal and any(one in query.pattern for one in _OF_EXPRESSIONS):
-        said.append('[It was taken literally. For a regular expression, set type = "regex".]')
-    return said
+        rows.append("[Some files could not be read.]")
+    if not total and query.literal and any(one in query.pattern for one in _EXPRESSION_SIGNS):
+        rows.append('[The pattern was literal. For a regular expression, set type = "regex".]')
+    return rows

@@ -10,7 +10,7 @@ from ripieno.toolset.workspace import entries
 from ripieno.toolset.workspace.guard import changed, controls, guarded
 from ripieno.toolset.workspace.move import check_kind, check_target
 from ripieno.toolset.workspace.syscalls import rename_new
-from ripieno.toolset.workspace.transaction import Deed, Site
+from ripieno.toolset.workspace.transaction import Operation, Site
 from ripieno.toolset.workspace.tree import Visit, empty, visit
 from ripieno.toolset.workspace.walk import Walk
 
@@ -21,7 +21,7 @@ COPY_BYTES = 256 * 1024 * 1024
 _PIECE = 1 << 20
 
 
-class CopyTree(Deed):
+class CopyTree(Operation):
     """Copies a directory with all in it, links as links, to a name that nothing has."""
 
     def __init__(self, source: str, destination: str, *, create_directories: bool = False) -> None:

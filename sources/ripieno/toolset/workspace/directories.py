@@ -6,11 +6,11 @@ import stat
 from ripieno.exceptions import ResourceFault
 from ripieno.storage.undo import Kind, State, Step
 from ripieno.toolset.workspace import entries
-from ripieno.toolset.workspace.transaction import Deed, ReversibleDeed, Site
+from ripieno.toolset.workspace.transaction import Operation, ReversibleOperation, Site
 from ripieno.toolset.workspace.walk import Walk
 
 
-class MakeDirectory(ReversibleDeed):
+class MakeDirectory(ReversibleOperation):
     """Makes a directory; with ``parents`` those above it too, and one that exists is good."""
 
     def __init__(self, path: str, *, parents: bool, mode: int | None = None) -> None:
@@ -50,7 +50,7 @@ class MakeDirectory(ReversibleDeed):
             self._walk.close()
 
 
-class MakeLink(Deed):
+class MakeLink(Operation):
     """Makes a link where nothing is: one that was there before. No tool makes new ones."""
 
     def __init__(self, path: str, target: str) -> None:
@@ -72,7 +72,7 @@ class MakeLink(Deed):
             self._walk.close()
 
 
-class ChangeMode(ReversibleDeed):
+class ChangeMode(ReversibleOperation):
     """Sets the nine permission bits of a file or a directory; never those that lend somebody's identity."""
 
     def __init__(self, path: str, mode: int) -> None:

@@ -8,12 +8,12 @@ from ripieno.storage.undo import KEEP_BYTES, State, Step
 from ripieno.toolset.workspace import entries
 from ripieno.toolset.workspace.guard import changed
 from ripieno.toolset.workspace.syscalls import exchange, rename_new
-from ripieno.toolset.workspace.transaction import Deed, Site
+from ripieno.toolset.workspace.transaction import Operation, Site
 from ripieno.toolset.workspace.tree import refuse_controls
 from ripieno.toolset.workspace.walk import Walk
 
 
-class Move(Deed):
+class Move(Operation):
     """Gives a file or a directory another place. ``kind`` is what it has to be: "file", "directory" or "any"."""
 
     def __init__(

@@ -9,7 +9,7 @@ from ripieno.storage.undo import KEEP_BYTES, Step
 from ripieno.toolset.workspace import entries
 from ripieno.toolset.workspace.guard import changed, controls, guarded
 from ripieno.toolset.workspace.syscalls import rename_new
-from ripieno.toolset.workspace.transaction import ReversibleDeed, Site
+from ripieno.toolset.workspace.transaction import ReversibleOperation, Site
 from ripieno.toolset.workspace.tree import Visit, empty, refuse_controls, visit
 from ripieno.toolset.workspace.walk import Walk
 
@@ -18,7 +18,7 @@ UNDO_ENTRIES = 10_000
 UNDO_BYTES = 64 * 1024 * 1024
 
 
-class Remove(ReversibleDeed):
+class Remove(ReversibleOperation):
     """Deletes a file or a link (``kind="file"``), or a directory, with all in it when it is ``recursive``.
 
     A file whose content is not what is ``expected`` is a conflict.

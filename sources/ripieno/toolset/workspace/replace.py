@@ -11,7 +11,7 @@ from ripieno.storage.undo import KEEP_BYTES, State, Step, digest
 from ripieno.toolset.workspace import entries
 from ripieno.toolset.workspace.guard import changed
 from ripieno.toolset.workspace.syscalls import exchange, rename_new
-from ripieno.toolset.workspace.transaction import ReversibleDeed, Site, discard
+from ripieno.toolset.workspace.transaction import ReversibleOperation, Site, discard
 from ripieno.toolset.workspace.walk import Walk
 
 #: How often somebody who replaces a file at the same time is given way.
@@ -21,7 +21,7 @@ _HOLD = os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY | os.O_
 Content = bytes | Callable[[bytes | None], bytes]
 
 
-class Replace(ReversibleDeed):
+class Replace(ReversibleOperation):
     """Writes a file whole, or appends to it.
 
     A whole file is exchanged atomically and keeps its permissions and, where we may, its owner. ``new`` refuses one

@@ -1,6 +1,6 @@
 """Changes of a workspace, one or several as one: all are prepared, written into the journal, then made.
 
-A deed looks at the place, reads what is there and lays beside it what is to come, all by descriptors that it keeps;
+An operation examines the place, reads its content and prepares the new one beside it, by descriptors that it keeps;
 what it decided on is compared again with what it displaced. When one of several fails, those that were made are taken
 back. Nobody else changes the workspace through a room meanwhile.
 """
@@ -21,7 +21,7 @@ _LOCKS: dict[tuple[int, int], threading.Lock] = {}
 
 
 class Site:
-    """The workspace in which deeds are done: its root, the names that absolute paths may begin with, its journal.
+    """The workspace in which operations are done: its root, the names that absolute paths may begin with, its journal.
 
     ``protected`` are folded names, from the root, of what nobody changes here.
     """
@@ -80,7 +80,7 @@ class Site:
             yield
 
 
-class Deed(abc.ABC):
+class Operation(abc.ABC):
     """One change of one path. ``prepare`` fills ``steps``; what it holds is released by ``close``, always called."""
 
     def __init__(self, path: str) -> None:
@@ -104,7 +104,7 @@ class Deed(abc.ABC):
         """Releases what is held."""
 
 
-class ReversibleDeed(Deed):
+class ReversibleOperation(Operation):
     """One that may be done together with others: when one of them fails, it is taken back."""
 
     @abc.abstractmethod
@@ -112,46 +112,46 @@ class ReversibleDeed(Deed):
         """Takes the change back, after ``commit``."""
 
 
-def perform(site: Site, deeds: Sequence[ReversibleDeed] | tuple[Deed]) -> list[Step]:
+def perform(site: Site, operations: Sequence[ReversibleOperation] | tuple[Operation]) -> list[Step]:
     """Does all, or none, and gives the steps; one alone need not be reversible. Errors: ``ToolFault``.
 
     A program that is killed meanwhile may leave some of several done: the journal has them all.
     """
     with site.locked(), contextlib.ExitStack() as stack:
-        for deed in deeds:
-            stack.callback(_tidy, site, deed)
-            stack.callback(deed.close)
-            with explaining(deed.path):
-                deed.prepare(site)
-        steps = [step for deed in deeds for step in deed.steps]
+        for operation in operations:
+            stack.callback(_tidy, site, operation)
+            stack.callback(operation.close)
+            with explaining(operation.path):
+                operation.prepare(site)
+        steps = [step for operation in operations for step in operation.steps]
         entry = site.journal.add(steps, site.cause) if site.journal is not None and steps else None
-        done: list[Deed] = []
+        done: list[Operation] = []
         try:
-            for deed in deeds:
-                with explaining(deed.path):
-                    deed.commit()
-                done.append(deed)
+            for operation in operations:
+                with explaining(operation.path):
+                    operation.commit()
+                done.append(operation)
         except BaseException:
-            for deed in reversed(done):
-                if isinstance(deed, ReversibleDeed):
-                    with explaining(deed.path):
-                        deed.revert()
+            for operation in reversed(done):
+                if isinstance(operation, ReversibleOperation):
+                    with explaining(operation.path):
+                        operation.revert()
             if site.journal is not None and entry is not None:
                 site.journal.drop(entry)
             raise
-        for deed in deeds:
-            deed.made = True
-        for deed in deeds:
-            with explaining(deed.path):
-                deed.finish()
+        for operation in operations:
+            operation.made = True
+        for operation in operations:
+            with explaining(operation.path):
+                operation.finish()
         return steps
 
 
-def _tidy(site: Site, deed: Deed) -> None:
-    """Removes the directories that were made for a deed that was not done."""
-    if deed.made:
+def _tidy(site: Site, operation: Operation) -> None:
+    """Removes the directories that were made for a operation that was not done."""
+    if operation.made:
         return
-    for path in reversed(deed.created):
+    for path in reversed(operation.created):
         with contextlib.suppress(Exception):
             walk = site.walk(path)
             try:

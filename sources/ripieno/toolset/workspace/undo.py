@@ -12,7 +12,7 @@ from ripieno.toolset.workspace.directories import ChangeMode, MakeDirectory, Mak
 from ripieno.toolset.workspace.move import Move
 from ripieno.toolset.workspace.remove import Remove
 from ripieno.toolset.workspace.replace import Replace
-from ripieno.toolset.workspace.transaction import Deed
+from ripieno.toolset.workspace.transaction import Operation
 from ripieno.toolset.workspace.workspace import Workspace
 
 
@@ -68,17 +68,17 @@ def undo(
     What is as it was before already is left alone, so that an undo that was cut off can be repeated.
     Errors: ``InputError`` for a journal that cannot be read; ``ToolFault`` when the system refuses on the way.
     """
-    with journal.locked(), Workspace(workspace) as room:
+    with journal.locked(), Workspace(workspace) as files:
         staying: set[str] = set()
         for entry in entries:
-            refused = _staying(entry, staying) or _refusals(entry, room)
+            refused = _staying(entry, staying) or _refusals(entry, files)
             if refused:
                 staying |= _paths(entry)
                 yield Undone(entry=entry, refused=tuple(refused))
                 if skip:
                     continue
                 return
-            restored = [path for step in reversed(entry.steps) for path in _restore(step, room, journal)]
+            restored = [path for step in reversed(entry.steps) for path in _restore(step, files, journal)]
             journal.set_undone(entry)
             yield Undone(entry=entry, restored=tuple(dict.fromkeys(restored)))
 
@@ -101,13 +101,13 @@ def _above(path: str) -> Iterator[str]:
         yield path
 
 
-def _refusals(entry: UndoEntry, room: Workspace) -> list[str]:
+def _refusals(entry: UndoEntry, files: Workspace) -> list[str]:
     """Why an entry cannot be taken back: each path that is neither as it became nor as it was."""
     made = {step.path for step in entry.steps if step.before is None}
     reasons: list[str] = []
     for step in entry.steps:
         try:
-            reason = _refusal(step, room, made)
+            reason = _refusal(step, files, made)
         except ToolFault as fault:
             reason = fault.message
         if reason:
@@ -115,9 +115,9 @@ def _refusals(entry: UndoEntry, room: Workspace) -> list[str]:
     return reasons
 
 
-def _refusal(step: Step, room: Workspace, made: set[str]) -> str:
-    now = room.state(step.path)
-    source = room.state(step.source) if step.source else None
+def _refusal(step: Step, files: Workspace, made: set[str]) -> str:
+    now = files.state(step.path)
+    source = files.state(step.source) if step.source else None
     gone_back = _is(step.after, source) and now is None if step.source else False
     if gone_back or (_is(step.before, now) and (not step.source or _is(step.after, source))):
         return ""
@@ -130,7 +130,7 @@ def _refusal(step: Step, room: Workspace, made: set[str]) -> str:
     if not _is(step.after, now):
         return f"{step.path!r} {'is gone' if now is None else 'has changed since'}."
     is_new = step.after is not None and step.after.kind == "directory" and step.before is None and not step.source
-    return _strange(step.path, room, made) if is_new else ""
+    return _strange(step.path, files, made) if is_new else ""
 
 
 def _is_half(step: Step, source: State | None, now: State | None) -> bool:
@@ -138,9 +138,9 @@ def _is_half(step: Step, source: State | None, now: State | None) -> bool:
     return step.before is not None and step.kept and _is(step.before, source) and _is(step.after, now)
 
 
-def _strange(path: str, room: Workspace, made: set[str]) -> str:
+def _strange(path: str, files: Workspace, made: set[str]) -> str:
     """Why a directory that was made cannot be deleted: something is in it that was not made with it."""
-    with room.open_directory(path) as directory:
+    with files.open_directory(path) as directory:
         strange = [name for name in os.listdir(directory) if f"{path}/{name}" not in made]
     return f"{path!r} has something in it that was not there: {strange[0]!r}." if strange else ""
 
@@ -154,27 +154,27 @@ def _is(expected: State | None, now: State | None) -> bool:
     return expected.same(now) and (expected.kind != "directory" or not expected.mode or expected.mode == now.mode)
 
 
-def _restore(step: Step, room: Workspace, journal: UndoLog) -> list[str]:
+def _restore(step: Step, files: Workspace, journal: UndoLog) -> list[str]:
     """Makes one path what it was; the paths that this changed."""
-    now = room.state(step.path)
+    now = files.state(step.path)
     if step.source:
-        source = room.state(step.source)
+        source = files.state(step.source)
         moved = not _is(step.after, source)
         if moved and _is_half(step, source, now):
-            room.perform((Remove(step.source, kind="file"),))
+            files.perform((Remove(step.source, kind="file"),))
         if moved:
-            room.perform((Move(step.path, step.source, create_directories=True),))
+            files.perform((Move(step.path, step.source, create_directories=True),))
             now = None
         if step.before is not None and now is None:
-            room.perform((_write(step.path, step.before, journal),))
+            files.perform((_write(step.path, step.before, journal),))
         return [step.source, step.path] if moved else []
     if _is(step.before, now):
         return []
-    room.perform((_reversal(step, journal),))
+    files.perform((_reversal(step, journal),))
     return [step.path]
 
 
-def _reversal(step: Step, journal: UndoLog) -> Deed:
+def _reversal(step: Step, journal: UndoLog) -> Operation:
     before, after = step.before, step.after
     if before is None:
         return Remove(step.path, kind="directory" if after and after.kind == "directory" else "file")
@@ -187,5 +187,5 @@ def _reversal(step: Step, journal: UndoLog) -> Deed:
     return _write(step.path, before, journal)
 
 
-def _write(path: str, before: State, journal: UndoLog) -> Deed:
+def _write(path: str, before: State, journal: UndoLog) -> Operation:
     return Replace(path, journal.load(before.digest), mode=before.mode)

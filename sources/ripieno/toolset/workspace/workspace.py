@@ -22,7 +22,7 @@ from ripieno.toolset.workspace.move import Move, check_kind
 from ripieno.toolset.workspace.remove import Remove
 from ripieno.toolset.workspace.replace import Content, Replace
 from ripieno.toolset.workspace.syscalls import find_beneath
-from ripieno.toolset.workspace.transaction import Deed, ReversibleDeed, Site, perform
+from ripieno.toolset.workspace.transaction import Operation, ReversibleOperation, Site, perform
 from ripieno.toolset.workspace.walk import Walk, check_path, split
 
 
@@ -164,20 +164,22 @@ class Workspace:
         adds to the file as it stands, so that appenders at the same time lose nothing of each other. ``data`` may be
         a function of what the file has (None where that cannot be read); ``new`` and ``existing`` say what has to be.
         """
-        deed = Replace(path, data, append=append, create_directories=create_directories, new=new, existing=existing)
-        steps = self.perform((deed,))
+        operation = Replace(
+            path, data, append=append, create_directories=create_directories, new=new, existing=existing
+        )
+        steps = self.perform((operation,))
         return Written(
             path=steps[-1].path,
-            created=deed.is_new,
-            directories=tuple(deed.created),
-            size=deed.size,
+            created=operation.is_new,
+            directories=tuple(operation.created),
+            size=operation.size,
             steps=tuple(steps),
         )
 
     def delete(self, path: str, *, kind: str, recursive: bool = False) -> tuple[tuple[Step, ...], int]:
         """Deletes a file or link, or a directory; its steps, and how many entries are gone."""
-        deed = Remove(path, kind=kind, recursive=recursive)
-        return tuple(self.perform((deed,))), deed.count
+        operation = Remove(path, kind=kind, recursive=recursive)
+        return tuple(self.perform((operation,))), operation.count
 
     def move(
         self,
@@ -189,8 +191,8 @@ class Workspace:
         create_directories: bool = False,
     ) -> tuple[Step, ...]:
         """Moves a file or directory to a new path. Only a file can be replaced, by a file."""
-        deed = Move(source, destination, kind=kind, overwrite=overwrite, create_directories=create_directories)
-        return tuple(self.perform((deed,)))
+        operation = Move(source, destination, kind=kind, overwrite=overwrite, create_directories=create_directories)
+        return tuple(self.perform((operation,)))
 
     def copy(
         self,
@@ -216,8 +218,8 @@ class Workspace:
             return tuple(self.perform((CopyTree(source, destination, create_directories=create_directories),)))
         with entries.explaining(source):
             data, mode = read_source(self._site, source)
-        deed = Replace(destination, data, new=not overwrite, create_directories=create_directories, mode=mode)
-        return tuple(self.perform((deed,)))
+        operation = Replace(destination, data, new=not overwrite, create_directories=create_directories, mode=mode)
+        return tuple(self.perform((operation,)))
 
     def make_directory(self, path: str, *, parents: bool = False) -> tuple[Step, ...]:
         """Makes a directory; with ``parents`` those above it too, and then one that exists is good."""
@@ -227,9 +229,9 @@ class Workspace:
         """Sets the permission bits of a file or directory."""
         return tuple(self.perform((ChangeMode(path, mode),)))
 
-    def perform(self, deeds: Sequence[ReversibleDeed] | tuple[Deed]) -> list[Step]:
-        """Does all of several deeds, or none."""
-        return perform(self._site, deeds)
+    def perform(self, operations: Sequence[ReversibleOperation] | tuple[Operation]) -> list[Step]:
+        """Does all of several operations, or none."""
+        return perform(self._site, operations)
 
     @contextlib.contextmanager
     def _reach(self, path: str, *, guarded: bool = False, follow: bool = True) -> Generator[Walk, None, None]:
