@@ -142,7 +142,7 @@ async def test_post_and_other_methods(surroundings: Surroundings) -> None:
             with pytest.raises(ValidationFault):
                 await call(ensemble, "http_request", url=place, **wrong)
         for url in ("example.org", "file:///etc/passwd", "http://a b/", "http://u:p@127.0.0.1/"):
-            with pytest.raises(ValidationFault, match="It was not sent"):
+            with pytest.raises(ValidationFault, match="The request was not sent"):
                 await call(ensemble, "http_request", url=url)
 
 

@@ -284,7 +284,7 @@ async def test_another_issuer_gets_nothing_of_the_first(home: Home) -> None:
     [
         ({"denies": True}, "denied"),
         ({"iss": "http://elsewhere.example"}, "iss mismatch"),
-        ({"page": "http://page.example/authorize"}, "is not opened: it begins with http:"),
+        ({"page": "http://page.example/authorize"}, "was not opened: it begins with http:"),
         ({"page": "https://user@page.example/authorize"}, "was not opened: it contains a user"),
         ({"page": "file:///etc/passwd"}, "does not publish the required metadata"),
         ({"page": "javascript:alert(1)"}, "does not publish the required metadata"),
