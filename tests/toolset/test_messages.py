@@ -83,7 +83,7 @@ REFUSALS: list[tuple[str, dict[str, Any], str, tuple[str, ...]]] = [
     ("file_manage.delete_file", {"path": "folder"}, "is_directory", ("'folder'", "delete_directory")),
     ("search.search", {"pattern": "x", "path": "binary"}, "binary_file", ("of 1 byte,", "a directory")),
     ("search.grep", {"pattern": "("}, "invalid_pattern", ("a backslash", "or use search")),
-    ("validation.lint", {"directory": "folder"}, "no_tool", ("no files of a known language", "directory of the project")),
+    ("validation.lint", {"directory": "folder"}, "no_tool", ("files of a known language", "directory of the project")),
 ]  # fmt: skip
 
 
