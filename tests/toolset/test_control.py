@@ -125,7 +125,7 @@ async def test_a_person_is_asked(home: Home) -> None:
         result = await execute(assembly, "ask_user", question="Shall I?", options=["yes", "no"])
         assert result.text == "no"
         result = await execute(assembly, "ask_user", question="And now?")
-        assert (result.error, result.text.partition(".")[0]) == (None, "Nobody answered")
+        assert (result.error, result.text.partition(".")[0]) == (None, "There is no answer")
     first, second, _ = (request.question for request in person.requests)
     assert first is not None
     assert second is not None
@@ -136,9 +136,9 @@ async def test_a_person_is_asked(home: Home) -> None:
 async def test_what_was_not_offered_is_no_answer(home: Home) -> None:
     async with playing(home, Person(Edit(arguments={"answer": "maybe"}), Approve())) as assembly:
         result = await execute(assembly, "ask_user", question="Shall I?", options=["yes", "no"])
-        assert result.text.startswith("Nobody answered")
+        assert result.text.startswith("There is no answer")
         result = await execute(assembly, "ask_user", question="Shall I?")
-        assert result.text.startswith("Nobody answered")
+        assert result.text.startswith("There is no answer")
 
 
 async def test_nobody_can_be_asked(home: Home) -> None:

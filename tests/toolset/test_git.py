@@ -158,7 +158,7 @@ async def test_a_conflict_names_the_files_and_the_way_out(tools: Tools, workspac
         assert all(word in text for word in ("<<<<<<<", "git_add", "git_commit", "abort = true"))
     again = await tools("git_merge", directory="it", revision="main")
     assert code_of(again) == "conflict"
-    assert "is given up" in await good(tools, "git_merge", abort=True)
+    assert "was aborted" in await good(tools, "git_merge", abort=True)
     assert (folder / "file.txt").read_text() == "else\n"
     # One that is not even begun is no conflict.
     (folder / "file.txt").write_text("not committed\n")

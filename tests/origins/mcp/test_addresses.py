@@ -83,7 +83,10 @@ def test_a_resource_has_one_name() -> None:
         ),
         (
             'grant = "authorization_code"\nclient_secret = "b"',
-            ["client_secret needs client_id, the client that it", "client_secret needs issuer: issuer says who"],
+            [
+                "client_secret needs client_id, the client that it",
+                "client_secret needs issuer, the only server that may see it",
+            ],
         ),
         ('client_metadata_url = "http://a.example/c"', ["must begin with https://"]),
         ('client_metadata_url = "https://a.example/"', ["must begin with https:// and have a path"]),

@@ -112,12 +112,16 @@ async def test_calls_their_faults_and_tools_that_come_later(
         assert steps == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
         with pytest.raises(ExecutionFault, match=r"^it broke$"):
             await call(ensemble, "echo", fail=True)
-        with pytest.raises(OutcomeUnknownFault, match=r"The answer of 'fail' was lost.*answered 500"):
+        with pytest.raises(
+            OutcomeUnknownFault, match=r"The answer of 'fail' from the server of 'it' was lost.*answered 500"
+        ):
             await call(ensemble, "fail")
         if kind == "http":
-            with pytest.raises(NetworkFault, match="The answer of 'cut_json' was lost"):
+            with pytest.raises(NetworkFault, match="The answer of 'cut_json' from the server of 'it' was lost"):
                 await call(ensemble, "cut_json")
-            with pytest.raises(OutcomeUnknownFault, match="The answer of 'cut_events' was lost"):
+            with pytest.raises(
+                OutcomeUnknownFault, match="The answer of 'cut_events' from the server of 'it' was lost"
+            ):
                 await call(ensemble, "cut_events")
         else:
             sent = "GET Bearer a-secret-token POST Bearer a-secret-token"
@@ -147,7 +151,7 @@ async def test_a_server_that_dies_is_connected_again_twice_in_a_row(surroundings
             while not waiting.done():
                 with contextlib.suppress(ToolFault):
                     await call(ensemble, "die", waited=True)
-            with pytest.raises(OutcomeUnknownFault, match="The answer of 'wait' was lost"):
+            with pytest.raises(OutcomeUnknownFault, match="The answer of 'wait' from the server of 'it' was lost"):
                 await waiting
             # Nothing tells that a server without a connection is gone, but the next calls.
             while ensemble.state == "connected":

@@ -322,7 +322,7 @@ NO_PATCHES: list[tuple[str, str]] = [
     ("--- a/x\n+++ b/x\n@@ -1,5 +1,5 @@\n a\n-b\n+c\n", "cannot be read"),
     ("--- a/x\n+++ b/x\n@@ -1,1 +1,1 @@\n-a\n+b\n+lost\n", "Line 6 of the patch belongs to no hunk"),
     ("--- a/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n", "has two names for one file"),
-    ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n--- a/x\n+++ b/x\n@@ -3 +3 @@\n-a\n+b\n", "stands twice"),
+    ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n--- a/x\n+++ b/x\n@@ -3 +3 @@\n-a\n+b\n", "occurs twice"),
     ("diff --git a/x b/x\nBinary files a/x and b/x differ\n", "is not a text file in this patch"),
     ("diff --git a/x b/y\ncopy from x\ncopy to y\n", "copy it first"),
     ('--- "a/\\303\\251"\n+++ "b/\\303\\251"\n@@ -1 +1 @@\n-a\n+b\n', "is quoted"),
@@ -378,7 +378,7 @@ async def test_managing_files(tools: Tools) -> None:
     assert (root / "deep/renamed").read_text() == "2"
     assert not (root / "one").exists()
     outcome = await tools.call("chmod", path="deep/renamed", mode="755")
-    assert outcome.content == "deep/renamed has mode 755 now, before 640."
+    assert outcome.content == "deep/renamed now has mode 755; it was 640."
     assert outcome.changes == (Change.of("FileModified", path="deep/renamed", mode_before="0640", mode_after="0755"),)
     for mode in ("4755", "02711", "1777"):
         await refused(tools, "chmod", "out_of_range", path="deep/renamed", mode=mode)

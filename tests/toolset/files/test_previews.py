@@ -58,9 +58,9 @@ UNSHOWN: list[tuple[str, dict[str, Any], str]] = [
     ("write_file", {"path": "link", "content": "x"}, "It would be refused now: 'link' is a link."),
     ("edit_file", {"path": "out/secret", "old_content": "s", "new_content": "t"}, "It would be refused"),
     ("delete_file", {"path": "link"}, "The link link to ../outside/secret would be deleted"),
-    ("write_file", {"path": "binary", "content": "x"}, "'binary' has 3 bytes that are no text"),
+    ("write_file", {"path": "binary", "content": "x"}, "'binary' has 3 bytes that are not text"),
     ("write_file", {"path": "large", "content": "x"}, "'large' has 1048577 bytes"),
-    ("create_file", {"path": "a.txt", "content": "x"}, "It would be refused now: 'a.txt' exists"),
+    ("create_file", {"path": "a.txt", "content": "x"}, "It would be refused now: 'a.txt' already exists"),
     ("move_file", {"source": "a.txt", "destination": "b.txt"}, "a.txt would be moved to b.txt.\n"),
     ("rename_file", {"path": "a.txt", "new_name": "b.txt"}, "a.txt would be moved to b.txt.\n"),
     (
