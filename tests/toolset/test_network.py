@@ -276,7 +276,7 @@ async def test_credentials_are_for_one_origin_and_no_model(surroundings: Surroun
     ("configuration", "message"),
     [
         ({"hosts": "a.b"}, "must be a list of hosts"),
-        ({"hosts": ["http://a.b"]}, "without a port|without a name"),
+        ({"hosts": ["http://a.b"]}, "is not a port"),
         ({"hosts": ["0x7f.1"]}, "looks like an address"),
         ({"host": ["a.b"]}, "has no key host"),
         ({"local": "yes"}, "must be true or false"),

@@ -208,7 +208,7 @@ async def test_lines_that_are_no_messages_are_counted(surroundings: Surroundings
         with pytest.raises(ValidationFault, match=r"^The server refused the call: bad colour$"):
             await call(ensemble, "refuse")
         assert await call(ensemble, "ask") == [TextualContent(text="refused with -32600")]
-        with pytest.raises(ToolFault, match="no JSON"):
+        with pytest.raises(ToolFault, match="not JSON"):
             await call(ensemble, "echo", a="\ud800")
         for _ in range(31):
             try:
