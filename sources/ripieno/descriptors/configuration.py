@@ -13,15 +13,8 @@ from frozendict import frozendict
 
 from ripieno.canisters import Controls
 from ripieno.canisters.controls import Limits, Rules
-from ripieno.descriptors.control_keys import (
-    CONTROL_KEYS,
-    CONTROLS,
-    LIMITS,
-    RULES,
-    make_controls,
-    make_limits,
-)
-from ripieno.descriptors.ensembles import ENSEMBLE, ENSEMBLE_NAME, FLAT, EnsembleDescriptor, read_into
+from ripieno.descriptors.control_keys import CONTROL_KEYS, CONTROLS, LIMITS, RULES, make_controls, make_limits
+from ripieno.descriptors.ensembles import ENSEMBLE, ENSEMBLE_NAME, ENSEMBLE_NAMES, FLAT, EnsembleDescriptor, read_into
 from ripieno.descriptors.gateway import GATEWAY, GatewayDescriptor, check_gateway
 from ripieno.descriptors.history import HISTORY, JOURNAL, HistoryDescriptor, check_history, make_history
 from ripieno.descriptors.model_rows import lay_tables
@@ -30,7 +23,7 @@ from ripieno.descriptors.providers import MODEL_IDENTITIES, MODEL_IDENTITY, OVER
 from ripieno.descriptors.reader.keys import Key, Table
 from ripieno.descriptors.reader.kinds import Free, Named, Number, Several, Text, refuse
 from ripieno.descriptors.reader.positions import Path
-from ripieno.descriptors.reader.problems import Problems, Source
+from ripieno.descriptors.reader.problems import NO_SOURCE, Problems, Source
 from ripieno.descriptors.reader.references import Reader
 from ripieno.descriptors.sandbox import SANDBOX, SandboxDescriptor
 from ripieno.descriptors.timeouts import BREAKER, Caution
@@ -109,63 +102,51 @@ class TableOrEnsembles:
 
 
 ENSEMBLES = Table(
-    title="[ensembles]",
-    documentation="Where ensembles are, and which of them are enabled. A list contains inline ensembles.",
-    keys=(
+    "[ensembles]",
+    "Where ensembles are, and which of them are enabled. A list contains inline ensembles.",
+    (
         Key(
-            name="paths",
-            kind=Several(item=Text(), items="paths"),
-            documentation="Folders of ensembles, or files, from this file's folder.",
+            "paths",
+            Several(Text(), "paths"),
+            "Folders of ensembles, or files, from this file's folder.",
             default=(),
             example=["ensembles"],
         ),
         Key(
-            name="enabled",
-            kind=Several(item=ENSEMBLE_NAME, items="names of ensembles", once=True),
-            documentation="The enabled ensembles. If absent, those of the profile.",
-            example=["io", "git"],
+            "enabled", ENSEMBLE_NAMES, "The enabled ensembles. If absent, those of the profile.", example=["io", "git"]
         ),
+        Key("profile", ENSEMBLE_NAME, "A named selection of ensembles.", example="minimal"),
         Key(
-            name="profile",
-            kind=ENSEMBLE_NAME,
-            documentation="A named selection of ensembles.",
-            example="minimal",
-        ),
-        Key(
-            name="include",
-            kind=Several(item=ENSEMBLE_NAME, items="names of ensembles", once=True),
-            documentation="Ensembles that are enabled in addition to those of enabled or of the profile.",
+            "include",
+            ENSEMBLE_NAMES,
+            "Ensembles that are enabled in addition to those of enabled or of the profile.",
             default=(),
             example=["python"],
         ),
     ),
 )
 PLUGINS = Table(
-    title="[plugins]",
-    documentation="Plugins. An installed plugin is loaded only if it is allowed here.",
-    keys=(
+    "[plugins]",
+    "Plugins. An installed plugin is loaded only if it is allowed here.",
+    (
         Key(
-            name="allow",
-            kind=Several(
-                item=Text(pattern=r"[A-Za-z0-9][A-Za-z0-9._-]*", shape="a name"), items="names of distributions"
-            ),
-            documentation="Distributions whose plugins are loaded.",
+            "allow",
+            Several(Text(pattern=r"[A-Za-z0-9][A-Za-z0-9._-]*", shape="a name"), "names of distributions"),
+            "Distributions whose plugins are loaded.",
             default=(),
             example=["ripieno-weather"],
         ),
     ),
 )
 MODEL = Table(
-    title="[model]",
-    documentation="The default model, and its controls.",
-    keys=(
+    "[model]",
+    "The default model, and its controls.",
+    (
+        Key("default", MODEL_IDENTITY, "The model, with its provider.", example="house/small-1"),
         Key(
-            name="default", kind=MODEL_IDENTITY, documentation="The model, with its provider.", example="house/small-1"
-        ),
-        Key(
-            name="fallback",
-            kind=MODEL_IDENTITIES,
-            documentation="Models to try in order if it is unavailable.",
+            "fallback",
+            MODEL_IDENTITIES,
+            "Models to try in order if it is unavailable.",
             default=(),
             example=["garden/small-1"],
         ),
@@ -173,123 +154,102 @@ MODEL = Table(
     ),
 )
 AGENT = Table(
-    title="[agents.<name>]",
-    documentation="A model with instructions and exactly these tools.",
-    keys=(
+    "[agents.<name>]",
+    "A model with instructions and exactly these tools.",
+    (
+        Key("model", MODEL_IDENTITY, "Its model. If absent, the default one.", example="house/small-1"),
         Key(
-            name="model",
-            kind=MODEL_IDENTITY,
-            documentation="Its model; left out, the default one.",
-            example="house/small-1",
-        ),
-        Key(
-            name="fallback",
-            kind=MODEL_IDENTITIES,
-            documentation="Models to try in order if its own is unavailable.",
+            "fallback",
+            MODEL_IDENTITIES,
+            "Models to try in order if its own is unavailable.",
             example=["garden/small-1"],
         ),
         Key(
-            name="instructions",
-            kind=Text(blank=True),
-            documentation="Its system instructions.",
-            default="",
-            example="Answer in one sentence.",
+            "instructions", Text(blank=True), "Its system instructions.", default="", example="Answer in one sentence."
         ),
-        Key(name="controls", kind=CONTROLS, documentation="Controls that replace those of [model], key by key."),
-        Key(name="limits", kind=LIMITS, documentation="Limits that replace those of [limits], key by key."),
-        Key(name="history", kind=HISTORY, documentation="Keys that replace those of [history], one by one."),
+        Key("controls", CONTROLS, "Controls that replace those of [model], key by key."),
+        Key("limits", LIMITS, "Limits that replace those of [limits], key by key."),
+        Key("history", HISTORY, "Keys that replace those of [history], one by one."),
         Key(
-            name="tools",
-            kind=Several(
-                item=Text(pattern=r"\S+", shape="a pattern"), items='patterns such as "io.read_file" or "git.*"'
-            ),
-            documentation="Exactly the tools that it sees.",
+            "tools",
+            Several(Text(pattern=r"\S+", shape="a pattern"), 'patterns such as "io.read_file" or "git.*"'),
+            "Exactly the tools that it sees.",
             example=["io.read_file", "git.*"],
         ),
     ),
 )
 ENVIRONMENT = Table(
-    title="[environment]",
-    documentation="Environment variables that descriptors may use.",
-    keys=(
+    "[environment]",
+    "Environment variables that descriptors may use.",
+    (
         Key(
-            name="allow",
-            kind=Several(
-                item=Text(
+            "allow",
+            Several(
+                Text(
                     pattern=r"[A-Za-z_*?][A-Za-z0-9_*?]*", shape='the name of a variable, or a pattern such as "APP_*"'
                 ),
-                items="names of variables",
+                "names of variables",
             ),
-            documentation="Variables that {env:NAME} may name.",
+            "Variables that {env:NAME} may name.",
             example=["HOUSE_KEY"],
         ),
     ),
 )
 WORKSPACE = Table(
-    title="[workspace]",
-    documentation="The folder that tools work in.",
-    keys=(Key(name="root", kind=Text(), documentation="The folder, from this file's folder.", example="."),),
+    "[workspace]",
+    "The folder that tools work in.",
+    (Key("root", Text(), "The folder, from this file's folder.", example="."),),
 )
 TOOLS = Table(
-    title="[tools]",
-    documentation="How tools are offered to a model.",
-    keys=(
+    "[tools]",
+    "How tools are offered to a model.",
+    (
         Key(
-            name="search_over",
-            kind=Number(whole=True, minimum=0),
-            documentation="The most tools that are sent. Beyond it, every tool is searchable that does not set "
+            "search_over",
+            Number(whole=True, minimum=0),
+            "The most tools that are sent. Beyond it, every tool is searchable that does not set "
             "tool_search = false. If absent, only tools with tool_search = true are.",
             example=64,
         ),
     ),
 )
 CONFIGURATION = Table(
-    title="the configuration",
-    documentation="The configuration of an application, a user or a project.",
-    keys=(
-        Key(name="ensembles", kind=TableOrEnsembles(), documentation=ENSEMBLES.documentation),
-        *(
-            Key(name=name, kind=table, documentation=table.documentation)
-            for name, table in (
-                ("plugins", PLUGINS),
-                ("model", MODEL),
-                ("breaker", BREAKER),
-                ("limits", LIMITS),
-                ("history", HISTORY),
-                ("retry", RETRY),
-                ("confirmation", RULES),
-                ("tools", TOOLS),
-                ("journal", JOURNAL),
-                ("gateway", GATEWAY),
-            )
-        ),
+    "the configuration",
+    "The configuration of an application, a user or a project.",
+    (
+        Key("ensembles", TableOrEnsembles(), ENSEMBLES.documentation),
+        PLUGINS.key("plugins"),
+        MODEL.key("model"),
+        BREAKER.key("breaker"),
+        LIMITS.key("limits"),
+        HISTORY.key("history"),
+        RETRY.key("retry"),
+        RULES.key("confirmation"),
+        TOOLS.key("tools"),
+        JOURNAL.key("journal"),
+        GATEWAY.key("gateway"),
         Key(
-            name="providers",
-            kind=Named(name=PROVIDER_NAME, kind=OVERRIDE),
-            documentation="Providers, by name: keys that replace those of a known one, or all of a new one.",
+            "providers",
+            Named(PROVIDER_NAME, OVERRIDE),
+            "Providers, by name: keys that replace those of a known one, or all of a new one.",
         ),
+        Key("agents", Named(ENSEMBLE_NAME, AGENT), "Agents, by name."),
         Key(
-            name="agents",
-            kind=Named(name=ENSEMBLE_NAME, kind=AGENT),
-            documentation="Agents, by name.",
-        ),
-        Key(
-            name="configuration",
-            kind=Named(name=ENSEMBLE_NAME, kind=Free()),
-            documentation="Keys that override the [configuration] of ensembles, by name.",
+            "configuration",
+            Named(ENSEMBLE_NAME, Free()),
+            "Keys that override the [configuration] of ensembles, by name.",
             example={"network": {"hosts": ["api.example.org"]}},
         ),
-        *(
-            Key(name=name, kind=table, documentation=table.documentation)
-            for name, table in (("environment", ENVIRONMENT), ("workspace", WORKSPACE), ("sandbox", SANDBOX))
-        ),
+        ENVIRONMENT.key("environment"),
+        WORKSPACE.key("workspace"),
+        SANDBOX.key("sandbox"),
     ),
 )
 
 
 def read_parts(
     mapping: Mapping[str, Any],
-    source: Source = Source(),  # noqa: B008  frozen
+    source: Source = NO_SOURCE,
     *,
     read: Reader | None = None,
     folder: str | None = None,
@@ -360,7 +320,7 @@ def combine(parts: Sequence[Mapping[str, Any]]) -> ConfigurationDescriptor:
 
 def read_configuration(
     mapping: Mapping[str, Any],
-    source: Source = Source(),  # noqa: B008  frozen
+    source: Source = NO_SOURCE,
     *,
     read: Reader | None = None,
     folder: str | None = None,

@@ -84,7 +84,7 @@ def format_from(table: Mapping[str, Any]) -> Format:
     return Format(**table)
 
 
-_PATTERNS = Several(item=CallPattern(), items='patterns such as "io.read_file", "git.*" or "io.move(path=docs/**)"')
+_PATTERNS = Several(CallPattern(), 'patterns such as "io.read_file", "git.*" or "io.move(path=docs/**)"')
 
 
 _CONTROLS, _LIMITS, _RULES = Controls(), Limits(), Rules()
@@ -94,13 +94,13 @@ CONTROL_KEYS: tuple[Key, ...] = Key.rows(
     ("temperature", Number(minimum=0, maximum=2), "The randomness of the output.", 0.2),
     ("output_tokens", Number(whole=True, minimum=1), "The most tokens of one answer.", 8192),
     ("top_p", Number(above=0, maximum=1), "The share of the most probable tokens to sample from.", 0.9),
-    ("stop", Several(item=Text(blank=True), items="strings"), "Texts that end an answer.", ["END"]),
+    ("stop", Several(Text(blank=True), "strings"), "Texts that end an answer.", ["END"]),
     ("reasoning", Text(choices=get_args(Reasoning)), "The amount of reasoning before an answer.", "low"),
     ("stream", Flag(), "Whether answers are streamed.", False),
     ("tool_choice", Text(), "auto, none, required, or the name of one tool.", "required"),
     (
         "allowed_tools",
-        Several(item=Text(), items="names that models see"),
+        Several(Text(), "names that models see"),
         "Tools that may be called, while all stay visible.",
         ["read_file"],
     ),
@@ -124,12 +124,10 @@ RULE_KEYS: tuple[Key, ...] = Key.rows(
     ("ask", _PATTERNS, "Calls that need a confirmation.", ["web.*"]),
     ("deny", _PATTERNS, "Calls that never run.", ["shell.*"]),
 )
-CONTROLS = Table(title="controls", documentation="Model controls.", keys=CONTROL_KEYS)
-LIMITS = Table(title="[limits]", documentation="Limits of a run.", keys=LIMIT_KEYS)
+CONTROLS = Table("controls", "Model controls.", CONTROL_KEYS)
+LIMITS = Table("[limits]", "Limits of a run.", LIMIT_KEYS)
 RULES = Table(
-    title="[confirmation]",
-    documentation="Rules about calls, beyond what their effect decides. The strictest rule applies.",
-    keys=RULE_KEYS,
+    "[confirmation]", "Rules about calls, beyond what their effect decides. The strictest rule applies.", RULE_KEYS
 )
 
 

@@ -18,7 +18,7 @@ from ripieno.descriptors.policy_keys import CALL_KEYS, ENABLED, POLICY_KEYS, REQ
 from ripieno.descriptors.reader.keys import Key, Table, description_key
 from ripieno.descriptors.reader.kinds import Elements, Flag, Free, Named, Number, Several, Text, plain
 from ripieno.descriptors.reader.positions import Path
-from ripieno.descriptors.reader.problems import Problems, Source
+from ripieno.descriptors.reader.problems import NO_SOURCE, Problems, Source
 from ripieno.descriptors.reader.references import Reader
 from ripieno.exceptions import Problem
 from ripieno.jsonvalues import EMPTY, is_table, merge, thaw
@@ -27,6 +27,7 @@ Scope = Literal["application", "conversation"]
 ENSEMBLE_NAME = Text(
     pattern=r"[a-z][a-z0-9_-]{0,63}", shape="a name of lower-case letters, digits, _ and -, beginning with a letter"
 )
+ENSEMBLE_NAMES = Several(ENSEMBLE_NAME, "names of ensembles", once=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +125,8 @@ class EnsembleDescriptor:
         """The mapping of an equivalent file, with all invokers inline. Reading it gives an equal descriptor."""
         header = {
             name: thaw(getattr(self, name))
-            for name in _HEADER_DEFAULTS
-            if getattr(self, name) != _HEADER_DEFAULTS[name]
+            for name, default in _HEADER_DEFAULTS.items()
+            if getattr(self, name) != default
         }
         connection = self.connection
         tables: dict[str, Any] = {
@@ -142,114 +143,89 @@ class EnsembleDescriptor:
         }
 
 
-_HEADER_DEFAULTS: dict[str, Any] = {
-    field.name: field.default
-    for field in dataclasses.fields(EnsembleDescriptor)
-    if field.name
-    in {
-        "description",
-        "enabled",
-        "required",
-        "module",
-        "prefix",
-        "scope",
-        "pin",
-        "category",
-        "tokens",
-        "requires",
-        "max_parallel",
-    }
-}
-
 HEADER_KEYS = (
-    Key(name="name", kind=ENSEMBLE_NAME, documentation="Its unique name.", required=True, example="io"),
+    Key("name", ENSEMBLE_NAME, "Its unique name.", required=True, example="io"),
     description_key("Its purpose, for people.", "Reads and writes files"),
     ENABLED,
     Key(
-        name="required",
-        kind=Flag(),
-        documentation="Whether start-up fails if it cannot connect. Otherwise it is left out and listed.",
+        "required",
+        Flag(),
+        "Whether start-up fails if it cannot connect. Otherwise it is left out and listed.",
         default=True,
         example=False,
     ),
     Key(
-        name="module",
-        kind=Text(
+        "module",
+        Text(
             pattern=r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*|\./[^:\x00-\x1f]+\.py",
             shape='a module such as "package.module", or a file such as "./tools.py"',
         ),
-        documentation="The Python module with the functions of its invokers.",
+        "The Python module with the functions of its invokers.",
         example="package.module",
     ),
     Key(
-        name="prefix",
-        kind=Text(pattern=r"(?:[a-zA-Z_][a-zA-Z0-9_-]{0,31})?", shape="a short name, or an empty string for none"),
-        documentation="The prefix of the names that a model sees; empty for bare names.",
+        "prefix",
+        Text(pattern=r"(?:[a-zA-Z_][a-zA-Z0-9_-]{0,31})?", shape="a short name, or an empty string for none"),
+        "The prefix of the names that a model sees; empty for bare names.",
         example="time",
     ),
     Key(
-        name="scope",
-        kind=Text(choices=("application", "conversation")),
-        documentation="Whether all conversations share one connection, or each has its own.",
+        "scope",
+        Text(choices=("application", "conversation")),
+        "Whether all conversations share one connection, or each has its own.",
         default="application",
         example="conversation",
     ),
     Key(
-        name="pin",
-        kind=Text(choices=("required", "warn", "off")),
-        documentation="If its tools differ from those that ripieno lock recorded, it is disabled (required), a warning "
+        "pin",
+        Text(choices=("required", "warn", "off")),
+        "If its tools differ from those that ripieno lock recorded, it is disabled (required), a warning "
         "is reported (warn), or nothing is compared (off).",
         default="warn",
         example="required",
     ),
+    Key("category", Text(), "A category, by which profiles select it.", example="files"),
     Key(
-        name="category",
-        kind=Text(),
-        documentation="A category, by which profiles select it.",
-        example="files",
-    ),
-    Key(
-        name="tokens",
-        kind=Number(whole=True, minimum=1),
-        documentation="Tokens that all results of its tools may use in a request; notes replace older results. If "
+        "tokens",
+        Number(whole=True, minimum=1),
+        "Tokens that all results of its tools may use in a request; notes replace older results. If "
         "absent, there is no limit.",
         example=20_000,
     ),
     Key(
-        name="requires",
-        kind=Several(item=REQUIREMENT, items="names"),
-        documentation="Its requirements: programs, other ensembles, a sandbox, the network. If one is missing, the "
+        "requires",
+        Several(REQUIREMENT, "names"),
+        "Its requirements: programs, other ensembles, a sandbox, the network. If one is missing, the "
         "ensemble is left out, with the reason.",
         default=(),
         example=["command:docker"],
     ),
     Key(
-        name="max_parallel",
-        kind=Number(whole=True, minimum=1),
-        documentation="Calls of all its invokers that may run at the same time.",
+        "max_parallel",
+        Number(whole=True, minimum=1),
+        "Calls of all its invokers that may run at the same time.",
         example=4,
     ),
 )
 _OWN = frozenset(key.name for key in HEADER_KEYS)
+_HEADER_DEFAULTS: dict[str, Any] = {
+    field.name: field.default
+    for field in dataclasses.fields(EnsembleDescriptor)
+    if field.name in _OWN and field.name != "name"
+}
 _ELSEWHERE = dict.fromkeys((key.name for key in POLICY_KEYS if key.name not in _OWN), "[defaults]") | dict.fromkeys(
     ("origin", "transport", "command", "url"), "[connection]"
 )
-HEADER = Table(
-    title="[ensemble]", documentation="Name and properties.", keys=HEADER_KEYS, elsewhere=frozendict(_ELSEWHERE)
-)
-DEFAULTS = Table(
-    title="[defaults]",
-    documentation="The policy of every invoker, unless its own keys differ.",
-    keys=(*POLICY_KEYS, ENABLED),
-)
+HEADER = Table("[ensemble]", "Name and properties.", HEADER_KEYS, elsewhere=frozendict(_ELSEWHERE))
+DEFAULTS = Table("[defaults]", "The policy of every invoker, unless its own keys differ.", (*POLICY_KEYS, ENABLED))
 CONNECTION = Table(
-    title="[connection]",
-    documentation="Its connection. The other keys are the origin's.",
-    keys=(
+    "[connection]",
+    "Its connection. The other keys are the origin's.",
+    (
         Key(
-            name="origin",
-            kind=Text(),
-            documentation="The origin of its invokers: mcp, http, python, or a plugin's.",
+            "origin",
+            Text(),
+            "The origin of its invokers: mcp, http, python, or a plugin's.",
             required=True,
             example="mcp",
         ),
@@ -257,50 +233,41 @@ CONNECTION = Table(
     others="settings of the origin",
 )
 OVERRIDE = Table(
-    title="[overrides.<tool>]",
-    documentation="Keys of the operator that replace those of the server for one tool.",
-    keys=(
-        Key(name="description", kind=Text(), documentation="Its purpose, for the model.", example="Returns the time"),
+    "[overrides.<tool>]",
+    "Keys of the operator that replace those of the server for one tool.",
+    (
+        Key("description", Text(), "Its purpose, for the model.", example="Returns the time"),
         ENABLED,
         *POLICY_KEYS,
         *CALL_KEYS,
     ),
 )
 BODY_KEYS = (
-    Key(name="defaults", kind=DEFAULTS, documentation=DEFAULTS.documentation, default=frozendict()),
+    DEFAULTS.key("defaults", default=frozendict()),
     Key(
-        name="configuration",
-        kind=Free(),
-        documentation="Free keys, available as context.configuration.",
+        "configuration",
+        Free(),
+        "Free keys, available as context.configuration.",
         default=frozendict(),
         example={"root": "documents"},
     ),
-    Key(name="connection", kind=CONNECTION, documentation=CONNECTION.documentation),
+    CONNECTION.key("connection"),
     Key(
-        name="overrides",
-        kind=Named(name=Text(), kind=OVERRIDE),
-        documentation="Keys of the operator that replace those of the server, by tool.",
+        "overrides",
+        Named(Text(), OVERRIDE),
+        "Keys of the operator that replace those of the server, by tool.",
         default=frozendict(),
     ),
-    Key(
-        name="invokers",
-        kind=Elements(item=ITEM, items="tables, each one invoker"),
-        documentation="Its invokers: inline, or by source.",
-        default=(),
-    ),
+    Key("invokers", Elements(ITEM, "tables, each one invoker"), "Its invokers: inline, or by source.", default=()),
 )
-ENSEMBLE = Table(
-    title="an ensemble's file",
-    documentation="One ensemble.",
-    keys=(Key(name="ensemble", kind=HEADER, documentation=HEADER.documentation, required=True), *BODY_KEYS),
-)
+ENSEMBLE = Table("an ensemble's file", "One ensemble.", (HEADER.key("ensemble", required=True), *BODY_KEYS))
 #: The seed's flat form: the keys of [ensemble] beside its tables.
-FLAT = Table(title="an inline ensemble", documentation="One ensemble, flat.", keys=(*HEADER_KEYS, *BODY_KEYS))
+FLAT = Table("an inline ensemble", "One ensemble, flat.", (*HEADER_KEYS, *BODY_KEYS))
 
 
 def read_ensemble(
     mapping: Mapping[str, Any],
-    source: Source = Source(),  # noqa: B008  frozen
+    source: Source = NO_SOURCE,
     *,
     read: Reader | None = None,
     folder: str | None = None,

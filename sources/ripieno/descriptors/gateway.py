@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from frozendict import frozendict
 
-from ripieno.descriptors.ensembles import ENSEMBLE_NAME
+from ripieno.descriptors.ensembles import ENSEMBLE_NAMES
 from ripieno.descriptors.providers import MODEL_IDENTITIES, MODEL_IDENTITY
 from ripieno.descriptors.reader.alternatives import Variables
 from ripieno.descriptors.reader.keys import Key, Table
@@ -120,7 +120,6 @@ class Secret:
 
 
 _DEFAULTS = GatewayDescriptor()
-_ENSEMBLES = Several(item=ENSEMBLE_NAME, items="names of ensembles", once=True)
 _CALLER = Text(
     pattern=r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}",
     shape="the name of a caller: letters, digits, _, ., @ and -, at most 64 of them",
@@ -138,11 +137,11 @@ _OFFER = Key.rows(
     ),
     (
         "map",
-        Named(name=Text(pattern=r"\S{1,256}", shape="a name without spaces"), kind=MODEL_IDENTITY),
+        Named(Text(pattern=r"\S{1,256}", shape="a name without spaces"), MODEL_IDENTITY),
         "Other names that clients may request, and the model of each; * is any other name.",
         {"*": "house/small-1"},
     ),
-    ("ensembles", _ENSEMBLES, "Ensembles whose tools are offered in every request and run here.", ["io"]),
+    ("ensembles", ENSEMBLE_NAMES, "Ensembles whose tools are offered in every request and run here.", ["io"]),
     (
         "hosted",
         Named(
@@ -152,7 +151,7 @@ _OFFER = Key.rows(
         "Kinds of hosted tools, and the tool that runs here for each.",
         {"code_interpreter": "execution.python_exec"},
     ),
-    ("mcp", _ENSEMBLES, "Ensembles that a request may name as the label of an MCP server.", ["git"]),
+    ("mcp", ENSEMBLE_NAMES, "Ensembles that a request may name as the label of an MCP server.", ["git"]),
     (
         "strict",
         Flag(),
@@ -185,22 +184,22 @@ _ACCESS = (
         _DEFAULTS,
         (
             "keys",
-            Named(name=_CALLER, kind=KeyDigest()),
+            Named(_CALLER, KeyDigest()),
             "Callers with a key, and the digest of each; `ripieno serve key` creates them. If there are any, every "
             "request needs a key.",
             {"laptop": "sha256:" + 64 * "0"},
         ),
         (
             "hosts",
-            Several(item=HostName(), items="names of hosts", once=True),
+            Several(HostName(), "names of hosts", once=True),
             "Names under which clients reach this machine, in addition to localhost and the address itself.",
             ["models.example.org"],
         ),
     ),
     Key(
-        name="secret",
-        kind=Secret(),
-        documentation="The secret that signs the results of calls that ran here. If absent, each start creates one. "
+        "secret",
+        Secret(),
+        "The secret that signs the results of calls that ran here. If absent, each start creates one. "
         "Several machines need the same.",
         example="{env:GATEWAY_SECRET}",
     ),
@@ -221,9 +220,9 @@ _BOUNDS = Key.rows(
 
 
 GATEWAY = Table(
-    title="[gateway]",
-    documentation="The models, tools, callers and limits of `ripieno serve responses`.",
-    keys=(*_OFFER, *_ACCESS, *_BOUNDS),
+    "[gateway]",
+    "The models, tools, callers and limits of `ripieno serve responses`.",
+    (*_OFFER, *_ACCESS, *_BOUNDS),
     elsewhere=frozendict(dict.fromkeys(("host", "port", "workers"), "the options of `ripieno serve responses`")),
 )
 

@@ -32,16 +32,16 @@ class HistoryDescriptor:
 
 _DEFAULTS = HistoryDescriptor()
 HISTORY = Table(
-    title="[history]",
-    documentation="How much of a long conversation is sent to the model. The conversation itself never changes.",
-    keys=Key.rows(
+    "[history]",
+    "How much of a long conversation is sent to the model. The conversation itself never changes.",
+    Key.rows(
         _DEFAULTS,
         (
             "strategy",
             Either(
                 kinds=(
                     Text(choices=(*_NAMES, "none")),
-                    Several(item=Text(choices=_NAMES), items="names of strategies", once=True),
+                    Several(Text(choices=_NAMES), "names of strategies", once=True),
                 ),
                 expected='"drop-oldest", "sliding-window", "summarize", "none", or a list of the first three',
             ),
@@ -104,14 +104,7 @@ def _names(strategy: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 JOURNAL = Table(
-    title="[journal]",
-    documentation="A record of conversations, in the user's state folder.",
-    keys=(
-        Key(
-            name="enabled",
-            kind=Flag(),
-            documentation="Whether it is written. If absent, only the command line writes it.",
-            example=True,
-        ),
-    ),
+    "[journal]",
+    "A record of conversations, in the user's state folder.",
+    (Key("enabled", Flag(), "Whether it is written. If absent, only the command line writes it.", example=True),),
 )

@@ -61,10 +61,7 @@ class InvokerDescriptor:
 
     def mapping(self, base: Policy = Policy(), enabled: bool = True) -> dict[str, Any]:  # noqa: B008  frozen
         """The inline form, for an ensemble whose defaults are ``base`` and ``enabled``."""
-        policy = {
-            **policy_values(self.policy, base),
-            **retry_mapping(self.policy.retry, base.retry, self.retry),
-        }
+        policy = {**policy_values(self.policy, base), **retry_mapping(self.policy.retry, base.retry, self.retry)}
         calling = {key.name: policy.pop(key.name) for key in CALL_KEYS if key.name in policy}
         tables = {
             "arguments": self.arguments,
@@ -82,26 +79,22 @@ class InvokerDescriptor:
 
 
 _DESCRIPTION = Key(
-    name="description",
-    kind=Text(),
-    documentation="Its purpose, for the model.",
-    required=True,
-    example="Reads contents of a file",
+    "description", Text(), "Its purpose, for the model.", required=True, example="Reads contents of a file"
 )
 HEADER_KEYS = (
-    Key(name="name", kind=TOOL_NAME, documentation="Its name in the ensemble.", required=True, example="read_file"),
+    Key("name", TOOL_NAME, "Its name in the ensemble.", required=True, example="read_file"),
     _DESCRIPTION,
     ENABLED,
     *POLICY_KEYS,
 )
 INVOCABLE = Table(
-    title="[invocable]",
-    documentation="How it runs. If absent, the function with the invoker's name in the ensemble's module.",
-    keys=(
+    "[invocable]",
+    "How it runs. If absent, the function with the invoker's name in the ensemble's module.",
+    (
         Key(
-            name="origin",
-            kind=Text(),
-            documentation="Its origin: python, command, http, client, or a plugin's.",
+            "origin",
+            Text(),
+            "Its origin: python, command, http, client, or a plugin's.",
             default="python",
             example="command",
         ),
@@ -115,32 +108,24 @@ _SCHEMA_SOURCE = reference_table("[arguments]", ".json", "read_file.schema.json"
 ARGUMENTS = OrReference(kind=ArgumentSchema(arguments=True), reference=_SCHEMA_SOURCE, known=KEYWORDS)
 RESULTS = OrReference(kind=ArgumentSchema(arguments=False), reference=_SCHEMA_SOURCE, known=KEYWORDS)
 BODY_KEYS = (
-    Key(name="arguments", kind=ARGUMENTS, documentation="JSON Schema of the arguments. If absent, it has none."),
-    Key(name="results", kind=RESULTS, documentation="JSON Schema of structured results."),
+    Key("arguments", ARGUMENTS, "JSON Schema of the arguments. If absent, it has none."),
+    Key("results", RESULTS, "JSON Schema of structured results."),
     Key(
-        name="configuration",
-        kind=Free(),
-        documentation="Free keys that override the ensemble's, available as context.configuration.",
+        "configuration",
+        Free(),
+        "Free keys that override the ensemble's, available as context.configuration.",
         default=frozendict(),
         example={"root": "documents"},
     ),
-    Key(name="invocable", kind=INVOCABLE, documentation=INVOCABLE.documentation),
+    INVOCABLE.key("invocable"),
 )
-HEADER = Table(title="[invoker]", documentation="Name, description and policy.", keys=HEADER_KEYS)
-INVOKER = Table(
-    title="an invoker's file",
-    documentation="One invoker.",
-    keys=(Key(name="invoker", kind=HEADER, documentation=HEADER.documentation, required=True), *BODY_KEYS),
-)
+HEADER = Table("[invoker]", "Name, description and policy.", HEADER_KEYS)
+INVOKER = Table("an invoker's file", "One invoker.", (HEADER.key("invoker", required=True), *BODY_KEYS))
 INLINE = Table(
-    title="[[invokers]]",
-    documentation="An invoker in its ensemble's file, or a reference to its own file.",
-    keys=(*HEADER_KEYS, *BODY_KEYS),
+    "[[invokers]]", "An invoker in its ensemble's file, or a reference to its own file.", (*HEADER_KEYS, *BODY_KEYS)
 )
 ITEM = OrReference(
-    kind=INLINE,
-    reference=reference_table("[[invokers]]", ".toml", "io/invokers/read_file.toml"),
-    known=INLINE.known,
+    kind=INLINE, reference=reference_table("[[invokers]]", ".toml", "io/invokers/read_file.toml"), known=INLINE.known
 )
 
 

@@ -76,22 +76,24 @@ def _with_rules(value: Any, rules: Mapping[str, Sequence[Any]]) -> Any:
 
 def reference(kind: str) -> str:
     """The reference of a kind of file as reStructuredText: every table, every key. Errors: ``NameAbsence``."""
-    sections: list[str] = []
-    for name, table in _tables("", _table(kind)):
-        heading = f"``{name}``" if name else table.title[:1].upper() + table.title[1:]
-        sections.append(f"{heading}\n{'-' * len(heading)}\n\n{table.documentation}\n\n{_keys(table)}")
-    return "\n".join(sections)
+    return "\n".join(
+        _section(f"``{name}``" if name else table.title[:1].upper() + table.title[1:], table)
+        for name, table in _tables("", _table(kind))
+    )
 
 
 def origin_reference(origins: Mapping[str, Mapping[str, Table]]) -> str:
     """The reference of the keys that origins add, as reStructuredText."""
-    sections: list[str] = []
-    for origin, tables in origins.items():
-        for path, whole in tables.items():
-            for name, table in _tables(path, whole):
-                heading = f'``{name}`` with ``origin = "{origin}"``'
-                sections.append(f"{heading}\n{'-' * len(heading)}\n\n{table.documentation}\n\n{_keys(table)}")
-    return "\n".join(sections)
+    return "\n".join(
+        _section(f'``{name}`` with ``origin = "{origin}"``', table)
+        for origin, tables in origins.items()
+        for path, whole in tables.items()
+        for name, table in _tables(path, whole)
+    )
+
+
+def _section(heading: str, table: Table) -> str:
+    return f"{heading}\n{'-' * len(heading)}\n\n{table.documentation}\n\n{_keys(table)}"
 
 
 def _tables(path: str, table: Table) -> Iterator[tuple[str, Table]]:

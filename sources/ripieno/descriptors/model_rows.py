@@ -25,7 +25,7 @@ class ModelRow:
     capabilities: frozendict[str, Any] = EMPTY
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Rows(Several):
     """Rows of one table. Patterns are unique: a second row with the same pattern would never apply."""
 

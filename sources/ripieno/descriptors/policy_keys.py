@@ -20,11 +20,11 @@ from ripieno.jsonvalues import is_table
 
 #: A kind, alone or with a template of a value.
 RESOURCES = Several(
-    item=Text(
+    Text(
         pattern=r"[a-z][a-z0-9_-]*(?::(?:[^{}]|\{\{|\}\}|\{[A-Za-z_][A-Za-z0-9_.-]*\})+)?",
         shape='a resource such as "file:{path}" or "network"',
     ),
-    items='resources such as "file:{path}"',
+    'resources such as "file:{path}"',
     bare=True,
 )
 
@@ -43,7 +43,7 @@ def check_resources(table: Mapping[str, Any], path: Path, problems: Problems, ar
 
 _RETRY = RetryPolicy()
 _BACKOFF = Number(minimum=0, maximum=3600, unit="seconds")
-_AFTER = Several(item=Text(choices=PASSING), items="categories of faults", once=True)
+_AFTER = Several(Text(choices=PASSING), "categories of faults", once=True)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +68,7 @@ RETRY = Frozen(
     ),
 )
 #: The keys of a policy: a table, and the seed's own key for the number of retries.
-RETRY_KEYS = (
-    RETRY.known["max_retries"],
-    Key(name="retry", kind=RETRY, documentation=RETRY.documentation, example={"initial_backoff": 0.5}),
-)
+RETRY_KEYS = (RETRY.known["max_retries"], Key("retry", RETRY, RETRY.documentation, example={"initial_backoff": 0.5}))
 
 
 def retry_values(table: Mapping[str, Any]) -> frozendict[str, Any]:
@@ -111,16 +108,15 @@ def check_backoffs(retry: Mapping[str, Any], path: Path, problems: Problems) -> 
         )
 
 
-_RESULTS = Several(item=Text(), items='results such as "read_file:{path}"', bare=True)
+_RESULTS = Several(Text(), 'results such as "read_file:{path}"', bare=True)
 _STRICT = Policy()
 #: A word without a prefix is a program.
 REQUIREMENT = Text(
-    pattern=r"(?:command|ensemble):[^\s:]+|[^\s:]+",
-    shape='"command:NAME", "ensemble:NAME", "sandbox" or "network"',
+    pattern=r"(?:command|ensemble):[^\s:]+|[^\s:]+", shape='"command:NAME", "ensemble:NAME", "sandbox" or "network"'
 )
 
 
-ENABLED = Key(name="enabled", kind=Flag(), documentation="Whether it is available.", default=True, example=False)
+ENABLED = Key("enabled", Flag(), "Whether it is available.", default=True, example=False)
 
 POLICY_KEYS: tuple[Key, ...] = (
     *Key.rows(
@@ -138,12 +134,7 @@ POLICY_KEYS: tuple[Key, ...] = (
         ("reads", RESOURCES, "Resources that a call reads; empty for none.", ["network"]),
         ("writes", RESOURCES, "Resources that a call changes; empty for none.", ["table:orders"]),
         ("supersedes", _RESULTS, "Earlier results that a call makes stale.", ["read:{path}"]),
-        (
-            "requires",
-            Several(item=REQUIREMENT, items="names"),
-            "Requirements without which it is absent.",
-            ["command:git"],
-        ),
+        ("requires", Several(REQUIREMENT, "names"), "Requirements without which it is absent.", ["command:git"]),
         ("max_parallel", Number(whole=True, minimum=1), "Calls of one invoker that may run at the same time.", 1),
         ("repeats", Number(whole=True, minimum=1), "Equal calls with equal results that one run may have.", 50),
         ("cache", Number(minimum=0, unit="seconds"), "Seconds for which a result is reused; 0 is never.", 300),
@@ -153,13 +144,8 @@ POLICY_KEYS: tuple[Key, ...] = (
             "Whether its definition is not sent, but found by search_tools. If absent, [tools] search_over decides.",
             True,
         ),
-        (
-            "notes",
-            Several(item=Text(), items="sentences"),
-            "Notes for the person who approves.",
-            ["It cannot be undone."],
-        ),
-        ("tags", Several(item=Text(), items="words"), "Words to select it by.", ["offline"]),
+        ("notes", Several(Text(), "sentences"), "Notes for the person who approves.", ["It cannot be undone."]),
+        ("tags", Several(Text(), "words"), "Words to select it by.", ["offline"]),
     ),
 )
 
@@ -175,8 +161,7 @@ CALL_KEYS: tuple[Key, ...] = Key.rows(
     ),
 )
 
-_FIELDS = frozenset(key.name for key in (*POLICY_KEYS, *CALL_KEYS)) - {"max_retries", "retry"}
-_DEFAULTS: dict[str, Any] = {name: getattr(_STRICT, name) for name in _FIELDS}
+_FIELDS = tuple(key.name for key in (*POLICY_KEYS, *CALL_KEYS) if key not in RETRY_KEYS)
 
 
 def make_policy(*layers: Mapping[str, Any]) -> Policy:
@@ -211,4 +196,4 @@ def check_policies(parts: Mapping[str, Any], path: Path, problems: Problems) -> 
 
 def policy_values(policy: Policy, base: Policy) -> dict[str, Any]:
     """The keys in which a policy differs from its base."""
-    return {name: getattr(policy, name) for name in _DEFAULTS if getattr(policy, name) != getattr(base, name)}
+    return {name: getattr(policy, name) for name in _FIELDS if getattr(policy, name) != getattr(base, name)}

@@ -4,10 +4,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from ripieno.descriptors.ensembles import ENSEMBLE_NAME
+from ripieno.descriptors.ensembles import ENSEMBLE_NAME, ENSEMBLE_NAMES
 from ripieno.descriptors.reader.keys import Key, Table, description_key
 from ripieno.descriptors.reader.kinds import Several, Text
-from ripieno.descriptors.reader.problems import Problems, Source
+from ripieno.descriptors.reader.problems import NO_SOURCE, Problems, Source
 from ripieno.exceptions import Problem
 
 
@@ -34,46 +34,39 @@ class ProfileDescriptor:
 
 
 HEADER = Table(
-    title="[profile]",
-    documentation="A named selection of ensembles.",
-    keys=(
-        Key(name="name", kind=ENSEMBLE_NAME, documentation="Its name.", required=True, example="minimal"),
+    "[profile]",
+    "A named selection of ensembles.",
+    (
+        Key("name", ENSEMBLE_NAME, "Its name.", required=True, example="minimal"),
         description_key("Its purpose, for people.", "Only files"),
         Key(
-            name="categories",
-            kind=Several(item=Text(), items="words", once=True),
-            documentation="Categories. All ensembles of these categories are enabled.",
+            "categories",
+            Several(Text(), "words", once=True),
+            "Categories. All ensembles of these categories are enabled.",
             default=(),
             example=["file_read", "git"],
         ),
         Key(
-            name="ensembles",
-            kind=Several(item=ENSEMBLE_NAME, items="names of ensembles", once=True),
-            documentation="The ensembles in the order in which models see them, after those of its categories.",
+            "ensembles",
+            ENSEMBLE_NAMES,
+            "The ensembles in the order in which models see them, after those of its categories.",
             default=(),
             example=["io"],
         ),
         Key(
-            name="configurable",
-            kind=Several(item=ENSEMBLE_NAME, items="names of ensembles", once=True),
-            documentation="Ensembles that fit it. They are enabled if include under [ensembles] names them.",
+            "configurable",
+            ENSEMBLE_NAMES,
+            "Ensembles that fit it. They are enabled if include under [ensembles] names them.",
             default=(),
             example=["network"],
         ),
     ),
 )
-PROFILE = Table(
-    title="a profile's file",
-    documentation="One profile.",
-    keys=(Key(name="profile", kind=HEADER, documentation=HEADER.documentation, required=True),),
-)
+PROFILE = Table("a profile's file", "One profile.", (HEADER.key("profile", required=True),))
 
 
 def read_profile(
-    mapping: Mapping[str, Any],
-    source: Source = Source(),  # noqa: B008  frozen
-    *,
-    layer: str = "",
+    mapping: Mapping[str, Any], source: Source = NO_SOURCE, *, layer: str = ""
 ) -> tuple[ProfileDescriptor | None, tuple[Problem, ...]]:
     """The descriptor of a profile's file, or None, and its problems. Raises nothing."""
     problems = Problems(source)

@@ -10,9 +10,9 @@ from frozendict import frozendict
 from ripieno.descriptors.model_rows import ModelRow, Rows, lay_keys
 from ripieno.descriptors.reader.alternatives import Alternatives, Choice, Variables, alternatives, variables_in
 from ripieno.descriptors.reader.keys import UNSET, Key, Table, description_key
-from ripieno.descriptors.reader.kinds import Flag, Kind, Named, Number, Pattern, Several, Text
+from ripieno.descriptors.reader.kinds import Flag, Named, Number, Pattern, Several, Text
 from ripieno.descriptors.reader.positions import Path
-from ripieno.descriptors.reader.problems import Problems, Source
+from ripieno.descriptors.reader.problems import NO_SOURCE, Problems, Source
 from ripieno.descriptors.timeouts import BREAKER, TIMEOUTS
 from ripieno.exceptions import Problem
 from ripieno.jsonvalues import EMPTY, thaw
@@ -21,107 +21,85 @@ PROVIDER_NAME = Text(
     pattern=r"[a-z][a-z0-9_.-]{0,63}", shape="a name of lower-case letters, digits, _, . and -, beginning with a letter"
 )
 MODEL_IDENTITY = Text(pattern=r"[a-z][a-z0-9_.-]*/\S+", shape='a provider and a model such as "house/small-1"')
-MODEL_IDENTITIES = Several(item=MODEL_IDENTITY, items='models such as "house/small-1"', once=True)
+MODEL_IDENTITIES = Several(MODEL_IDENTITY, 'models such as "house/small-1"', once=True)
 #: Retries of a provider by default.
 RETRIES = 2
 _PROTOCOL = Text(pattern=r"[a-z][a-z0-9_-]*", shape="the name of a protocol")
 _HEADER_NAME = Text(pattern=r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", shape="the name of an HTTP header")
 
 
-def _capability(name: str, kind: Kind, documentation: str, default: Any, example: Any) -> Key:
-    return Key(name=name, kind=kind, documentation=documentation, default=default, example=example)
-
-
 CAPABILITY_KEYS: tuple[Key, ...] = (
-    _capability("function_calling", Flag(), "Whether it has native calls; otherwise they are prompted.", True, False),
-    _capability("parallel_calls", Flag(), "Whether one message may have several calls.", True, False),
-    _capability("streaming", Flag(), "Whether it streams at all.", True, False),
-    _capability(
-        "stream_calls", Flag(), "Whether calls are complete in streams; false requests whole answers.", True, False
-    ),
-    _capability("json_mode", Flag(), "Whether it can enforce JSON.", False, True),
-    _capability("tool_choice", Flag(), "Whether it obeys a required or forced tool.", True, False),
-    _capability("strict", Flag(), "Whether it can enforce argument schemas.", False, True),
-    _capability("images_in_results", Flag(), "Whether results may have images.", False, True),
-    _capability(
+    Key("function_calling", Flag(), "Whether it has native calls; otherwise they are prompted.", True, False),
+    Key("parallel_calls", Flag(), "Whether one message may have several calls.", True, False),
+    Key("streaming", Flag(), "Whether it streams at all.", True, False),
+    Key("stream_calls", Flag(), "Whether calls are complete in streams; false requests whole answers.", True, False),
+    Key("json_mode", Flag(), "Whether it can enforce JSON.", False, True),
+    Key("tool_choice", Flag(), "Whether it obeys a required or forced tool.", True, False),
+    Key("strict", Flag(), "Whether it can enforce argument schemas.", False, True),
+    Key("images_in_results", Flag(), "Whether results may have images.", False, True),
+    Key(
         "reasoning_replay",
         Text(choices=("never", "turn", "always")),
         "When its reasoning is sent back: never, until the next user message, or always.",
         "never",
         "turn",
     ),
-    _capability(
-        "sampling", Flag(), "Whether it accepts temperature and top_p. If absent, its wire decides.", UNSET, False
-    ),
-    _capability(
+    Key("sampling", Flag(), "Whether it accepts temperature and top_p. If absent, its wire decides.", UNSET, False),
+    Key(
         "thinking_budgets",
         Flag(),
         "Whether the amount of reasoning is sent as a number of tokens. If absent, as a word.",
         UNSET,
         True,
     ),
-    _capability(
+    Key(
         "signature_placeholder",
         Text(),
         "The signature to send for a call that another model made, if one is required.",
         UNSET,
         "none-was-made",
     ),
-    _capability(
-        "custom_tools", Flag(), "Whether free-form tools are sent as such, not as functions of a text.", UNSET, False
-    ),
-    _capability("allowed_tools", Flag(), "Whether requests can list the tools that may be called.", False, True),
-    _capability(
-        "tool_search",
-        Flag(),
-        "Whether the provider searches tools itself, on wires that support it.",
-        False,
-        True,
-    ),
-    _capability("stream_usage", Flag(), "Whether it can be asked to count tokens in a stream.", True, False),
-    _capability(
+    Key("custom_tools", Flag(), "Whether free-form tools are sent as such, not as functions of a text.", UNSET, False),
+    Key("allowed_tools", Flag(), "Whether requests can list the tools that may be called.", False, True),
+    Key("tool_search", Flag(), "Whether the provider searches tools itself, on wires that support it.", False, True),
+    Key("stream_usage", Flag(), "Whether it can be asked to count tokens in a stream.", True, False),
+    Key(
         "output_tokens_parameter",
         Text(choices=("max_completion_tokens", "max_tokens")),
         "The key that limits the tokens of an answer, if the wire has two.",
         "max_completion_tokens",
         "max_tokens",
     ),
-    _capability(
+    Key(
         "call_identifiers",
         Pattern(),
         "A regular expression that call identifiers must match. If absent, its wire decides.",
         UNSET,
         "[A-Za-z0-9]{9}",
     ),
-    _capability("text_calls", Flag(), "Whether the server leaves calls in the text.", False, True),
-    _capability(
+    Key("text_calls", Flag(), "Whether the server leaves calls in the text.", False, True),
+    Key(
         "text_form",
         Text(choices=("hermes", "qwen-coder", "invoke", "mistral", "llama", "glm")),
         "The format of calls for models without native calls.",
         "hermes",
         "qwen-coder",
     ),
-    _capability(
+    Key(
         "output_tokens",
         Number(whole=True, minimum=1),
         "Tokens of an answer, if the wire requires a number.",
         4096,
         8192,
     ),
-    _capability(
+    Key(
         "context",
         Number(whole=True, minimum=1),
         "Tokens of its context: messages, tools and answer. If absent, it is unknown.",
         UNSET,
         128_000,
     ),
-    _capability(
-        "cache_breakpoints",
-        Flag(),
-        "Whether requests mark what to cache. If absent, its wire decides.",
-        UNSET,
-        False,
-    ),
+    Key("cache_breakpoints", Flag(), "Whether requests mark what to cache. If absent, its wire decides.", UNSET, False),
 )
 #: The default capabilities; the protocol decides about the others.
 CAPABILITIES: frozendict[str, Any] = frozendict(
@@ -186,127 +164,78 @@ class ProviderDescriptor:
         }
 
 
-_NAME = Key(
-    name="name", kind=PROVIDER_NAME, documentation="Its name, before the slash.", required=True, example="house"
-)
-_PROTOCOL_KEY = Key(
-    name="protocol", kind=_PROTOCOL, documentation="Its wire format.", required=True, example="prompted"
-)
+_NAME = Key("name", PROVIDER_NAME, "Its name, before the slash.", required=True, example="house")
+_PROTOCOL_KEY = Key("protocol", _PROTOCOL, "Its wire format.", required=True, example="prompted")
 ENDPOINT_KEYS = (
     description_key("A description for people.", "The server in the cellar"),
     Key(
-        name="base_url",
-        kind=Variables(
-            text=Text(pattern=r"(?:https?://|\{env:)[^\s]+", shape='a URL such as "https://example.org/v1"')
-        ),
-        documentation="Its URL. Only some clouds need none.",
+        "base_url",
+        Variables(text=Text(pattern=r"(?:https?://|\{env:)[^\s]+", shape='a URL such as "https://example.org/v1"')),
+        "Its URL. Only some clouds need none.",
         example="http://localhost:8080/v1",
     ),
     Key(
-        name="api_key",
-        kind=Alternatives(),
-        documentation="Its key, best given as a variable.",
+        "api_key",
+        Alternatives(),
+        "Its key, best given as a variable.",
         example=["{env:HOUSE_KEY}", "{env:HOUSE_TOKEN}"],
     ),
+    Key("carrier", _PROTOCOL, 'The protocol that carries the protocol "prompted".', example="example-chat"),
     Key(
-        name="carrier",
-        kind=_PROTOCOL,
-        documentation='The protocol that carries the protocol "prompted".',
-        example="example-chat",
-    ),
-    Key(
-        name="headers",
-        kind=Named(name=_HEADER_NAME, kind=Variables(text=Text(blank=True))),
-        documentation="Headers to send with every request.",
+        "headers",
+        Named(_HEADER_NAME, Variables(text=Text(blank=True))),
+        "Headers to send with every request.",
         default=frozendict(),
         example={"X-Team": "{env:TEAM}"},
     ),
+    Key("cloud", _PROTOCOL, "The cloud that hosts the models, if any. It determines the addresses.", example="example"),
+    Key("region", Alternatives(), "Its region in the cloud.", example="{env:HOUSE_REGION}"),
+    Key("project", Alternatives(), "The account in the cloud, if it has accounts.", example="house-1"),
+    Key("api_version", Variables(), "The version of the cloud's API, if it requires one.", example="2024-10-21"),
     Key(
-        name="cloud",
-        kind=_PROTOCOL,
-        documentation="The cloud that hosts the models, if any. It determines the addresses.",
-        example="example",
-    ),
-    Key(name="region", kind=Alternatives(), documentation="Its region in the cloud.", example="{env:HOUSE_REGION}"),
-    Key(
-        name="project",
-        kind=Alternatives(),
-        documentation="The account in the cloud, if it has accounts.",
-        example="house-1",
-    ),
-    Key(
-        name="api_version",
-        kind=Variables(),
-        documentation="The version of the cloud's API, if it requires one.",
-        example="2024-10-21",
-    ),
-    Key(
-        name="retries",
-        kind=Number(whole=True, minimum=0, maximum=10),
-        documentation="Retries of a request after a transient failure.",
+        "retries",
+        Number(whole=True, minimum=0, maximum=10),
+        "Retries of a request after a transient failure.",
         default=RETRIES,
         example=5,
     ),
-    Key(name="timeouts", kind=TIMEOUTS, documentation=TIMEOUTS.documentation, default=EMPTY),
-    Key(name="breaker", kind=BREAKER, documentation="Keys that override those of [breaker].", default=EMPTY),
+    TIMEOUTS.key("timeouts", default=EMPTY),
+    Key("breaker", BREAKER, "Keys that override those of [breaker].", default=EMPTY),
     Key(
-        name="homepage",
-        kind=Text(pattern=r"https?://[^\s]+", shape="a URL"),
-        documentation="A web page about it, with keys.",
+        "homepage",
+        Text(pattern=r"https?://[^\s]+", shape="a URL"),
+        "A web page about it, with keys.",
         example="https://example.org",
     ),
 )
-HEADER = Table(title="[provider]", documentation="The endpoint.", keys=(_NAME, _PROTOCOL_KEY, *ENDPOINT_KEYS))
+HEADER = Table("[provider]", "The endpoint.", (_NAME, _PROTOCOL_KEY, *ENDPOINT_KEYS))
 _HEADER_NAMES = tuple(key.name for key in HEADER.keys)
-CAPABILITY_TABLE = Table(
-    title="[capabilities]", documentation="The capabilities of its models, unless a row differs.", keys=CAPABILITY_KEYS
-)
+CAPABILITY_TABLE = Table("[capabilities]", "The capabilities of its models, unless a row differs.", CAPABILITY_KEYS)
 MODEL_ROW = Table(
-    title="[[models]]",
-    documentation="The capabilities of some models. The first row that matches a name applies.",
-    keys=(
-        Key(
-            name="match",
-            kind=Text(),
-            documentation="A pattern of names, with * and ?.",
-            required=True,
-            example="small-*",
-        ),
-        *CAPABILITY_KEYS,
-    ),
+    "[[models]]",
+    "The capabilities of some models. The first row that matches a name applies.",
+    (Key("match", Text(), "A pattern of names, with * and ?.", required=True, example="small-*"), *CAPABILITY_KEYS),
 )
 BODY_KEYS = (
+    CAPABILITY_TABLE.key("capabilities", default=frozendict()),
     Key(
-        name="capabilities",
-        kind=CAPABILITY_TABLE,
-        documentation=CAPABILITY_TABLE.documentation,
-        default=frozendict(),
-    ),
-    Key(
-        name="models",
-        kind=Rows(item=MODEL_ROW, items="tables, each with a match"),
-        documentation=f"{MODEL_ROW.documentation} Rows of a configuration come before those of the provider.",
+        "models",
+        Rows(MODEL_ROW, "tables, each with a match"),
+        f"{MODEL_ROW.documentation} Rows of a configuration come before those of the provider.",
         default=(),
     ),
 )
-PROVIDER = Table(
-    title="a provider's file",
-    documentation="One provider.",
-    keys=(Key(name="provider", kind=HEADER, documentation=HEADER.documentation, required=True), *BODY_KEYS),
-)
+PROVIDER = Table("a provider's file", "One provider.", (HEADER.key("provider", required=True), *BODY_KEYS))
 #: The keys by which a configuration overrides a provider, or defines a new one.
 OVERRIDE = Table(
-    title="[providers.<name>]",
-    documentation="A provider: keys that replace those of a known one, or all of a new one.",
-    keys=(dataclasses.replace(_PROTOCOL_KEY, required=False), *ENDPOINT_KEYS, *BODY_KEYS),
+    "[providers.<name>]",
+    "A provider: keys that replace those of a known one, or all of a new one.",
+    (dataclasses.replace(_PROTOCOL_KEY, required=False), *ENDPOINT_KEYS, *BODY_KEYS),
 )
 
 
 def read_provider(
-    mapping: Mapping[str, Any],
-    source: Source = Source(),  # noqa: B008  frozen
-    *,
-    layer: str = "",
+    mapping: Mapping[str, Any], source: Source = NO_SOURCE, *, layer: str = ""
 ) -> tuple[ProviderDescriptor | None, tuple[Problem, ...]]:
     """The descriptor of a provider's file, or None, and its problems. Raises nothing."""
     problems = Problems(source)

@@ -11,7 +11,7 @@ Level = Literal["required", "auto", "off"]
 #: In order of strictness.
 LEVELS: tuple[str, ...] = ("off", "auto", "required")
 
-_PATHS = Several(item=Text(), items="paths")
+_PATHS = Several(Text(), "paths")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +32,9 @@ class SandboxDescriptor:
 
 _DEFAULTS = SandboxDescriptor()
 SANDBOX = Table(
-    title="[sandbox]",
-    documentation="The confinement of programs that tools run.",
-    keys=Key.rows(
+    "[sandbox]",
+    "The confinement of programs that tools run.",
+    Key.rows(
         _DEFAULTS,
         (
             "level",

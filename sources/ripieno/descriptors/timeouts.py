@@ -32,9 +32,9 @@ _SECONDS = Number(above=0, unit="seconds")
 _TIMEOUTS, _CAUTION = Timeouts(), Caution()
 
 TIMEOUTS = Table(
-    title="timeouts",
-    documentation="Limits on the time of an answer.",
-    keys=Key.rows(
+    "timeouts",
+    "Limits on the time of an answer.",
+    Key.rows(
         _TIMEOUTS,
         ("connect", _SECONDS, "Seconds until the connection is established.", 5),
         ("first_byte", _SECONDS, "Seconds from the request to the first part of the answer.", 120),
@@ -43,9 +43,9 @@ TIMEOUTS = Table(
     ),
 )
 BREAKER = Table(
-    title="[breaker]",
-    documentation="When no requests are sent for a while to an endpoint that keeps failing.",
-    keys=Key.rows(
+    "[breaker]",
+    "When no requests are sent for a while to an endpoint that keeps failing.",
+    Key.rows(
         _CAUTION,
         ("failures", Number(whole=True, minimum=0), "Failures in a row after which requests stop; 0 is never.", 3),
         ("cooldown", _SECONDS, "Seconds until one request tries it again.", 60),

@@ -26,21 +26,33 @@ _AT_LINE = re.compile(r"(?P<message>.*) \(at (?:line (?P<line>\d+), column \d+|e
 _LONG_NUMBER = re.compile(r"[0-9_]{4000}")
 #: Messages of the standard library's parser, better messages, and hints.
 _SYNTAX: Sequence[tuple[str, str, str]] = (
-    (r"Invalid value", "this is not a value", "Text needs quotes; true and false are lower case."),
+    (r"Invalid value", "this is not a value", "Write text in quotes, and true or false in lower case."),
     (r"Invalid statement", "this is neither a key nor a table", 'Write key = "value", or [table].'),
     (r"Expected '=' after a key.*", "a key has no value", 'Write key = "value".'),
-    (r"Expected newline or end of document.*", "a line must end here", "Text needs quotes; write one key a line."),
-    (r"Cannot overwrite a value", "this key is defined twice", "Delete one of the two."),
-    (r"Duplicate inline table key '(.*)'", r"the key \1 is defined twice", "Delete one of the two."),
-    (r"Cannot declare \((.*?),?\) twice", r"the table \1 is defined twice", "Delete one, or make both [[lists]]."),
-    (r"Illegal character '\\n'", "the text has no closing quotes", "Close it on its line, or use three quotes."),
-    (r"Unterminated string", "the text has no closing quotes", "Close it on its line, or use three quotes."),
+    (r"Expected newline or end of document.*", "a line must end here", "Write text in quotes, and one key per line."),
+    (r"Cannot overwrite a value", "this key is defined twice", "Delete one of them."),
+    (r"Duplicate inline table key '(.*)'", r"the key \1 is defined twice", "Delete one of them."),
+    (
+        r"Cannot declare \((.*?),?\) twice",
+        r"the table \1 is defined twice",
+        "Delete one of them, or write both as lists: [[name]].",
+    ),
+    (
+        r"Illegal character '\\n'",
+        "the text has no closing quotes",
+        "Close the text on its line, or use three quotes.",
+    ),
+    (
+        r"Unterminated string",
+        "the text has no closing quotes",
+        "Close the text on its line, or use three quotes.",
+    ),
     (
         r"Unescaped '\\' in a string",
         "a backslash must be escaped in double quotes",
-        "Use 'single quotes' or two.",
+        "Write the text in single quotes, or each backslash twice.",
     ),
-    (r"Unclosed array", "a list has no closing bracket", "Put a comma between elements, and ] at the end."),
+    (r"Unclosed array", "a list has no closing bracket", "Write a comma between elements, and ] at the end."),
     (r"Unclosed inline table", "a table has no closing brace", "Write an inline table in one line, or use [table]."),
 )
 

@@ -77,7 +77,7 @@ class Layer:
     lazy: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Shadowed:
     """A descriptor that a later layer replaced, or disabled if that layer is not trusted."""
 
@@ -176,23 +176,21 @@ def load_ensembles(layers: Sequence[Layer]) -> Loaded:
 
 def load_providers(layers: Sequence[Layer]) -> LoadedProviders:
     """Reads the providers of all layers, the outermost last. Problems of the files are collected, not raised."""
-    collector = _Collector[ProviderDescriptor](
-        "provider",
-        lambda document, layer, _: read_provider(document.mapping, document.source, layer=layer.name),
-        _never,
-        layers,
-    )
+
+    def read(document: Document, layer: Layer, _: object) -> tuple[ProviderDescriptor | None, tuple[Problem, ...]]:
+        return read_provider(document.mapping, document.source, layer=layer.name)
+
+    collector = _Collector[ProviderDescriptor]("provider", read, _never, layers)
     return LoadedProviders(providers=frozendict(collector.named), **collector.found())
 
 
 def load_profiles(layers: Sequence[Layer]) -> LoadedProfiles:
     """Reads the profiles of all layers, the outermost last. Problems of the files are collected, not raised."""
-    collector = _Collector[ProfileDescriptor](
-        "profile",
-        lambda document, layer, _: read_profile(document.mapping, document.source, layer=layer.name),
-        _never,
-        layers,
-    )
+
+    def read(document: Document, layer: Layer, _: object) -> tuple[ProfileDescriptor | None, tuple[Problem, ...]]:
+        return read_profile(document.mapping, document.source, layer=layer.name)
+
+    collector = _Collector[ProfileDescriptor]("profile", read, _never, layers)
     return LoadedProfiles(profiles=frozendict(collector.named), **collector.found())
 
 
@@ -308,11 +306,5 @@ class _Collector(Generic[D]):
             return
         if earlier is not None:
             self._shadowed.append(
-                Shadowed(
-                    name=descriptor.name,
-                    layer=earlier.layer,
-                    file=earlier.file,
-                    by_layer=layer.name,
-                    by_file=descriptor.file,
-                )
+                Shadowed(descriptor.name, earlier.layer, earlier.file, by_layer=layer.name, by_file=descriptor.file)
             )

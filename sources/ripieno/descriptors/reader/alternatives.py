@@ -70,7 +70,7 @@ class Alternatives:
     """One text with variables, or a list of them, stored as a tuple. Only the last may have no variables."""
 
     expected: str = "a string, or a list of strings (the first whose variables are set is used)"
-    several: Several = Several(item=Variables(), items="strings", once=True)  # noqa: RUF009  frozen
+    several: Several = Several(Variables(), "strings", once=True)  # noqa: RUF009  frozen
 
     def read(self, value: Any, path: Path, problems: Problems) -> Any:
         if isinstance(value, str):

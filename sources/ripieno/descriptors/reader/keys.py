@@ -23,7 +23,7 @@ class Unset:
 UNSET: Final = Unset()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Key:
     """One key of a table. ``documentation`` is one line; ``example`` is a value as TOML gives it."""
 
@@ -31,8 +31,8 @@ class Key:
     kind: Kind
     documentation: str
     default: Any = UNSET
-    required: bool = False
     example: Any = UNSET
+    required: bool = False
 
     @classmethod
     def rows(cls, defaults: object, *rows: tuple[str, Kind, str, Any]) -> tuple["Key", ...]:
@@ -49,7 +49,7 @@ class Key:
         )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Table:
     """A table with declared keys. ``title`` names it in messages: ``[defaults]``.
 
@@ -72,6 +72,10 @@ class Table:
     @property
     def expected(self) -> str:
         return "a table"
+
+    def key(self, name: str, *, default: Any = UNSET, required: bool = False) -> Key:
+        """The key with this table."""
+        return Key(name, self, self.documentation, default, required=required)
 
     def read(self, value: Any, path: Path, problems: Problems) -> Any:
         """The given declared keys, read; ``INVALID`` if any of them has a problem."""
@@ -142,7 +146,7 @@ class Table:
 
 def description_key(documentation: str, example: str) -> Key:
     """The optional key with a description for people."""
-    return Key(name="description", kind=Text(blank=True), documentation=documentation, default="", example=example)
+    return Key("description", Text(blank=True), documentation, default="", example=example)
 
 
 def _property(key: Key) -> dict[str, Any]:

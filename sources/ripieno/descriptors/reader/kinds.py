@@ -220,7 +220,7 @@ class Size:
         }
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Several:
     """A list of one kind, stored as a tuple. ``once`` refuses duplicates; ``bare`` accepts a text as one item."""
 
@@ -255,7 +255,7 @@ class Several:
         return {"anyOf": [several, self.item.schema()]} if self.bare else several
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Elements:
     """A list whose elements are read later, with the rest of the table; stored unchanged."""
 
@@ -276,7 +276,7 @@ class Elements:
         return {"type": "array", "items": self.item.schema()}
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Either:
     """The first of several kinds that accepts the value."""
 
@@ -309,7 +309,7 @@ class Free:
         return {"type": "object"}
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Named:
     """A table whose keys are names that the author chooses."""
 

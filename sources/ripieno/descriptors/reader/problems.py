@@ -33,6 +33,9 @@ class Source:
         return None if self.text is None else Positions(self.text, json=self.json)
 
 
+NO_SOURCE = Source()
+
+
 class Problems:
     """The problems of one source, in the order of its lines, and those of files that it refers to."""
 

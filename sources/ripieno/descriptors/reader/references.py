@@ -31,17 +31,9 @@ def reference_table(title: str, ending: str, example: str) -> Table:
         shape=f"a path of a {ending} file beneath this file's folder, without ..",
     )
     return Table(
-        title=title,
-        documentation="A file with the keys of this table.",
-        keys=(
-            Key(
-                name="source",
-                kind=kind,
-                documentation="The path of the file, relative to this file's folder.",
-                required=True,
-                example=example,
-            ),
-        ),
+        title,
+        "A file with the keys of this table.",
+        (Key("source", kind, "The path of the file, relative to this file's folder.", required=True, example=example),),
     )
 
 

@@ -11,9 +11,4 @@ from ripieno.descriptors.templates.checks import Complaint
 from ripieno.descriptors.templates.placeholders import Placeholder
 from ripieno.descriptors.templates.text import Template
 
-__all__ = [
-    "ArgvTemplate",
-    "Complaint",
-    "Placeholder",
-    "Template",
-]
+__all__ = ["ArgvTemplate", "Complaint", "Placeholder", "Template"]

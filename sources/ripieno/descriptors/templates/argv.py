@@ -52,7 +52,7 @@ class ArgvTemplate:
     def read(cls, argv: Any) -> tuple["ArgvTemplate | None", tuple[Complaint, ...]]:
         """The template, or None and all problems."""
         if not is_list(argv) or not argv:
-            return None, (Complaint(message="argv must be a list that names a program and its arguments"),)
+            return None, (Complaint("argv must be a list that names a program and its arguments"),)
         complaints: list[Complaint] = []
         elements = [_read_element(item, (index,), complaints) for index, item in enumerate(argv)]
         if not complaints:
@@ -110,24 +110,24 @@ def _read_element(item: Any, path: tuple[str | int, ...], complaints: list[Compl
     hint = 'Write a string, { when = "argument", argv = ["--flag", "{argument}"] } or { each = "argument" }.'
     if path == (0,):
         hint = "Write the program's name, as a string."
-    complaints.append(Complaint(message="this is not an element of an argv", hint=hint, path=path))
+    complaints.append(Complaint("this is not an element of an argv", hint=hint, path=path))
     return None
 
 
 def _read_string(item: Any, path: tuple[str | int, ...], complaints: list[Complaint]) -> Template | None:
     if not isinstance(item, str):
-        complaints.append(Complaint(message="this must be a string", hint="Write numbers in quotes.", path=path))
+        complaints.append(Complaint("this must be a string", hint="Write numbers in quotes.", path=path))
         return None
     try:
         template = Template.parse(item)
     except InputError as error:
-        complaints.append(Complaint(message=str(error), path=path))
+        complaints.append(Complaint(str(error), path=path))
         return None
     if path == (0,) and not (template.literal or "").strip():
         hint = "An argument cannot choose the program."
-        complaints.append(Complaint(message="the program must be a literal name", hint=hint, path=path))
+        complaints.append(Complaint("the program must be a literal name", hint=hint, path=path))
     if "\0" in item:
-        complaints.append(Complaint(message="an argument of a program cannot contain NUL", path=path))
+        complaints.append(Complaint("an argument of a program cannot contain NUL", path=path))
     return template
 
 
@@ -145,14 +145,14 @@ def _check_options(elements: Sequence[Element]) -> Iterator[Complaint]:
                 yield from _check_option(template, (index, "argv", position))
         else:
             hint = 'Write "--" before it, so that no item is read as an option.'
-            yield Complaint(message="{ each = ... } is allowed only after a literal --", hint=hint, path=(index,))
+            yield Complaint("{ each = ... } is allowed only after a literal --", hint=hint, path=(index,))
 
 
 def _check_option(template: Template, path: tuple[str | int, ...]) -> Iterator[Complaint]:
     beginning = template.beginning
     if template.literal is None and (beginning == "-" or (beginning.startswith("--") and "=" not in beginning)):
         hint = 'Write "--option={argument}", or the argument as an element of its own.'
-        yield Complaint(message="an argument would name the option", hint=hint, path=path)
+        yield Complaint("an argument would name the option", hint=hint, path=path)
 
 
 def _items(name: str, arguments: Mapping[str, Any]) -> list[str]:

@@ -12,7 +12,7 @@ INDIRECT = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "d
 _SCALARS = frozenset({"string", "integer", "number", "boolean"})
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Complaint:
     """A problem of a template; ``path`` leads from the template to the place."""
 
@@ -57,25 +57,25 @@ class Declared:
             if not self.open and name not in self.given:
                 near = nearest(name, self.properties)
                 hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else _known(self.properties)
-                yield Complaint(message=f"{name!r} is not an argument", hint=hint, path=path)
+                yield Complaint(f"{name!r} is not an argument", hint=hint, path=path)
             return
         if anything:
             return
         if listed:
             if not _may_be(self.properties[name], {"array"}):
-                yield Complaint(message=f"{name!r} is not a list", hint=f'Write "{{{name}}}".', path=path)
+                yield Complaint(f"{name!r} is not a list", hint=f'Write "{{{name}}}".', path=path)
             elif not _may_be(_items_schema(self.properties[name]), _SCALARS):
-                yield Complaint(message=f"the items of {name!r} are neither strings nor numbers", path=path)
+                yield Complaint(f"the items of {name!r} are neither strings nor numbers", path=path)
             return
         if not _may_be(self.properties[name], _SCALARS):
             listed_hint = (
                 f'Write {{ each = "{name}" }} after "--".' if _may_be(self.properties[name], {"array"}) else None
             )
             message = f"{name!r} is a list or an object, not one value"
-            yield Complaint(message=message, hint=listed_hint, path=path)
+            yield Complaint(message, hint=listed_hint, path=path)
         elif name not in self.given and not self.open:
             hint = f'Make it required, give it a default, or write {{ when = "{name}", argv = [...] }} in an argv.'
-            yield Complaint(message=f"{name!r} may be absent", hint=hint, path=path)
+            yield Complaint(f"{name!r} may be absent", hint=hint, path=path)
 
 
 def _may_be(schema: Any, types: Collection[str]) -> bool:

@@ -106,10 +106,7 @@ class Template:
         return self._fill(arguments, variables, check)
 
     def _fill(
-        self,
-        arguments: Mapping[str, Any],
-        variables: Mapping[str, str],
-        encode: Callable[[Placeholder, str], str],
+        self, arguments: Mapping[str, Any], variables: Mapping[str, str], encode: Callable[[Placeholder, str], str]
     ) -> str:
         return "".join(
             part if isinstance(part, str) else encode(part, value_of(part, arguments, variables)) for part in self.parts
