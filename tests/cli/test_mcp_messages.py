@@ -128,7 +128,7 @@ def test_a_tool_that_is_left_out_is_named_with_the_reason(call: Call, user: User
     done = call("invoke", "it.tell")
     assert done.code == exit_codes.INPUT
     said = done.err.splitlines()[-1]
-    assert said.startswith("Error: The tool 'it.tell' is left out: it is not pinned as it is now. ")
+    assert said.startswith("Error: The tool 'it.tell' is left out: it differs from its pin, or has none. ")
     assert said.endswith("ripieno lock --approve it.")
     assert "There is no tool named 'it.tall'." in call("invoke", "it.tall").err
 

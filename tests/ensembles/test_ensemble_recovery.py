@@ -79,8 +79,8 @@ def test_what_is_lost_is_connected_again_and_offers_what_it_has_then() -> None:
         assert town.opened == town.closed == 2
         lost, regained = listening.messages
         # What was wrong may end with lines of somebody else's: ours come before.
-        assert lost == "Ensemble 'mine' was lost, and is connected again in 0.5 s: it fell over"
-        assert regained == "Ensemble 'mine' is connected again. New: keep. Gone: find. Changed: look."
+        assert lost == "Ensemble 'mine' lost its connection, and reconnects in 0.5 s: it fell over"
+        assert regained == "Ensemble 'mine' has reconnected. New: keep. Gone: find. Changed: look."
 
     in_virtual_time(scene)
 

@@ -25,7 +25,7 @@ class RulesConfirmer:
 
 
 class ServingConfirmer:
-    """The confirmer of a server: denies every call, and tells how the operator can allow it.
+    """The confirmer of a server: denies every call, and names the setting that allows it.
 
     ``command`` is the operator's command, such as ``ripieno serve mcp``.
     """

@@ -36,7 +36,7 @@ class GrantStore(Protocol):
     """Stores grants under the hashes of their tokens. Errors: ``InputError`` when it cannot be read or written."""
 
     def add(self, key: str, held: Held) -> None:
-        """Stores a grant, durably if the store is durable."""
+        """Stores a grant, durably if the store is durable, and drops those that expired long ago."""
         ...
 
     def find(self, key: str) -> Held | None:
@@ -44,7 +44,7 @@ class GrantStore(Protocol):
         ...
 
     def use(self, key: str, now: float) -> bool:
-        """Marks a grant as used, durably; true for exactly one caller."""
+        """Marks a grant as used, durably; true for exactly one caller, in all processes that share the store."""
         ...
 
 
@@ -57,7 +57,6 @@ class MemoryStore:
         self._process = os.getpid()
 
     def add(self, key: str, held: Held) -> None:
-        """Stores a grant, and drops those that expired long ago."""
         if os.getpid() != self._process:
             raise InputError("Grants in memory belong to the process that created their store. Use a FileStore.")
         with self._guard:
@@ -66,14 +65,12 @@ class MemoryStore:
             self._held[key] = held
 
     def find(self, key: str) -> Held | None:
-        """The grant under a key."""
         if os.getpid() != self._process:
             return None
         with self._guard:
             return self._held.get(key)
 
     def use(self, key: str, now: float) -> bool:
-        """Marks a grant as used; true for exactly one caller."""
         if os.getpid() != self._process:
             return False
         with self._guard:
@@ -94,7 +91,6 @@ class FileStore:
         self.path = state / "approvals" / "grants.sqlite3"
 
     def add(self, key: str, held: Held) -> None:
-        """Stores a grant, and drops those that expired long ago."""
         with self._opened(make=True) as connection, connection:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("DELETE FROM grants WHERE expires < ?", (held.issued - _KEPT,))
@@ -104,7 +100,6 @@ class FileStore:
             )
 
     def find(self, key: str) -> Held | None:
-        """The grant under a key."""
         if not self.path.exists():
             return None
         with self._opened() as connection:
@@ -117,7 +112,6 @@ class FileStore:
         return Held(parts=tuple(parts), issued=issued, expires=expires, used=used)
 
     def use(self, key: str, now: float) -> bool:
-        """Marks a grant as used; true for exactly one caller in all processes."""
         if not self.path.exists():
             return False
         with self._opened() as connection, connection:

@@ -118,14 +118,6 @@ class Grants:
 
 
 _NOTHING = Held(parts=("",) * 6, issued=math.inf, expires=-math.inf)
-_MISMATCHES: tuple[Reason, ...] = (
-    "other_conversation",
-    "other_invocation",
-    "other_tool",
-    "other_definition",
-    "other_arguments",
-    "other_rules",
-)
 _WORDS: Mapping[Reason, str] = {
     "unknown_grant": "no grant has this token",
     "used_grant": "it was used already",
@@ -138,6 +130,8 @@ _WORDS: Mapping[Reason, str] = {
     "other_rules": "the rules are not those that applied",
     "unreadable_grants": "the approvals cannot be read or written",
 }
+#: One for each field of a binding, in their order.
+_MISMATCHES = tuple(reason for reason in _WORDS if reason.startswith("other_"))
 
 
 def _compare(found: Held | None, binding: Binding, now: float) -> Reason | None:

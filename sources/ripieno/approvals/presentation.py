@@ -114,23 +114,23 @@ class Presentation:
 
         For an abridged text, the number of missing bytes and the SHA-256 are shown.
         """
-        room = max(width, 20) - 1
-        lines = _plain(f"{self.tool} wants to run.", room)
-        lines += _plain(f"Effect: {self.effect}. Asked because: {self.reason}", room)
+        width = max(width, 20) - 1
+        lines = _plain(f"{self.tool} wants to run.", width)
+        lines += _plain(f"Effect: {self.effect}. Asked because: {self.reason}", width)
         if self.claim is not None:
-            lines += _plain(f"The server {self.claim.server!r} claims (not verified):", room)
+            lines += _plain(f"The server {self.claim.server!r} claims (not verified):", width)
             for text in filter(None, (self.claim.title, self.claim.description)):
-                lines += _several(text, "~ ", room, whole=whole)
+                lines += _several(text, "~ ", width, whole=whole)
         if self.change is not None:
-            lines += _plain("It would change:" if self.change else "It would change nothing.", room)
-            lines += _several(self.change, "| ", room, whole=whole)
+            lines += _plain("It would change:" if self.change else "It would change nothing.", width)
+            lines += _several(self.change, "| ", width, whole=whole)
         # Last, directly above the answer, so that no long text can move it out of sight.
-        lines += _plain(f"Arguments ({self.size} bytes, SHA-256 {self.digest}):", room)
-        lines += _quoted(self.arguments, "| ", room, whole=whole)
+        lines += _plain(f"Arguments ({self.size} bytes, SHA-256 {self.digest}):", width)
+        lines += _quoted(self.arguments, "| ", width, whole=whole)
         for note in self.notes:
-            lines += _plain(f"Note: {note}", room)
+            lines += _plain(f"Note: {note}", width)
         if self.abridged and not whole:
-            lines += _plain("This is not all of it. View the whole before you approve.", room)
+            lines += _plain("This is not all of it. View the whole before you approve.", width)
         return "\n".join(lines)
 
     def whole(self, width: int = 80) -> str:
@@ -168,26 +168,26 @@ def present(
     )
 
 
-def _plain(text: str, room: int) -> list[str]:
+def _plain(text: str, width: int) -> list[str]:
     """Lines of ours; continuation lines are indented, so that no part of a name can look like a line."""
-    first, *rest = wrap(visible(text), room - 2)
+    first, *rest = wrap(visible(text), width - 2)
     return [first, *(f"  {line}" for line in rest)]
 
 
-def _several(text: str, margin: str, room: int, *, whole: bool) -> list[str]:
+def _several(text: str, margin: str, width: int, *, whole: bool) -> list[str]:
     """A text of several lines, which is abridged as one text."""
     if not text:
         return []
     if not whole and _is_tall(text):
-        return _abridged(text, margin, room)
+        return _abridged(text, margin, width)
     ended = text.removesuffix("\n")
-    return [line for one in ended.split("\n") for line in _quoted(one, margin, room, whole=True)]
+    return [line for one in ended.split("\n") for line in _quoted(one, margin, width, whole=True)]
 
 
-def _quoted(text: str, margin: str, room: int, *, whole: bool) -> list[str]:
+def _quoted(text: str, margin: str, width: int, *, whole: bool) -> list[str]:
     if not whole and _is_long(text):
-        return _abridged(text, margin, room)
-    return [margin + line for line in wrap(visible(text), room - len(margin))]
+        return _abridged(text, margin, width)
+    return [margin + line for line in wrap(visible(text), width - len(margin))]
 
 
 def _is_long(text: str) -> bool:
@@ -198,19 +198,19 @@ def _is_tall(text: str) -> bool:
     return text.count("\n") > _LINES or _is_long(text)
 
 
-def _abridged(text: str, margin: str, room: int) -> list[str]:
+def _abridged(text: str, margin: str, width: int) -> list[str]:
     """The beginning and the end of a text, in one paragraph, with the size of the missing part between them."""
     shown = visible(text)
     if len(shown.encode()) <= SHOWN:
-        return [margin + line for line in wrap(shown, room - len(margin))]
+        return [margin + line for line in wrap(shown, width - len(margin))]
     head, tail = _beginning(list(pieces(shown)), _HEAD), _beginning([*pieces(shown)][::-1], _TAIL)[::-1]
     data = text.encode("utf-8", "surrogatepass")
     left_out = len(shown.encode()) - len("".join(head + tail).encode())
     digest = hashlib.sha256(data).hexdigest()
     return [
-        *(margin + line for line in wrap("".join(head), room - len(margin))),
-        *_plain(f"... {left_out} bytes are not shown here, of {len(data)} bytes with SHA-256 {digest}", room),
-        *(margin + line for line in wrap("".join(tail), room - len(margin))),
+        *(margin + line for line in wrap("".join(head), width - len(margin))),
+        *_plain(f"... {left_out} bytes are not shown here, of {len(data)} bytes with SHA-256 {digest}", width),
+        *(margin + line for line in wrap("".join(tail), width - len(margin))),
     ]
 
 

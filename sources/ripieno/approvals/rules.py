@@ -4,14 +4,13 @@ The stricter rule applies: deny, then ``confirm = true`` and ask, then an effect
 """
 
 import dataclasses
-import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from ripieno.canisters.faults import Effect
 from ripieno.descriptors import Policy
 from ripieno.descriptors.rules import CallRules, Pattern
-from ripieno.jsonvalues import canonical
+from ripieno.jsonvalues import digest
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +49,7 @@ class Allowances:
     def add(self, identity: str, effect: Effect, arguments: Mapping[str, Any], *, exact: bool) -> None:
         """Allows a tool, or with ``exact`` a tool with these arguments. Errors: ``JsonInvalidity``."""
         if exact or effect == "destructive":
-            self._calls.add((identity, _digest(arguments)))
+            self._calls.add((identity, digest(arguments)))
         else:
             self._tools.add(identity)
 
@@ -58,7 +57,7 @@ class Allowances:
         """Whether a call was allowed: by its tool's full name, or with exactly these arguments."""
         if effect != "destructive" and identity in self._tools:
             return True
-        return bool(self._calls) and (identity, _digest(arguments)) in self._calls
+        return bool(self._calls) and (identity, digest(arguments)) in self._calls
 
     @property
     def tools(self) -> tuple[str, ...]:
@@ -67,11 +66,7 @@ class Allowances:
 
 
 def judge(
-    identity: str,
-    policy: Policy,
-    rules: CallRules,
-    arguments: Mapping[str, Any],
-    allowances: Allowances | None = None,
+    identity: str, policy: Policy, rules: CallRules, arguments: Mapping[str, Any], allowances: Allowances | None = None
 ) -> Verdict:
     """Whether a call runs, needs confirmation, or is denied. ``arguments`` include the presets.
 
@@ -137,7 +132,3 @@ def _may_approve(pattern: Pattern, identity: str, effect: Effect) -> bool:
 
 def _verdict(action: Literal["approve", "ask", "deny"], pattern: str) -> Verdict:
     return Verdict(action="run" if action == "approve" else action, reason=f"[confirmation] {action} has {pattern!r}")
-
-
-def _digest(arguments: Mapping[str, Any]) -> str:
-    return hashlib.sha256(canonical(arguments)).hexdigest()

@@ -87,16 +87,14 @@ class TerminalConfirmer:
         """The arguments that the person enters; None to return to the menu."""
         text = json.dumps(thaw(request.arguments), indent=2)
         for _ in range(_TRIES):
+            entered: str | None
             if self._edit is None:
-                line = await self._line("The arguments, as one line of JSON (empty: unchanged): ")
-                if not line.strip():
-                    return None
-                text = line
+                entered = (await self._line("The arguments, as one line of JSON (empty: unchanged): ")).strip()
             else:
-                edited = await run_in_thread(self._edit, text, name="editor", patient=False)
-                if edited is None:
-                    return None
-                text = edited
+                entered = await run_in_thread(self._edit, text, name="editor", patient=False)
+            if not entered:
+                return None
+            text = entered
             try:
                 arguments = parse(text)
             except JsonInvalidity as invalidity:
@@ -105,12 +103,12 @@ class TerminalConfirmer:
             if is_table(arguments):
                 plain: dict[str, Any] = thaw(arguments)
                 return plain
-            _print("The arguments are an object, in braces.")
+            _print("The arguments must be a JSON object, in braces.")
         return None
 
     async def _inquire(self, request: ConfirmationRequest, question: Question) -> Answer:
         """Values for the properties of a schema, one by one; an invalid value is requested again."""
-        prompt = f"\n{visible(request.tool)} asks, in words of its own:\n  {visible(question.text)}\n"
+        prompt = f"\n{visible(request.tool)} asks (not verified):\n  {visible(question.text)}\n"
         values: dict[str, Any] = {}
         async with self._turn:
             try:
@@ -155,14 +153,9 @@ class TerminalConfirmer:
 
 def _menu(request: ConfirmationRequest, *, abridged: bool) -> str:
     exact = "just this call" if request.effect == "destructive" else visible(request.tool)
-    return "".join(
-        (
-            "Allow it? [y/N",
-            ", v: view all" if abridged else "",
-            f", a: always allow {exact} in this session" if request.waivable else "",
-            ", e: edit, or advice for the model] ",
-        )
-    )
+    view = ", v: view all" if abridged else ""
+    always = f", a: always allow {exact} in this session" if request.waivable else ""
+    return f"Allow it? [y/N{view}{always}, e: edit, or advice for the model] "
 
 
 def _columns() -> int:

@@ -66,10 +66,10 @@ def cells(shown: str) -> int:
 
 def wrap(shown: str, width: int) -> list[str]:
     """Lines of at most ``width`` cells (at least 12) whose concatenation is the text. At least one line."""
-    room, lines, line, used = max(width, 12), list[str](), list[str](), 0
+    width, lines, line, used = max(width, 12), list[str](), list[str](), 0
     for piece in pieces(shown):
         size = cells(piece)
-        if used + size > room:
+        if used + size > width:
             lines.append("".join(line))
             line, used = [], 0
         line.append(piece)

@@ -8,15 +8,7 @@ from typing import Any, Literal
 
 from frozendict import frozendict
 
-from ripieno.canisters.canisters import (
-    AssistantCanister,
-    Canister,
-    DocumentCanister,
-    InvocationCanister,
-    ResultCanister,
-    SupervisorCanister,
-    UserCanister,
-)
+from ripieno.canisters.canisters import AssistantCanister, Canister, InvocationCanister, ResultCanister, UserCanister
 from ripieno.canisters.controls import Finish
 from ripieno.exceptions import InputError
 from ripieno.jsonvalues import thaw
@@ -197,12 +189,7 @@ class Conversation(Stateful):
 def _canisters(what: str | Canister | Sequence[Canister]) -> tuple[Canister, ...]:
     if isinstance(what, str):
         return (UserCanister.of(what),)
-    if isinstance(
-        what,
-        UserCanister | AssistantCanister | SupervisorCanister | DocumentCanister | InvocationCanister | ResultCanister,
-    ):
-        return (what,)
-    return tuple(what)
+    return (what,) if isinstance(what, Canister) else tuple(what)
 
 
 def assistant_begins(canisters: Sequence[Canister]) -> Iterator[bool]:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from frozendict import frozendict
 
@@ -28,31 +28,13 @@ Category = Literal[
 #: The effect of a call on the world, from the mildest to the strictest.
 Effect = Literal["none", "read", "write", "destructive"]
 
-#: The category names of seed 000, section 7.1; categories of our own follow its form.
+#: The category names of seed 000, section 7.1 (``outcome_unknown``: ``OutcomeUnknownError``); ours follow its form.
 CATEGORY_NAMES: Mapping[str, str] = {
-    "validation": "ValidationError",
-    "execution": "ExecutionError",
-    "timeout": "TimeoutError",
-    "permission": "PermissionError",
-    "resource": "ResourceError",
-    "network": "NetworkError",
-    "quota": "QuotaError",
-    "fatal": "FatalError",
-    "unknown_tool": "UnknownToolError",
-    "denied": "DeniedError",
-    "cancelled": "CancelledError",
-    "limit": "LimitError",
-    "outcome_unknown": "OutcomeUnknownError",
+    category: category.title().replace("_", "") + "Error" for category in get_args(Category)
 }
 
 ChangeKind = Literal[
-    "FileCreated",
-    "FileModified",
-    "FileDeleted",
-    "DirectoryCreated",
-    "ProcessStarted",
-    "ProcessTerminated",
-    "EnvVarSet",
+    "FileCreated", "FileModified", "FileDeleted", "DirectoryCreated", "ProcessStarted", "ProcessTerminated", "EnvVarSet"
 ]
 
 

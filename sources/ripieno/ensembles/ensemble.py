@@ -260,18 +260,16 @@ class Ensemble:
         """
         from ripieno.schemas.functions import define_function
 
-        definitions: list[Definition] = []
-        for function in functions:
-            signature = define_function(function)
-            definitions.append(
-                Definition(
-                    name=function.__name__,
-                    description=signature.description,
-                    schema=signature.schema,
-                    invocable=signature.invocable,
-                    policy=policy or Policy(),
-                )
+        definitions = [
+            Definition(
+                name=function.__name__,
+                description=signature.description,
+                schema=signature.schema,
+                invocable=signature.invocable,
+                policy=policy or Policy(),
             )
+            for function, signature in ((one, define_function(one)) for one in functions)
+        ]
         return cls.of(name, definitions, **settings)
 
     @classmethod
@@ -347,14 +345,14 @@ class Ensemble:
     def _lose(self, error: BaseException, pause: float | None) -> None:
         self._become("failed" if pause is None else "reconnecting")
         # The reason comes last: it may end with lines of the server, which must not look like ours.
-        again = "" if pause is None else f", and is connected again in {pause:g} s"
+        again = "" if pause is None else f", and reconnects in {pause:g} s"
         why = explain_absence(self.name, error) if isinstance(error, RipienoError) else f"{reason(error)}."
-        self._alert(f"Ensemble {self.name!r} was lost{again}: {why}")
+        self._alert(f"Ensemble {self.name!r} lost its connection{again}: {why}")
 
     def _regain(self, opened: Opened) -> None:
         before = self._shown()
         self._adopt(opened)
-        self._alert(f"Ensemble {self.name!r} is connected again. {difference(before, self._shown())}".rstrip())
+        self._alert(f"Ensemble {self.name!r} has reconnected. {difference(before, self._shown())}".rstrip())
 
     def _become(self, state: State) -> None:
         if state != self.state:

@@ -63,7 +63,8 @@ def opener(descriptor: EnsembleDescriptor, origins: Mapping[str, Origin], surrou
             for name in needed_origins(descriptor):
                 connected[name] = await stack.enter_async_context(origins[name].open(descriptor, surroundings))
             main = connected[descriptor.connection.origin] if descriptor.connection is not None else None
-            disabled = dict(_find_disabled(descriptor, surroundings))
+            reasons = ((one.name, why_not(one, descriptor, surroundings)) for one in descriptor.invokers)
+            disabled = {name: reason for name, reason in reasons if reason is not None}
             declared = tuple(
                 _define(invoker, connected[invoker.invocable.origin])
                 for invoker in descriptor.invokers
@@ -86,10 +87,7 @@ def opener(descriptor: EnsembleDescriptor, origins: Mapping[str, Origin], surrou
                     main.subscribe(lambda found: changed(define(found)))
 
             yield Opened(
-                connection=main.connection,
-                definitions=define(main.definitions),
-                subscribe=subscribe,
-                left_out=left_out,
+                connection=main.connection, definitions=define(main.definitions), subscribe=subscribe, left_out=left_out
             )
 
     return open_origins
@@ -130,7 +128,7 @@ def _define_discovered(
         surroundings.alert(Alert(message=message, tool=f"{descriptor.name}.{name}"))
 
     admitted = admit(descriptor, offered, surroundings.pins, surroundings.alert)
-    left_out.update((one.name, f"it is not pinned as it is now. {advise(descriptor.name)}") for one in offered)
+    left_out.update((one.name, f"it differs from its pin, or has none. {advise(descriptor.name)}") for one in offered)
     for invoker in admitted:
         left_out.pop(invoker.name, None)
         unmet = why_not(invoker, descriptor, surroundings)
@@ -138,7 +136,7 @@ def _define_discovered(
             left_out[invoker.name] = unmet
             continue
         if invoker.name in declared:
-            alert(invoker.name, "The tool is left out: an invoker of this ensemble has its name.")
+            alert(invoker.name, "The tool is left out: a declared invoker of this ensemble has the same name.")
             continue
         try:
             schema = Schema.of(invoker.arguments, closed=False)
@@ -153,14 +151,6 @@ def _define_discovered(
             except SchemaInvalidity as invalidity:
                 alert(invoker.name, f"The results of the tool are not checked: their schema is invalid: {invalidity}")
         yield _definition(invoker, connected, schema, results, origin=origin, claim=_claim(descriptor.name, invoker))
-
-
-def _find_disabled(descriptor: EnsembleDescriptor, surroundings: Surroundings) -> Iterator[tuple[str, str]]:
-    """The declared invokers that are not offered, with reasons."""
-    for invoker in descriptor.invokers:
-        reason = why_not(invoker, descriptor, surroundings)
-        if reason is not None:
-            yield invoker.name, reason
 
 
 def why_not(invoker: InvokerDescriptor, descriptor: EnsembleDescriptor, surroundings: Surroundings) -> str | None:

@@ -171,7 +171,7 @@ def reason(error: BaseException) -> str:
     while isinstance(inner, BaseExceptionGroup):
         inner = cast("BaseExceptionGroup[BaseException]", inner).exceptions[0]
     try:
-        text = str(inner).strip() or "it gave no message"
+        text = str(inner).strip() or "no message"
     except Exception:  # ``__str__`` of a third party may fail.
-        text = "it could not say why"
+        text = "its message cannot be read"
     return f"{type(inner).__name__}: {text}"

@@ -156,7 +156,7 @@ def _lacks_command(name: str, invocables: Sequence[InvocableDescriptor], surroun
 def _lacks_sandbox(surroundings: Surroundings) -> str | None:
     sandbox = surroundings.sandbox
     if sandbox is None:
-        return "there is no sandbox here"
+        return "no sandbox is available"
     return sandbox.missing
 
 

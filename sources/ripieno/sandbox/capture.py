@@ -75,10 +75,10 @@ class Capture:
     def feed(self, data: bytes) -> None:
         """Takes the next piece."""
         self.total_bytes += len(data)
-        room = self._head_limit - len(self._head)
-        if room > 0:
-            self._head += data[:room]
-            data = data[room:]
+        left = self._head_limit - len(self._head)
+        if left > 0:
+            self._head += data[:left]
+            data = data[left:]
         if len(data) >= self._tail_limit:
             self._tail[:] = data[len(data) - self._tail_limit :]
             return

@@ -6,8 +6,4 @@ Schemas come from servers, callers and plugins, arguments from models. Neither c
 from ripieno.schemas.description import Code, SchemaProblem
 from ripieno.schemas.schema import Schema
 
-__all__ = [
-    "Code",
-    "Schema",
-    "SchemaProblem",
-]
+__all__ = ["Code", "Schema", "SchemaProblem"]

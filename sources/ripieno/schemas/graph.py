@@ -31,9 +31,7 @@ _SINGLES = frozenset(
     }
 )
 _LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
-_TABLES = frozenset(
-    {"properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"},
-)
+_TABLES = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"})
 _HOLDING = _SINGLES | _LISTS | _TABLES
 #: Keywords that only store subschemas, or apply to decoded text.
 _IDLE = frozenset({"$defs", "definitions", "contentSchema"})

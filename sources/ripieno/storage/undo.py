@@ -119,7 +119,7 @@ class UndoLog:
         key = hashlib.sha256(os.fsencode(self.workspace)).hexdigest()[:32]
         self.folder = pathlib.Path(os.path.realpath(state)) / "undo" / key
         self._held: int | None = None
-        self._room: int | None = None
+        self._left: int | None = None
         self._readings: OrderedDict[str, OrderedDict[str, str]] = OrderedDict()
         self._guard = threading.Lock()
 
@@ -158,8 +158,8 @@ class UndoLog:
         path = self._content(name)
         if not path.exists():
             replace_private(path, data, durable=True)
-            if self._room is not None:
-                self._room -= len(data)
+            if self._left is not None:
+                self._left -= len(data)
         return name
 
     def load(self, name: str) -> bytes:
@@ -167,9 +167,9 @@ class UndoLog:
         try:
             data = self._content(name).read_bytes()
         except OSError as error:
-            raise InputError(f"The undo journal no longer has the content {name}: {error.strerror}.") from error
+            raise InputError(f"The undo log no longer has the content {name}: {error.strerror}.") from error
         if digest(data) != name:
-            raise InputError(f"The content {name} in the undo journal was altered.")
+            raise InputError(f"The content {name} in the undo log was altered.")
         return data
 
     def add(self, steps: Sequence[Step], cause: Cause = NOWHERE, *, label: str = "") -> UndoEntry:
@@ -240,10 +240,10 @@ class UndoLog:
 
     def _prune(self) -> None:
         """Deletes the oldest entries, and the contents that only they name, if there is too much."""
-        if self._room is None:
+        if self._left is None:
             with os.scandir(self.folder / "contents") as contents:
-                self._room = TOTAL_BYTES - sum(one.stat().st_size for one in contents)
-        if self._room >= 0 and self._held is not None and not self._crowded():
+                self._left = TOTAL_BYTES - sum(one.stat().st_size for one in contents)
+        if self._left >= 0 and self._held is not None and not self._crowded():
             return
         kept, size = set[str](), 0
         full = False
@@ -257,11 +257,11 @@ class UndoLog:
                 (path.with_suffix(".undone.json") if entry.undone else path).unlink(missing_ok=True)
             else:
                 kept.update(own)
-        self._room = TOTAL_BYTES
+        self._left = TOTAL_BYTES
         with os.scandir(self.folder / "contents") as contents:
             for one in contents:
                 if f"sha256:{one.name}" in kept:
-                    self._room -= one.stat().st_size
+                    self._left -= one.stat().st_size
                 else:
                     pathlib.Path(one.path).unlink(missing_ok=True)
 

@@ -166,10 +166,10 @@ async def test_a_server_that_dies_is_connected_again_twice_in_a_row(surroundings
         assert "grown9" not in ensemble.invokers
     assert [alert.message.partition(":")[0].partition(",")[0] for alert in alerts] == [
         "Ensemble 'it' has changed its tools. New",
-        "Ensemble 'it' was lost",
-        "Ensemble 'it' is connected again. Gone",
-        "Ensemble 'it' was lost",
-        "Ensemble 'it' is connected again.",
+        "Ensemble 'it' lost its connection",
+        "Ensemble 'it' has reconnected. Gone",
+        "Ensemble 'it' lost its connection",
+        "Ensemble 'it' has reconnected.",
     ]
 
 

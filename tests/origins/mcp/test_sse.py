@@ -38,11 +38,11 @@ async def test_a_server_that_dies_in_mid_call_is_connected_again(surroundings: S
         with pytest.raises(NetworkFault, match="is not connected; nothing was sent"):
             await call(ensemble, "echo")
         server.start()
-        await alerts.wait_for("Ensemble 'it' is connected again.")
+        await alerts.wait_for("Ensemble 'it' has reconnected.")
         assert await call(ensemble, "echo") == said("echo {}")
     assert [alert.message.partition(":")[0].partition(",")[0] for alert in alerts] == [
-        "Ensemble 'it' was lost",
-        "Ensemble 'it' is connected again.",
+        "Ensemble 'it' lost its connection",
+        "Ensemble 'it' has reconnected.",
     ]
 
 
@@ -274,7 +274,7 @@ async def test_an_event_without_end_ends_the_connection(surroundings: Surroundin
         with pytest.raises(OutcomeUnknownFault, match="exceeded the 16777216 byte limit"):
             await call(ensemble, "it")
         old.instead = None
-        await alerts.wait_for("'it' is connected again")
+        await alerts.wait_for("'it' has reconnected")
         assert await call(ensemble, "it") == said("done")
 
 
@@ -286,7 +286,7 @@ async def test_a_storm_of_nonsense_ends_the_connection(surroundings: Surrounding
             OutcomeUnknownFault, match="sent 1000 events that are not messages; the last was 'nonsense'"
         ):
             await call(ensemble, "it")
-        await alerts.wait_for("was lost")
+        await alerts.wait_for("lost its connection")
 
 
 async def test_posts_that_answer_late_hold_nobody_up(

@@ -124,7 +124,7 @@ async def test_a_server_that_dies_in_a_call(surroundings: Surroundings, alerts: 
         assert "check before repeating" in str(unknown.value.suggestion)
         with pytest.raises(NetworkFault, match="ended with exit code 5"):
             await harmless
-        alert = await alerts.wait_for("was lost")
+        alert = await alerts.wait_for("lost its connection")
         assert "ended with exit code 5" in alert.message
         assert str(SERVERS / "misbehaving.py") in alert.message
         assert "\n  dying now" in alert.message
@@ -215,7 +215,7 @@ async def test_lines_that_are_no_messages_are_counted(surroundings: Surroundings
                 await call(ensemble, "garbage")
             except OutcomeUnknownFault:
                 break
-        assert "wrote 100 lines that are not messages" in (await alerts.wait_for("was lost")).message
+        assert "wrote 100 lines that are not messages" in (await alerts.wait_for("lost its connection")).message
 
 
 async def test_structured_results(surroundings: Surroundings) -> None:

@@ -38,8 +38,8 @@ async def test_a_server_that_is_killed_is_started_again(
             await until(lambda: ensemble.state == "connected" and ensemble.connection.peer.pid != killed)  # noqa: B023
             assert await call(ensemble, "echo") == [TextualContent(text="{}")]
     assert alive.all_gone(30)
-    assert sum("was lost, and is connected again in" in alert.message for alert in alerts) == 2
-    assert sum(alert.message == "Ensemble 'it' is connected again." for alert in alerts) == 2
+    assert sum("lost its connection, and reconnects in" in alert.message for alert in alerts) == 2
+    assert sum(alert.message == "Ensemble 'it' has reconnected." for alert in alerts) == 2
 
 
 async def test_what_it_offers_later_is_offered(surroundings: Surroundings, alerts: Alerts) -> None:

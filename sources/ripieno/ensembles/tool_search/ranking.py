@@ -63,11 +63,11 @@ class Ranking:
         """The numbers of at most ``limit`` texts that have a word of the query, the best first; ties by number."""
         known = [word for word in _forms(words_of(query)) if word in self._places]
         scores: defaultdict[int, float] = defaultdict(float)
-        norms, room = self._norms, _PLACES
+        norms, left = self._norms, _PLACES
         for word in sorted(known, key=lambda one: (len(self._places[one]), one)):
             places = self._places[word]
-            room -= len(places)
-            if room < 0 and scores:
+            left -= len(places)
+            if left < 0 and scores:
                 break
             times_of = Counter(places)
             fewer = len(times_of)

@@ -23,20 +23,20 @@ SEARCH = "search_tools"
 CALL = "call_tool"
 _DEFAULT, _MOST = 5, 20
 #: Bytes of definitions in a result; further tools are only named.
-_ROOM = 24 * 1024
+_BYTES = 24 * 1024
 #: Ensembles that the description names.
 _LISTED = 24
 
 _FINDS: Mapping[str, Any] = {
     "type": "object",
     "properties": {
-        "query": {"type": "string", "minLength": 1, "description": "Words of what is to be done, or a tool's name"},
+        "query": {"type": "string", "minLength": 1, "description": "Words that describe the task, or a tool's name"},
         "limit": {
             "type": "integer",
             "minimum": 1,
             "maximum": _MOST,
             "default": _DEFAULT,
-            "description": "Most tools to show",
+            "description": "Maximum number of tools to show",
         },
     },
     "required": ["query"],
@@ -44,8 +44,12 @@ _FINDS: Mapping[str, Any] = {
 _CALLS: Mapping[str, Any] = {
     "type": "object",
     "properties": {
-        "name": {"type": "string", "minLength": 1, "description": "The tool's name, as it was found"},
-        "arguments": {"type": "object", "default": {}, "description": "The arguments of that tool, by its schema"},
+        "name": {"type": "string", "minLength": 1, "description": "The tool's name, as found by the search"},
+        "arguments": {
+            "type": "object",
+            "default": {},
+            "description": "The arguments of that tool, which match its schema",
+        },
     },
     "required": ["name"],
 }
@@ -117,20 +121,14 @@ def resolve_call(invocation: InvocationCanister, arguments: Mapping[str, Any], h
 def _found(catalogue: Catalogue, query: str, limit: int, call: str) -> dict[str, Any]:
     found = catalogue.search(query, limit)
     if not found:
-        return {
-            "tools": [],
-            "note": f"None of the {len(catalogue.invokers)} tools matches. Try other words.",
-        }
+        return {"tools": [], "note": f"None of the {len(catalogue.invokers)} tools matches. Try other words."}
     shown: list[dict[str, Any]] = []
-    room = _ROOM
+    left = _BYTES
     for invoker in found:
-        one = {
-            "name": invoker.exposed,
-            "description": invoker.description,
-            "arguments": thaw(invoker.arguments_schema),
-        }
-        room -= len(encode(one))
-        if shown and room < 0:
+        schema = thaw(invoker.arguments_schema)
+        one = {"name": invoker.exposed, "description": invoker.description, "arguments": schema}
+        left -= len(encode(one))
+        if shown and left < 0:
             break
         shown.append(one)
     note = f"Call one of them with {call}(name, arguments)."

@@ -94,10 +94,7 @@ def _filter(settings: Settings) -> bytes:
         "own_processes": settings.tier == 1 and "pid" not in namespaces.entered,
         "guards_truncation": settings.tier == 1 and landlock.abi() < 3,
     }
-    return seccomp.program(
-        network=settings.network,
-        **{name: False for name, missing in less.items() if missing},
-    )
+    return seccomp.program(network=settings.network, **{name: False for name, missing in less.items() if missing})
 
 
 def _lay_out(settings: Settings) -> None:

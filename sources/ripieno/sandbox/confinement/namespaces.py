@@ -72,11 +72,7 @@ def _unshare(choice: frozenset[str]) -> None:
     hidden = syscalls.prctl("dumpable", syscalls.PR_GET_DUMPABLE)
     syscalls.prctl("dumpable", syscalls.PR_SET_DUMPABLE, 1)
     try:
-        for name, text in (
-            ("setgroups", "deny"),
-            ("uid_map", f"{user} {user} 1"),
-            ("gid_map", f"{group} {group} 1"),
-        ):
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             _write(f"/proc/self/{name}", text)
     finally:
         syscalls.prctl("dumpable", syscalls.PR_SET_DUMPABLE, 1 if hidden == 1 else 0)

@@ -191,14 +191,14 @@ def _rules(*, network: bool) -> list[tuple[_Numbers, Sequence[Instruction]]]:
         # Its flags are in memory, which no filter can read; every C library falls back to ``clone``.
         (_CLONE3, [_refusal(errno.ENOSYS)]),
         (_UNSHARE, _without_bits(0, _NEW_NAMESPACES | _NEW_TIME)),
-        (_IOCTL, [_argument(1), *_refuse_each(_TYPING), (_RETURN, 0, 0, _ALLOW)]),
+        (_IOCTL, [_argument(1), *_each(_TYPING, _refusal(errno.EPERM)), (_RETURN, 0, 0, _ALLOW)]),
         *((numbers, never) for numbers in _REFUSED.values()),
     ]
 
 
 def _sockets(families: Sequence[int], kinds: Sequence[int]) -> list[Instruction]:
     """Allows these families and kinds."""
-    kind = [_argument(1), (_AND, 0, 0, _TYPE), *_allow_each(kinds), _refusal(errno.EPERM)]
+    kind = [_argument(1), (_AND, 0, 0, _TYPE), *_each(kinds, (_RETURN, 0, 0, _ALLOW)), _refusal(errno.EPERM)]
     family: list[Instruction] = [_argument(0)]
     for index, one in enumerate(families):
         # Jumps to the kinds, past the other families and the refusal.
@@ -206,18 +206,8 @@ def _sockets(families: Sequence[int], kinds: Sequence[int]) -> list[Instruction]
     return [*family, _refusal(errno.EPERM), *kind]
 
 
-def _allow_each(values: Sequence[int]) -> list[Instruction]:
-    code: list[Instruction] = []
-    for value in values:
-        code += [(_EQUAL, 0, 1, value), (_RETURN, 0, 0, _ALLOW)]
-    return code
-
-
-def _refuse_each(values: Sequence[int]) -> list[Instruction]:
-    code: list[Instruction] = []
-    for value in values:
-        code += [(_EQUAL, 0, 1, value), _refusal(errno.EPERM)]
-    return code
+def _each(values: Sequence[int], decision: Instruction) -> list[Instruction]:
+    return [step for value in values for step in ((_EQUAL, 0, 1, value), decision)]
 
 
 def _without_bits(index: int, bits: int) -> list[Instruction]:

@@ -32,14 +32,7 @@ def _spawn(order: Order, descriptors: list[int]) -> int:
     def execute(program: bytes) -> int:
         # Cheaper than a failing spawn.
         os.stat(program)
-        return os.posix_spawn(
-            program,
-            order.argv,
-            order.environment,
-            file_actions=actions,
-            setsid=True,
-            setsigmask=(),
-        )
+        return os.posix_spawn(program, order.argv, order.environment, file_actions=actions, setsid=True, setsigmask=())
 
     try:
         return _first(order.programs, execute)

@@ -73,11 +73,7 @@ class Line:
             return None
         parts = _read(self.body, self.number)
         return Record(
-            stage=cast("Stage", self.stage),
-            conversation=self.conversation,
-            turn=self.turn,
-            tool=self.tool,
-            **parts,
+            stage=cast("Stage", self.stage), conversation=self.conversation, turn=self.turn, tool=self.tool, **parts
         )
 
     def mapping(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import sqlite3
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +23,8 @@ FROM lines WHERE stage IN ('finished', 'refused') AND at >= ? AND conversation =
 _STAGES = """
 SELECT stage, count(*) FROM lines WHERE at >= ? AND conversation = coalesce(?, conversation) GROUP BY stage
 """
+#: The counts of tokens, in the order of the query.
+_TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -54,11 +56,8 @@ class Tally:
         """Counts a model's answer."""
         counts = [value if isinstance(value, int) else 0 for value in row[4:9]]
         self.turns += 1
-        self.input_tokens += counts[0]
-        self.output_tokens += counts[1]
-        self.cache_read_tokens += counts[2]
-        self.cache_write_tokens += counts[3]
-        self.reasoning_tokens += counts[4]
+        for name, count in zip(_TOKENS, counts, strict=True):
+            setattr(self, name, getattr(self, name) + count)
         self.answering += row[9] if isinstance(row[9], int | float) else 0.0
 
     def call(self, row: tuple[Any, ...]) -> None:
@@ -130,7 +129,7 @@ def compute(connection: sqlite3.Connection, *, since: str = "", conversation: st
     """Totals of the lines since a time (ISO 8601, UTC). A call counts for the model that requested it."""
     asked = (since, conversation)
     total = Tally()
-    tools, days, models, conversations = _Table(), _Table(), _Table(), _Table()
+    tools, days, models, conversations = (defaultdict[str, Tally](Tally) for _ in range(4))
     unknown, categories, model_of = Counter[str](), Counter[str](), dict[tuple[str, int], str]()
     for row in connection.execute(_TURNED, asked):
         day, name, turn, model = row[:4]
@@ -162,9 +161,3 @@ def compute(connection: sqlite3.Connection, *, since: str = "", conversation: st
         unknown=dict(unknown.most_common()),
         categories=dict(categories.most_common()),
     )
-
-
-class _Table(dict[str, Tally]):
-    def __missing__(self, key: str) -> Tally:
-        tally = self[key] = Tally()
-        return tally

@@ -6,7 +6,6 @@ name, so that a pin is valid for one server only.
 
 import dataclasses
 import difflib
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
@@ -14,7 +13,7 @@ from typing import Any, Literal
 from frozendict import frozendict
 
 from ripieno.descriptors import EnsembleDescriptor, InvokerDescriptor
-from ripieno.jsonvalues import canonical, is_list, is_table, thaw
+from ripieno.jsonvalues import canonical, digest, is_list, is_table, thaw
 
 CommandState = Literal["same", "new", "changed", "gone"]
 
@@ -29,8 +28,7 @@ class Pin:
     @classmethod
     def of(cls, definition: Mapping[str, Any]) -> "Pin":
         """The pin of a definition. Errors: ``JsonInvalidity`` for invalid JSON, such as half a surrogate pair."""
-        digest = hashlib.sha256(canonical(definition)).hexdigest()
-        return cls(sha256=digest, text=_indented(thaw(definition)))
+        return cls(sha256=digest(definition), text=_indented(thaw(definition)))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,13 +78,8 @@ def pin_command(ensemble: str, commands: Sequence[Sequence[str]], environment: I
     if not commands:
         return None
     command: list[Any] = [list(one) for one in commands]
-    return Pin.of(
-        {
-            "ensemble": ensemble,
-            "command": command[0] if len(command) == 1 else command,
-            "environment": sorted(environment),
-        }
-    )
+    only = command[0] if len(command) == 1 else command
+    return Pin.of({"ensemble": ensemble, "command": only, "environment": sorted(environment)})
 
 
 def compare(before: PinRecord | None, after: PinRecord) -> Comparison:
