@@ -93,7 +93,7 @@ async def test_a_person_at_the_terminal_is_asked_field_by_field(ensemble: Ensemb
 
     said = await ask(ensemble, TerminalConfirmer(read))
     assert said == ('accept {"region": "eu", "sure": false}', None)
-    assert "it.ask asks, (not verified):\n  Region? 0" in shown[0]
+    assert "it.ask asks (not verified):\n  Region? 0" in shown[0]
     assert shown[1:] == ["  region [string]: ", "  sure [yes or no; default yes]: "]
     lines[:] = ["n"]
     assert await ask(ensemble, TerminalConfirmer(read)) == ("decline null", None)
