@@ -59,10 +59,7 @@ def test_the_form_is_small_and_says_its_version() -> None:
     assert serialize(canister) == {
         "version": 1,
         "type": "user",
-        "content": [
-            {"type": "text", "text": "Hi."},
-            {"type": "image", "data": "AP8=", "mime_type": "image/png"},
-        ],
+        "content": [{"type": "text", "text": "Hi."}, {"type": "image", "data": "AP8=", "mime_type": "image/png"}],
         "timestamp": canister.timestamp.isoformat(),
     }
 

@@ -18,9 +18,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 NAMES = st.text("wxyz", min_size=1, max_size=3)
 LEAVES = TEXTS | st.booleans() | st.integers(-(2**63) + 1, 2**63 - 1) | st.floats(-1e9, 1e9, allow_nan=False)
 VALUES = st.recursive(
-    LEAVES,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
-    max_leaves=6,
+    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3), max_leaves=6
 )
 FREE = st.dictionaries(NAMES, VALUES, max_size=3)
 

@@ -145,11 +145,7 @@ def test_bounds(tmp_path: pathlib.Path) -> None:
         ("a = 1\nb = [\n" + "[" * 33 + "]" * 34, 3, "values are nested more than 32 deep"),
         ("a = 1\nb = " + "{c = " * 40 + "1" + "}" * 40, 2, "values are nested more than 32 deep"),
         (".".join("a" * 33) + " = 1", 1, "values are nested more than 32 deep"),
-        (
-            "".join(f"[{'.'.join('a' * depth)}]\n" for depth in range(1, 40)),
-            33,
-            "values are nested more than 32 deep",
-        ),
+        ("".join(f"[{'.'.join('a' * depth)}]\n" for depth in range(1, 40)), 33, "values are nested more than 32 deep"),
     ],
 )
 def test_bombs(text: str, line: int | None, message: str) -> None:

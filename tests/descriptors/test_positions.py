@@ -84,9 +84,7 @@ def test_what_is_missing_is_found_at_its_nearest_ancestor() -> None:
 
 KEYS = st.text(st.sampled_from("ab-_1 .#=[]{}\"'\\é\n\t,"), min_size=0, max_size=4)
 SHAPES = st.recursive(
-    st.booleans(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
-    max_leaves=20,
+    st.booleans(), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3), max_leaves=20
 )
 
 

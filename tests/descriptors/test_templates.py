@@ -277,14 +277,8 @@ SCHEMA = {
         (["p", {"when": "context", "argv": ["-C", "{context}", "{pattern}"]}], []),
         (["p", {"when": "table", "argv": ["-t"]}, "--", {"each": "anything"}], []),
         (["p", "{patern}"], ["[1]: 'patern' is not an argument. Did you mean 'pattern'?"]),
-        (
-            ["p", {"when": "contxt", "argv": ["-c"]}],
-            ["[1].when: 'contxt' is not an argument. Did you mean 'context'?"],
-        ),
-        (
-            ["p", "--", {"each": "path"}],
-            ["[2].each: 'path' is not an argument. Did you mean 'paths' or 'depth'?"],
-        ),
+        (["p", {"when": "contxt", "argv": ["-c"]}], ["[1].when: 'contxt' is not an argument. Did you mean 'context'?"]),
+        (["p", "--", {"each": "path"}], ["[2].each: 'path' is not an argument. Did you mean 'paths' or 'depth'?"]),
         (
             ["p", "{zzz}"],
             ["[1]: 'zzz' is not an argument. Known: anything, context, depth, paths, pattern, table, tables."],

@@ -60,12 +60,7 @@ class Pigeon(Origin):
 
 def test_variables_are_found_by_the_kinds_of_keys() -> None:
     found = {need.name: need.key for need in needed_variables(Pigeon(), describe(TEXT))}
-    assert found == {
-        "ONE": ("values", 1),
-        "TWO": ("values", 1),
-        "THREE": ("named", "a"),
-        "FOUR": ("inner", "secret"),
-    }
+    assert found == {"ONE": ("values", 1), "TWO": ("values", 1), "THREE": ("named", "a"), "FOUR": ("inner", "secret")}
 
 
 def test_tables_and_the_origin_itself_are_both_heard_and_each_key_once() -> None:

@@ -175,10 +175,7 @@ def test_annotations_become_schemas(annotation: Any, schema: dict[str, Any]) -> 
     assert of(annotation) == schema
 
 
-@pytest.mark.parametrize(
-    "annotation",
-    [type, object(), Node, list[type], Callable[[int], str], 5, Lost],
-)
+@pytest.mark.parametrize("annotation", [type, object(), Node, list[type], Callable[[int], str], 5, Lost])
 def test_what_cannot_be_expressed_is_refused_by_name(annotation: Any) -> None:
     with pytest.raises(SchemaInvalidity, match=r"function, parameter 'x': JSON Schema cannot express "):
         of(annotation)

@@ -67,11 +67,7 @@ def test_lowering_is_idempotent(dialect: Dialect, mapping: dict[str, Any]) -> No
     }
 )
 @example(
-    mapping={
-        "type": "object",
-        "additionalProperties": {"minimum": 1},
-        "allOf": [{"unevaluatedProperties": False}],
-    }
+    mapping={"type": "object", "additionalProperties": {"minimum": 1}, "allOf": [{"unevaluatedProperties": False}]}
 )
 def test_every_keyword_is_said_or_reported(dialect: Dialect, mapping: dict[str, Any]) -> None:
     lowered = lower(_of(mapping), dialect)
