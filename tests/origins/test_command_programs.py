@@ -25,7 +25,7 @@ from tests.counts import count
 from tests.support.live_processes import Living, Outputs, living
 from tests.support.scripted_models import Listening
 from tests.support.single_calls import begin, fault_of
-from tests.support.virtual_time import StandingClock
+from tests.support.virtual_time import MovableClock
 
 WRITE = "import sys; data = b'x' * 65536\nwhile True: sys.stdout.buffer.write(data)"
 
@@ -78,7 +78,7 @@ async def test_at_the_deadline_what_was_written_is_told(
     start: Callable[..., Call], alive: Living, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever hangs: it has written, and goes on when the time of its call is over."""
-    clock, outputs = StandingClock(), Outputs(monkeypatch)
+    clock, outputs = MovableClock(), Outputs(monkeypatch)
     program = f"exec 9>{alive.path}; echo half; echo because >&2"
     calls = [start(["sh", "-c", f"{program}; {one}"]) for one in HANGS]
     await outputs.have(b"half", len(HANGS))

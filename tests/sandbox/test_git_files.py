@@ -20,7 +20,7 @@ from tests.support.live_processes import Outputs
 from tests.support.sandbox_tiers import SHELTERS, shelter, start
 from tests.support.scripted_models import Listening
 from tests.support.single_calls import begin
-from tests.support.virtual_time import StandingClock
+from tests.support.virtual_time import MovableClock
 
 ALL = pytest.mark.parametrize("name", SHELTERS)
 WITH_MOUNTS = pytest.mark.parametrize("name", ["tier 1", "tier 2"])
@@ -229,7 +229,7 @@ def tool(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..
 
     async def call(name: str, script: str, *, late: bool = False) -> tuple[int, str]:
         """The exit code and what is said; ``late``: the script does not end in its time."""
-        clock, outputs = StandingClock(), Outputs(monkeypatch)
+        clock, outputs = MovableClock(), Outputs(monkeypatch)
         if late:
             script = f"{script}; echo reached; sleep 600"
         listening = Listening(tmp_path)

@@ -21,7 +21,7 @@ from ripieno.sandbox.processes import LocalSpawner
 from ripieno.storage.pins import Pins, PinStore
 from tests.support.authorization_server import MARK, Authority, Browser, Place, place
 from tests.support.toml_ensembles import Alerts, call, describe, make_ensemble
-from tests.support.virtual_time import StandingClock
+from tests.support.virtual_time import MovableClock
 
 
 class Home:
@@ -306,7 +306,7 @@ async def test_a_sign_in_that_goes_wrong(home: Home, fault: dict[str, Any], says
 
 async def test_a_stranger_cannot_answer_and_the_wait_ends(home: Home) -> None:
     home.authority.state = "guessed"
-    clock = StandingClock()
+    clock = MovableClock()
 
     async def show(url: str) -> None:
         await home.browser(url)

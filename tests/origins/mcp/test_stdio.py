@@ -21,7 +21,7 @@ from ripieno.exceptions import (
 )
 from tests.support.live_processes import Living, Outputs
 from tests.support.toml_ensembles import SERVERS, Alerts, call, held, make_ensemble, server, surround
-from tests.support.virtual_time import StandingClock
+from tests.support.virtual_time import MovableClock
 
 
 async def fail_to_connect(ensemble: Ensemble) -> str:
@@ -169,7 +169,7 @@ async def test_a_server_that_never_answers(
     surroundings: Surroundings, alive: Living, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = server("misbehaving.py", "mute", alive=alive, connection="timeout = 20")
-    clock, outputs = StandingClock(), Outputs(monkeypatch)
+    clock, outputs = MovableClock(), Outputs(monkeypatch)
     connecting = asyncio.create_task(fail_to_connect(make_ensemble(text, surroundings)))
     await outputs.have(b"thinking")
     await clock.move(20)

@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 from ripieno.exceptions import InputError
 from ripieno.servers.http.connections import Bounds
 from ripieno.servers.http.server import serve
-from tests.support.virtual_time import movable, move
+from tests.support.virtual_time import MovableClock
 
 REQUEST = b"GET / HTTP/1.1\r\nhost: here\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nhost: here\r\ncontent-length: 4\r\n\r\n"
@@ -50,26 +50,26 @@ async def connection(
             writer.transport.abort()
 
 
-async def cut(reader: asyncio.StreamReader) -> bytes:
-    """What came until the server hung up, as time goes by."""
+async def cut(reader: asyncio.StreamReader, clock: MovableClock) -> bytes:
+    """What came until the server hung up, as the clock moves."""
     reading = asyncio.create_task(reader.read())
     while not reading.done():
-        await move(1)
+        await clock.move(1)
     with contextlib.suppress(ConnectionError):
         return await reading
     return b""
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HT", REQUEST[:-2]])
-@movable
 async def test_a_request_that_does_not_come_is_cut(sent: bytes) -> None:
+    clock = MovableClock(goes=True)
     async with connection(Application()) as (reader, writer):
         writer.write(sent)
-        assert await cut(reader) == b""
+        assert await cut(reader, clock) == b""
 
 
-@movable
 async def test_headers_that_dribble_are_cut_at_the_same_time() -> None:
+    clock = MovableClock(goes=True)
     async with connection(Application()) as (reader, writer):
         writer.write(REQUEST[:-2])
         gone = asyncio.create_task(reader.read())
@@ -77,32 +77,31 @@ async def test_headers_that_dribble_are_cut_at_the_same_time() -> None:
         while not gone.done():
             writer.write(b"x-%d: y\r\n" % sent)
             sent += 1
-            await move(1)
+            await clock.move(1)
         with contextlib.suppress(ConnectionError):
             assert await gone == b""
         assert sent > 1
 
 
-@movable
 async def test_the_next_request_of_a_connection_is_bounded_too() -> None:
+    clock = MovableClock(goes=True)
     async with connection(Application()) as (reader, writer):
         for _ in range(2):
             writer.write(REQUEST)
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(ANSWER)
         writer.write(b"GET")
-        assert await cut(reader) == b""
+        assert await cut(reader, clock) == b""
 
 
-@movable
 async def test_neither_bodies_nor_answers_are_cut() -> None:
-    application = Application()
+    application, clock = Application(), MovableClock(goes=True)
     async with connection(application, go=False) as (reader, writer):
         writer.write(POST)
         await application.asked.wait()
         for one in (b"b", b"o", b"d", b"y"):
-            await move(20)
+            await clock.move(20)
             writer.write(one)
-        await move(20)
+        await clock.move(20)
         application.go.set()
         assert (await reader.readuntil(b"\r\n\r\n")).startswith(ANSWER)
         assert await reader.readexactly(4) == b"body"

@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from ripieno.servers.http.connections import Bounds
 from ripieno.servers.http.server import serve
-from tests.support.virtual_time import movable, move
+from tests.support.virtual_time import MovableClock
 
 PIECE = b"x" * 32_768
 BOUNDS = Bounds(stalled_seconds=30)
@@ -57,17 +57,15 @@ async def asking(application: Endless, path: bytes = b"/") -> AsyncIterator[tupl
         writer.close()
 
 
-@movable
 async def test_who_takes_nothing_is_cut() -> None:
-    application = Endless()
+    application, clock = Endless(), MovableClock(goes=True)
     async with asking(application):
         while not application.left.is_set():
-            await move(1)
+            await clock.move(1)
     # What systems keep on the way, and what one write and the server's own buffer have.
     assert 0 < application.written < 16 * 2**20
 
 
-@movable
 async def test_who_takes_nothing_holds_up_nobody() -> None:
     application = Endless()
     async with asking(application) as (_, port):
@@ -77,12 +75,11 @@ async def test_who_takes_nothing_holds_up_nobody() -> None:
         writer.close()
 
 
-@movable
 async def test_who_is_slow_is_served() -> None:
-    application = Endless()
+    application, clock = Endless(), MovableClock(goes=True)
     async with asking(application) as (reader, _):
         # Three times as long as a client may take nothing, with something taken all the time.
         for _ in range(900):
             assert await reader.read(1024)
-            await move(0.1)
+            await clock.move(0.1)
         assert not application.left.is_set()

@@ -12,7 +12,7 @@ import pytest
 from ripieno.canisters import ResultCanister
 from ripieno.toolset.search import python as engine
 from tests.support.live_processes import Outputs
-from tests.support.virtual_time import StandingClock
+from tests.support.virtual_time import MovableClock
 from tests.toolset.bundled_tools import code_of, text_of, tools_of
 from tests.toolset.search.search_tools import RIPGREP, make, needs_ripgrep, places, searching
 
@@ -32,7 +32,7 @@ def ripgrep(folder: pathlib.Path, script: str, monkeypatch: pytest.MonkeyPatch) 
 async def search_until(workspace: pathlib.Path, outputs: Outputs, seconds: float, **arguments: Any) -> ResultCanister:
     """The result of a search whose clock is moved when its program has written ``reached``."""
     async with tools_of("search", workspace) as tools:
-        clock = StandingClock()
+        clock = MovableClock()
         searching = asyncio.create_task(dataclasses.replace(tools, seconds=SECONDS)("search", **arguments))
         await outputs.have(b"reached")
         await clock.move(seconds)
@@ -88,7 +88,7 @@ async def test_without_a_program_what_was_found_is_told_too(
     async with searching(root, "without ripgrep") as tools:
         hasty = dataclasses.replace(tools, seconds=SECONDS)
         assert places(text_of(await hasty("search", pattern="needle", path="a"))) == [("a", 1)]
-        clock = StandingClock()
+        clock = MovableClock()
         monkeypatch.setattr(engine, "_files", interrupted)
         result = await hasty("search", pattern="needle")
     assert code_of(result) == "timeout"
