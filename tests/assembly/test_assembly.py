@@ -26,7 +26,7 @@ from ripieno.exceptions import (
 from ripieno.execution import Execution
 from ripieno.testing import call, turn
 from ripieno.testing.wires import model_of
-from tests.support.homes import Home
+from tests.support.command_line import User
 
 FACTORY = """
 import contextlib
@@ -79,8 +79,8 @@ def events(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> list[str]
     return database_for_tests.events  # type: ignore[no-any-return]
 
 
-async def test_connects_and_disconnects(home: Home, events: list[str]) -> None:
-    async with assemble({"ensembles": [database("open")]}, places=home.places, workspace=home.workspace) as assembly:
+async def test_connects_and_disconnects(user: User, events: list[str]) -> None:
+    async with assemble({"ensembles": [database("open")]}, places=user.places, workspace=user.workspace) as assembly:
         assert events == ["opened"]
         invocation = InvocationCanister(identifier="1", name="count_database", arguments=frozendict())
         result = await assembly.execution.execute(invocation, ensembles=assembly.ensembles)
@@ -88,10 +88,10 @@ async def test_connects_and_disconnects(home: Home, events: list[str]) -> None:
     assert events == ["opened", "closed"]
 
 
-async def test_one_that_fails_disconnects_the_others_and_every_failure_is_named(home: Home, events: list[str]) -> None:
+async def test_one_that_fails_disconnects_the_others_and_every_failure_is_named(user: User, events: list[str]) -> None:
     inline = [database("open"), database("fail", "second"), database("fail", "third")]
     with pytest.raises(AssemblyFailure) as caught:
-        async with assemble({"ensembles": inline}, places=home.places):
+        async with assemble({"ensembles": inline}, places=user.places):
             pytest.fail("It must not start.")
     assert {failure.ensemble for failure in caught.value.exceptions if isinstance(failure, ConnectionFailure)} == {
         "second",
@@ -101,9 +101,9 @@ async def test_one_that_fails_disconnects_the_others_and_every_failure_is_named(
     assert events == ["opened", "closed"]
 
 
-async def test_an_optional_one_is_left_out_with_its_reason(home: Home, events: list[str]) -> None:
+async def test_an_optional_one_is_left_out_with_its_reason(user: User, events: list[str]) -> None:
     inline = [database("open"), database("fail", "second", required=False)]
-    async with assemble({"ensembles": inline}, places=home.places) as assembly:
+    async with assemble({"ensembles": inline}, places=user.places) as assembly:
         assert [one.name for one in assembly.ensembles] == ["io", "database"]
         (absence,) = assembly.absences
         assert absence.name == "second"
@@ -113,12 +113,12 @@ async def test_an_optional_one_is_left_out_with_its_reason(home: Home, events: l
     assert events[-1] == "closed"
 
 
-async def test_cancelled_start_leaves_nothing_open(home: Home, events: list[str]) -> None:
+async def test_cancelled_start_leaves_nothing_open(user: User, events: list[str]) -> None:
     slow = database("open", "slow")
     entered = asyncio.Event()
 
     async def start() -> None:
-        async with assemble({"ensembles": [slow]}, places=home.places):
+        async with assemble({"ensembles": [slow]}, places=user.places):
             entered.set()
             await asyncio.Event().wait()
 
@@ -130,21 +130,21 @@ async def test_cancelled_start_leaves_nothing_open(home: Home, events: list[str]
     assert events == ["opened", "closed"]
 
 
-async def test_prepare_ensembles_both_ways(home: Home, events: list[str]) -> None:
-    ensembles = await prepare_ensembles({"ensembles": [database("open")]}, places=home.places)
+async def test_prepare_ensembles_both_ways(user: User, events: list[str]) -> None:
+    ensembles = await prepare_ensembles({"ensembles": [database("open")]}, places=user.places)
     assert [one.name for one in ensembles] == ["io", "database"]
     for ensemble in ensembles:
         await ensemble.disconnect()
-    async with prepare_ensembles({"ensembles": [database("open")]}, places=home.places) as again:
+    async with prepare_ensembles({"ensembles": [database("open")]}, places=user.places) as again:
         assert len(again) == 2
     assert events == ["opened", "closed"] * 2
 
 
-async def test_every_problem_of_a_start_comes_together(home: Home, greeting: str) -> None:
-    home.ensemble("wrong", greeting.replace("greeting", "wrong").replace('"{name}"', '"{nam}"'))
-    home.ensemble("missing", greeting.replace("greeting", "missing").replace('"command"', '"comand"'))
+async def test_every_problem_of_a_start_comes_together(user: User, greeting: str) -> None:
+    user.ensemble("wrong", greeting.replace("greeting", "wrong").replace('"{name}"', '"{nam}"'))
+    user.ensemble("missing", greeting.replace("greeting", "missing").replace('"command"', '"comand"'))
     with pytest.raises(AssemblyFailure) as caught:
-        async with assemble({"plugins": {"allow": ["not-installed"]}}, places=home.places):
+        async with assemble({"plugins": {"allow": ["not-installed"]}}, places=user.places):
             pytest.fail("It must not start.")
     text = caught.value.text
     assert "not-installed" in text
@@ -152,20 +152,20 @@ async def test_every_problem_of_a_start_comes_together(home: Home, greeting: str
     assert "'name'" in text or "name" in text
 
 
-async def test_two_tools_of_one_name_are_an_error_that_names_both(home: Home, greeting: str) -> None:
-    home.ensemble("first", greeting.replace("greeting", "first"))
-    home.ensemble("second", greeting.replace("greeting", "second"))
+async def test_two_tools_of_one_name_are_an_error_that_names_both(user: User, greeting: str) -> None:
+    user.ensemble("first", greeting.replace("greeting", "first"))
+    user.ensemble("second", greeting.replace("greeting", "second"))
     with pytest.raises(AssemblyFailure) as caught:
-        async with assemble(places=home.places):
+        async with assemble(places=user.places):
             pytest.fail("It must not start.")
     assert "second.say_hello and first.say_hello" in caught.value.text
-    home.ensemble("second", greeting.replace('name = "greeting"', 'name = "second"\nprefix = "other"'))
-    async with assemble(places=home.places) as assembly:
+    user.ensemble("second", greeting.replace('name = "greeting"', 'name = "second"\nprefix = "other"'))
+    async with assemble(places=user.places) as assembly:
         assert assembly.access_invoker("second.say_hello").exposed == "other__say_hello"
 
 
-async def test_names_that_fit_nothing(home: Home) -> None:
-    async with assemble(places=home.places) as assembly:
+async def test_names_that_fit_nothing(user: User) -> None:
+    async with assemble(places=user.places) as assembly:
         with pytest.raises(InputError, match=r"provider/model"):
             assembly.access_model("no-slash")
         with pytest.raises(InputError, match=r"\[model\]"):
@@ -182,27 +182,27 @@ async def test_names_that_fit_nothing(home: Home) -> None:
             assembly.conduct("Hi", model=model_of([turn("Hi")]), tools=["io.reed_*"])
 
 
-async def test_a_missing_key_says_which_variable(home: Home) -> None:
-    async with assemble(places=home.places, secrets={}) as assembly:
+async def test_a_missing_key_says_which_variable(user: User) -> None:
+    async with assemble(places=user.places, secrets={}) as assembly:
         with pytest.raises(ConfigurationInvalidity, match="ANTHROPIC_API_KEY"):
             assembly.access_model("anthropic/claude")
-    async with assemble(places=home.places, secrets={"ANTHROPIC_API_KEY": "k"}) as assembly:
+    async with assemble(places=user.places, secrets={"ANTHROPIC_API_KEY": "k"}) as assembly:
         assert assembly.access_model("anthropic/claude").identity == "anthropic/claude"
 
 
-async def test_the_environment_is_an_allow_list(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_environment_is_an_allow_list(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
-    async with assemble({"environment": {"allow": ["OTHER"]}}, places=home.places) as assembly:
+    async with assemble({"environment": {"allow": ["OTHER"]}}, places=user.places) as assembly:
         with pytest.raises(ConfigurationInvalidity, match="ANTHROPIC_API_KEY"):
             assembly.access_model("anthropic/claude")
 
 
-async def test_an_agent_sees_exactly_its_tools(home: Home) -> None:
+async def test_an_agent_sees_exactly_its_tools(user: User) -> None:
     agents = {"agents": {"reader": {"instructions": "Read.", "tools": ["io.read_file"], "limits": {"turns": 1}}}}
-    (home.workspace / "a.txt").write_text("content of a\n")
+    (user.workspace / "a.txt").write_text("content of a\n")
     reading = model_of([turn(calls=[call("read_file", path="a.txt")]), turn("More.")])
     writing = model_of([turn(calls=[call("write_file", path="b", content="b")]), turn("Written.")])
-    async with assemble(agents, places=home.places, workspace=home.workspace) as assembly:
+    async with assemble(agents, places=user.places, workspace=user.workspace) as assembly:
         conversation = await assembly.conduct("Go.", model=reading, agent="reader")
         refused = await assembly.conduct("Go.", model=writing, agent="reader")
     assert conversation.finish == "limit"
@@ -211,14 +211,14 @@ async def test_an_agent_sees_exactly_its_tools(home: Home) -> None:
     assert isinstance(result, ResultCanister)
     assert "content of a" in result.text
     assert "write_file" in refused.text
-    assert not (home.workspace / "b").exists()
+    assert not (user.workspace / "b").exists()
 
 
-async def test_deny_in_the_configuration_is_obeyed(home: Home) -> None:
-    (home.workspace / "a.txt").write_text("secret\n")
+async def test_deny_in_the_configuration_is_obeyed(user: User) -> None:
+    (user.workspace / "a.txt").write_text("secret\n")
     model = model_of([turn(calls=[call("read_file", "it", path="a.txt")]), turn("Said: {it.error}")])
     rules = {"confirmation": {"deny": ["io.read_file"]}}
-    async with assemble(rules, places=home.places, workspace=home.workspace) as assembly:
+    async with assemble(rules, places=user.places, workspace=user.workspace) as assembly:
         conversation = await assembly.conduct("Go.", model=model)
     assert "denied" in conversation.text
     assert "secret" not in str(conversation.canisters)
@@ -313,7 +313,7 @@ async def test_own_ensembles_whose_start_is_cancelled_are_closed() -> None:
     assert events == ["first opened", "first closed"]
 
 
-def test_workspace_is_absolute(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(home.workspace)
-    assert assemble(places=home.places).surroundings.workspace == pathlib.Path(os.getcwd())
-    assert assemble(places=home.places, workspace="x").surroundings.workspace == home.workspace / "x"
+def test_workspace_is_absolute(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(user.workspace)
+    assert assemble(places=user.places).surroundings.workspace == pathlib.Path(os.getcwd())
+    assert assemble(places=user.places, workspace="x").surroundings.workspace == user.workspace / "x"

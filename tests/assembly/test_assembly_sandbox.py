@@ -13,42 +13,42 @@ from ripieno.ensembles import Context, Definition, Ensemble, Outcome
 from ripieno.exceptions import AssemblyFailure, ExecutionFault
 from ripieno.execution import Execution
 from ripieno.schemas import Schema
-from tests.support.homes import Home
+from tests.support.command_line import User
 from tests.support.sandbox_tiers import SHELTERS, shelter
 
 CONFIGURATION = {"ensembles": {"enabled": ["greeting"]}, "confirmation": {"approve": ["*"]}}
 
 
-def configured(home: Home, **sandbox: Any) -> dict[str, Any]:
+def configured(user: User, **sandbox: Any) -> dict[str, Any]:
     return {**CONFIGURATION, "sandbox": sandbox}
 
 
-async def test_folders_last_as_long_as_the_assembly(home: Home, greeting: str) -> None:
-    home.ensemble("greeting", greeting)
-    async with assemble(configured(home, level="auto"), workspace=home.workspace, places=home.places) as assembly:
+async def test_folders_last_as_long_as_the_assembly(user: User, greeting: str) -> None:
+    user.ensemble("greeting", greeting)
+    async with assemble(configured(user, level="auto"), workspace=user.workspace, places=user.places) as assembly:
         sandbox = assembly.surroundings.sandbox
         assert sandbox is not None
-        assert (sandbox.level, sandbox.workspace) == ("auto", str(home.workspace.resolve()))
+        assert (sandbox.level, sandbox.workspace) == ("auto", str(user.workspace.resolve()))
         folder = pathlib.Path(sandbox.home).parent
         assert sorted(os.listdir(folder)) == ["home", "temporary"]
     assert folder.name not in os.listdir(folder.parent)
 
 
-async def test_what_was_read_for_it_is_not_the_programs_to_write(home: Home, greeting: str) -> None:
+async def test_what_was_read_for_it_is_not_the_programs_to_write(user: User, greeting: str) -> None:
     """Also where the configuration lies beneath the workspace, as it does for whoever works in their home."""
-    home.ensemble("greeting", greeting)
-    above = home.places.configuration.parent
-    home.configure("")
-    async with assemble(configured(home, level="auto"), workspace=above, places=home.places) as assembly:
+    user.ensemble("greeting", greeting)
+    above = user.places.configuration.parent
+    user.configure("")
+    async with assemble(configured(user, level="auto"), workspace=above, places=user.places) as assembly:
         assert assembly.surroundings.sandbox is not None
         protected = assembly.surroundings.sandbox.confinement(writable=[above]).protected
-    assert {str(home.places.configuration / "config.toml"), f"{home.places.configuration}/"} <= set(protected)
+    assert {str(user.places.configuration / "config.toml"), f"{user.places.configuration}/"} <= set(protected)
 
 
-async def test_a_provider_that_nobody_brings_ends_the_start(home: Home, greeting: str) -> None:
-    home.ensemble("greeting", greeting)
+async def test_a_provider_that_nobody_brings_ends_the_start(user: User, greeting: str) -> None:
+    user.ensemble("greeting", greeting)
     with pytest.raises(AssemblyFailure) as caught:
-        async with assemble(configured(home, provider="cubes"), workspace=home.workspace, places=home.places):
+        async with assemble(configured(user, provider="cubes"), workspace=user.workspace, places=user.places):
             pass
     (failure,) = caught.value.exceptions
     assert "cubes" in str(failure)
@@ -56,12 +56,12 @@ async def test_a_provider_that_nobody_brings_ends_the_start(home: Home, greeting
 
 
 @pytest.mark.parametrize("name", [name for name in SHELTERS if name in ("tier 1", "tier 2")])
-async def test_every_result_of_a_program_names_the_tier(name: str, home: Home, greeting: str) -> None:
-    shelter(name, home.workspace)
+async def test_every_result_of_a_program_names_the_tier(name: str, user: User, greeting: str) -> None:
+    shelter(name, user.workspace)
     argv = '["ls", "--", "{name}"]\nconfined = true'
-    home.ensemble("greeting", greeting.replace('["echo", "hello", "--", "{name}"]', argv))
+    user.ensemble("greeting", greeting.replace('["echo", "hello", "--", "{name}"]', argv))
     wishes = {"tier": SHELTERS[name][0]}
-    async with assemble(configured(home, **wishes), workspace=home.workspace, places=home.places) as assembly:
+    async with assemble(configured(user, **wishes), workspace=user.workspace, places=user.places) as assembly:
         for argument, failed in ((".", False), ("missing", True)):
             invocation = InvocationCanister(identifier="1", name="say_hello", arguments={"name": argument})
             result = await assembly.execution.execute(invocation, ensembles=assembly.ensembles)
@@ -71,7 +71,7 @@ async def test_every_result_of_a_program_names_the_tier(name: str, home: Home, g
             assert result.response_mapping()["sandbox"] == result.report.sandbox
 
 
-async def test_a_tool_says_where_its_program_ran(home: Home) -> None:
+async def test_a_tool_says_where_its_program_ran(user: User) -> None:
     async def fine(context: Context, arguments: dict[str, Any]) -> Outcome:
         return Outcome(content="x", sandbox="tier 9")
 

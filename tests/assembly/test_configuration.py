@@ -7,69 +7,69 @@ from ripieno.assembly.configuration import LoadedConfiguration, load_configurati
 from ripieno.assembly.trust import TrustStore, find_project
 from ripieno.canisters.controls import Rules
 from ripieno.exceptions import AssemblyFailure, ConfigurationInvalidity, NameAbsence, Problem
-from tests.support.homes import Home
+from tests.support.command_line import User
 
 
-def test_nothing_selected_is_the_starter_profile(home: Home) -> None:
-    loaded = load_configuration(places=home.places)
+def test_nothing_selected_is_the_starter_profile(user: User) -> None:
+    loaded = load_configuration(places=user.places)
     assert [one.name for one in loaded.ensembles] == ["io"]
     bundled = {"anthropic", "gemini", "openai", "openai-responses", "ollama", "vllm", "openrouter"}
     assert bundled <= set(loaded.providers)
     assert loaded.failures == ()
 
 
-def test_a_file_in_the_users_folder_plays(home: Home, greeting: str) -> None:
-    home.ensemble("greeting", greeting)
-    assert [one.name for one in load_configuration(places=home.places).ensembles] == ["io", "greeting"]
+def test_a_file_in_the_users_folder_plays(user: User, greeting: str) -> None:
+    user.ensemble("greeting", greeting)
+    assert [one.name for one in load_configuration(places=user.places).ensembles] == ["io", "greeting"]
 
 
-def test_enabled_names_exactly(home: Home, greeting: str) -> None:
-    home.ensemble("greeting", greeting)
-    loaded = load_configuration({"ensembles": {"enabled": ["greeting"]}}, places=home.places)
+def test_enabled_names_exactly(user: User, greeting: str) -> None:
+    user.ensemble("greeting", greeting)
+    loaded = load_configuration({"ensembles": {"enabled": ["greeting"]}}, places=user.places)
     assert [one.name for one in loaded.ensembles] == ["greeting"]
-    assert load_configuration({"ensembles": {"enabled": []}}, places=home.places).ensembles == ()
+    assert load_configuration({"ensembles": {"enabled": []}}, places=user.places).ensembles == ()
 
 
-def test_an_unknown_ensemble_fails_with_the_nearest(home: Home, greeting: str) -> None:
-    home.ensemble("greeting", greeting)
-    (failure,) = load_configuration({"ensembles": {"enabled": ["greetings"]}}, places=home.places).failures
+def test_an_unknown_ensemble_fails_with_the_nearest(user: User, greeting: str) -> None:
+    user.ensemble("greeting", greeting)
+    (failure,) = load_configuration({"ensembles": {"enabled": ["greetings"]}}, places=user.places).failures
     assert isinstance(failure, NameAbsence)
     assert failure.nearest[0] == "greeting"
 
 
-def test_inline_ensembles_play(home: Home) -> None:
+def test_inline_ensembles_play(user: User) -> None:
     inline = {"ensembles": [{"name": "mine", "module": "some.module", "invokers": []}]}
-    assert [one.name for one in load_configuration(inline, places=home.places).ensembles] == ["io", "mine"]
+    assert [one.name for one in load_configuration(inline, places=user.places).ensembles] == ["io", "mine"]
 
 
-def test_caller_wins_over_user_but_denials_are_joined(home: Home) -> None:
-    home.configure('[confirmation]\ndeny = ["io.write_file"]\napprove = ["a.*"]\n[limits]\nturns = 5\ncalls = 7\n')
+def test_caller_wins_over_user_but_denials_are_joined(user: User) -> None:
+    user.configure('[confirmation]\ndeny = ["io.write_file"]\napprove = ["a.*"]\n[limits]\nturns = 5\ncalls = 7\n')
     loaded = load_configuration(
-        {"confirmation": {"deny": ["io.read_file"], "approve": ["b.*"]}, "limits": {"turns": 9}}, places=home.places
+        {"confirmation": {"deny": ["io.read_file"], "approve": ["b.*"]}, "limits": {"turns": 9}}, places=user.places
     )
     assert loaded.configuration.confirmation == Rules(approve=("b.*",), deny=("io.write_file", "io.read_file"))
     assert (loaded.configuration.limits.turns, loaded.configuration.limits.calls) == (9, 7)
 
 
-def test_a_provider_is_a_table(home: Home) -> None:
+def test_a_provider_is_a_table(user: User) -> None:
     tables = {
         "providers": {
             "house": {"protocol": "openai-chat", "base_url": "http://127.0.0.1:1/v1"},
             "openai": {"base_url": "http://127.0.0.1:2/v1"},
         }
     }
-    providers = load_configuration(tables, places=home.places).providers
+    providers = load_configuration(tables, places=user.places).providers
     assert providers["house"].protocol == "openai-chat"
     assert providers["openai"].base_url == "http://127.0.0.1:2/v1"
     assert providers["openai"].api_key == "{env:OPENAI_API_KEY}"
 
 
-def test_all_problems_of_all_files_come_together(home: Home, greeting: str) -> None:
-    home.configure("[limits]\nturnz = 3\n")
-    home.ensemble("first", greeting.replace("effect", "efect"))
-    home.ensemble("second", greeting.replace('name = "greeting"', 'name = "Second"'))
+def test_all_problems_of_all_files_come_together(user: User, greeting: str) -> None:
+    user.configure("[limits]\nturnz = 3\n")
+    user.ensemble("first", greeting.replace("effect", "efect"))
+    user.ensemble("second", greeting.replace('name = "greeting"', 'name = "Second"'))
     (failure,) = [
-        one for one in load_configuration(places=home.places).failures if isinstance(one, ConfigurationInvalidity)
+        one for one in load_configuration(places=user.places).failures if isinstance(one, ConfigurationInvalidity)
     ]
     text = str(failure)
     assert "turnz" in text
@@ -78,8 +78,8 @@ def test_all_problems_of_all_files_come_together(home: Home, greeting: str) -> N
     assert all(problem.line is not None for problem in failure.problems)
 
 
-def test_an_untrusted_project_may_only_narrow(home: Home, greeting: str) -> None:
-    (home.workspace / "ripieno.toml").write_text(
+def test_an_untrusted_project_may_only_narrow(user: User, greeting: str) -> None:
+    (user.workspace / "ripieno.toml").write_text(
         '[ensembles]\nenabled = ["greeting"]\n'
         '[plugins]\nallow = ["evil"]\n'
         '[confirmation]\napprove = ["*"]\ndeny = ["io.read_file"]\n'
@@ -88,11 +88,11 @@ def test_an_untrusted_project_may_only_narrow(home: Home, greeting: str) -> None
         '[environment]\nallow = ["SECRET"]\n'
         '[sandbox]\nlevel = "off"\nnetwork = false\n'
     )
-    home.ensemble("evil", greeting.replace("greeting", "evil"), folder=home.workspace / "ensembles")
-    home.ensemble("greeting", greeting)
-    home.configure("[limits]\ncalls = 50\n")
-    project = find_project(home.workspace)
-    loaded = load_configuration(places=home.places, project=project)
+    user.ensemble("evil", greeting.replace("greeting", "evil"), folder=user.workspace / "ensembles")
+    user.ensemble("greeting", greeting)
+    user.configure("[limits]\ncalls = 50\n")
+    project = find_project(user.workspace)
+    loaded = load_configuration(places=user.places, project=project)
     assert loaded.failures == ()
     assert [one.name for one in loaded.ensembles] == ["greeting"]
     assert loaded.configuration.confirmation == Rules(deny=("io.read_file",))
@@ -113,20 +113,20 @@ def test_an_untrusted_project_may_only_narrow(home: Home, greeting: str) -> None
     } <= named
 
 
-def test_a_trusted_project_acts_and_still_never_takes_what_is_the_users(home: Home, greeting: str) -> None:
-    (home.workspace / "ripieno.toml").write_text(
+def test_a_trusted_project_acts_and_still_never_takes_what_is_the_users(user: User, greeting: str) -> None:
+    (user.workspace / "ripieno.toml").write_text(
         '[confirmation]\napprove = ["*"]\n'
         '[plugins]\nallow = ["evil"]\n'
         '[providers.openai]\nbase_url = "http://127.0.0.1:9/"\napi_key = "x"\n'
         '[providers.ours]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:8/v1"\n'
         '[agents.helper]\nmodel = "ours/small"\n'
     )
-    file = home.ensemble("greeting", greeting, folder=home.workspace / "ensembles")
-    project = find_project(home.workspace)
+    file = user.ensemble("greeting", greeting, folder=user.workspace / "ensembles")
+    project = find_project(user.workspace)
     assert project is not None
-    store = TrustStore(home.places.state)
+    store = TrustStore(user.places.state)
     store.add(project)
-    loaded = load_configuration(places=home.places, project=project)
+    loaded = load_configuration(places=user.places, project=project)
     assert [one.name for one in loaded.ensembles] == ["io", "greeting"]
     assert loaded.configuration.confirmation == Rules()
     assert loaded.configuration.plugins == ()
@@ -134,10 +134,10 @@ def test_a_trusted_project_acts_and_still_never_takes_what_is_the_users(home: Ho
     assert loaded.providers["ours"].base_url == "http://127.0.0.1:8/v1"
     assert loaded.configuration.agents["helper"].model == "ours/small"
     file.write_text(greeting + "# changed\n")
-    changed = find_project(home.workspace)
+    changed = find_project(user.workspace)
     assert changed is not None
     assert (store.trusts(changed), store.knows(changed)) == (False, True)
-    assert [one.name for one in load_configuration(places=home.places, project=changed).ensembles] == ["io"]
+    assert [one.name for one in load_configuration(places=user.places, project=changed).ensembles] == ["io"]
 
 
 STRANGE = """
@@ -163,10 +163,10 @@ def problems_of(loaded: LoadedConfiguration) -> tuple[Problem, ...]:
     return failure.problems
 
 
-def test_every_model_is_of_a_provider_that_there_is(home: Home) -> None:
-    home.configure(STRANGE)
-    file = str(home.places.configuration / "config.toml")
-    second, third, fourth = problems_of(load_configuration(places=home.places))
+def test_every_model_is_of_a_provider_that_there_is(user: User) -> None:
+    user.configure(STRANGE)
+    file = str(user.places.configuration / "config.toml")
+    second, third, fourth = problems_of(load_configuration(places=user.places))
     assert (second.file, second.line, second.key) == (file, 4, "model.fallback[1]")
     assert second.message == "model.fallback[1] names the provider 'hose', which does not exist"
     assert second.hint == "Did you mean 'house'?"
@@ -175,24 +175,24 @@ def test_every_model_is_of_a_provider_that_there_is(home: Home) -> None:
     assert "house" in (fourth.hint or "")
     # The last word counts, wherever a provider of that name is.
     corrected = {"model": {"fallback": []}, "agents": {"one": {"model": "house/y"}, "two": {"fallback": []}}}
-    assert load_configuration(corrected, places=home.places).failures == ()
+    assert load_configuration(corrected, places=user.places).failures == ()
     (default,) = problems_of(
-        load_configuration({**corrected, "model": {"default": "hous/m", "fallback": []}}, places=home.places)
+        load_configuration({**corrected, "model": {"default": "hous/m", "fallback": []}}, places=user.places)
     )
     assert default.key == "model.default"
     assert "model.default names the provider 'hous'" in str(default)
 
 
-def test_a_provider_that_cannot_be_read_is_not_missed_as_well(home: Home) -> None:
-    folder = home.places.configuration / "providers"
+def test_a_provider_that_cannot_be_read_is_not_missed_as_well(user: User) -> None:
+    folder = user.places.configuration / "providers"
     folder.mkdir(parents=True)
     (folder / "cellar.toml").write_text('[provider]\nname = "cellar"\nprotocl = "openai-chat"\n')
-    (problem,) = problems_of(load_configuration({"model": {"default": "cellar/m"}}, places=home.places))
+    (problem,) = problems_of(load_configuration({"model": {"default": "cellar/m"}}, places=user.places))
     assert "protocl" in problem.message
 
 
-async def test_a_fallback_of_nobody_fails_at_the_start(home: Home) -> None:
+async def test_a_fallback_of_nobody_fails_at_the_start(user: User) -> None:
     with pytest.raises(AssemblyFailure) as caught:
-        async with assemble({"model": {"default": "openai/m", "fallback": ["opnai/m"]}}, places=home.places):
+        async with assemble({"model": {"default": "openai/m", "fallback": ["opnai/m"]}}, places=user.places):
             pytest.fail("it started")
     assert "Did you mean 'openai'?" in caught.value.text

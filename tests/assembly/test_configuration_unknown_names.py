@@ -9,7 +9,7 @@ from ripieno.assembly.configuration import LoadedConfiguration, load_configurati
 from ripieno.canisters.events import Alert
 from ripieno.exceptions import AssemblyFailure, ConfigurationInvalidity, Problem
 from ripieno.models.fallback import FallbackModel
-from tests.support.homes import Home
+from tests.support.command_line import User
 
 HOUSE = '[providers.house]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/v1"\n'
 GARDEN = '[providers.garden]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/v1"\napi_key = "{env:GARDEN}"\n'
@@ -107,30 +107,30 @@ def problems_of(loaded: LoadedConfiguration) -> list[Problem]:
     ],
 )
 def test_what_cannot_be_asked(  # noqa: PLR0917  a case has as many
-    home: Home, text: str, line: int, key: str, message: str, hint: str
+    user: User, text: str, line: int, key: str, message: str, hint: str
 ) -> None:
-    home.configure(text)
-    (problem,) = problems_of(load_configuration(places=home.places))
+    user.configure(text)
+    (problem,) = problems_of(load_configuration(places=user.places))
     assert message in problem.message
     assert hint in (problem.hint or "")
     assert (problem.key, problem.line) == (key, line)
-    assert problem.file == str(home.places.configuration / "config.toml")
+    assert problem.file == str(user.places.configuration / "config.toml")
 
 
-async def test_the_start_fails_at_once(home: Home) -> None:
+async def test_the_start_fails_at_once(user: User) -> None:
     tables = {"providers": {"house": {"protocol": "openai-caht", "base_url": "http://127.0.0.1:9/v1"}}}
     with pytest.raises(AssemblyFailure) as caught:
-        async with assemble(tables, places=home.places):
+        async with assemble(tables, places=user.places):
             pytest.fail("it started")
     assert "which does not exist" in caught.value.text
 
 
-def test_a_providers_own_file_is_blamed(home: Home) -> None:
-    folder = home.places.configuration / "providers"
+def test_a_providers_own_file_is_blamed(user: User) -> None:
+    folder = user.places.configuration / "providers"
     folder.mkdir(parents=True)
     text = '[provider]\nname = "house"\nprotocol = "openai-chat"\ncloud = "azur"\n'
     (folder / "house.toml").write_text(text)
-    (problem,) = problems_of(load_configuration(places=home.places))
+    (problem,) = problems_of(load_configuration(places=user.places))
     assert (problem.file, problem.key, problem.line) == (str(folder / "house.toml"), "provider.cloud", 4)
 
 
@@ -147,41 +147,41 @@ def test_a_providers_own_file_is_blamed(home: Home) -> None:
     ],
     ids=["prompted", "none", "cloud", "agent"],
 )
-def test_what_can_be_asked(home: Home, text: str) -> None:
-    home.configure(text)
-    assert load_configuration(places=home.places).failures == ()
+def test_what_can_be_asked(user: User, text: str) -> None:
+    user.configure(text)
+    assert load_configuration(places=user.places).failures == ()
 
 
-def test_rows_of_all_layers_are_kept(home: Home) -> None:
-    home.configure('[[providers.gemini.models]]\nmatch = "gemini-3*"\nstreaming = false\n')
+def test_rows_of_all_layers_are_kept(user: User) -> None:
+    user.configure('[[providers.gemini.models]]\nmatch = "gemini-3*"\nstreaming = false\n')
     tables = {"providers": {"gemini": {"models": [{"match": "gemini-3-pro", "strict": False}]}}}
-    gemini = load_configuration(tables, places=home.places).providers["gemini"]
+    gemini = load_configuration(tables, places=user.places).providers["gemini"]
     assert [row.match for row in gemini.models] == ["gemini-3-pro", "gemini-3*", "gemini-2*"]
     assert gemini.capabilities_for("gemini-2.5-pro")["thinking_budgets"] is True
     assert gemini.capabilities_for("gemini-3-flash")["streaming"] is False
 
 
-async def chain(home: Home, text: str, **secrets: str) -> tuple[list[str], list[Alert]]:
+async def chain(user: User, text: str, **secrets: str) -> tuple[list[str], list[Alert]]:
     """The models that would be asked, and what was told of the others."""
-    home.configure(textwrap.dedent(text) + HOUSE + GARDEN)
+    user.configure(textwrap.dedent(text) + HOUSE + GARDEN)
     told: list[Alert] = []
-    async with assemble(places=home.places, secrets=secrets, alert=told.append) as assembly:
+    async with assemble(places=user.places, secrets=secrets, alert=told.append) as assembly:
         runs = [assembly.conduct("Hi."), assembly.conduct("Hi.")]
     model = runs[0].model
     return [one.identity for one in (model.models if isinstance(model, FallbackModel) else (model,))], told
 
 
-async def test_a_fallback_without_its_key_stops_nobody(home: Home) -> None:
+async def test_a_fallback_without_its_key_stops_nobody(user: User) -> None:
     text = '[model]\ndefault = "house/m"\nfallback = ["garden/m", "house/small"]\n'
-    models, told = await chain(home, text)
+    models, told = await chain(user, text)
     assert models == ["house/m", "house/small"]
     (alert,) = told
     assert alert.message == (
         "The fallback garden/m is left out: provider 'garden': api_key wants the variable GARDEN, which is not set."
     )
-    assert await chain(home, text, GARDEN="k") == (["house/m", "garden/m", "house/small"], [])
+    assert await chain(user, text, GARDEN="k") == (["house/m", "garden/m", "house/small"], [])
 
 
-async def test_a_model_without_its_key_is_still_an_error(home: Home) -> None:
+async def test_a_model_without_its_key_is_still_an_error(user: User) -> None:
     with pytest.raises(ConfigurationInvalidity, match="GARDEN"):
-        await chain(home, '[model]\ndefault = "garden/m"\nfallback = ["house/m"]\n')
+        await chain(user, '[model]\ndefault = "garden/m"\nfallback = ["house/m"]\n')

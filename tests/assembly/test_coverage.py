@@ -21,7 +21,7 @@ from ripieno.assembly.coverage.values import CategoryStatus, Coverage, EnsembleS
 from ripieno.descriptors.profiles import read_profile
 from ripieno.ensembles.offers import Offer
 from ripieno.exceptions import AssemblyFailure, NameAbsence
-from tests.support.homes import Home
+from tests.support.command_line import User
 
 #: Seed 000, section 11.3.
 MINIMUM = {
@@ -89,9 +89,9 @@ def settings(**tables: Any) -> Mapping[str, Any]:
     return {"sandbox": {"level": "off"}, "configuration": {"network": {"hosts": ["a.example"]}}, **tables}
 
 
-def look(home: Home, **arguments: Any) -> Coverage:
+def look(user: User, **arguments: Any) -> Coverage:
     """The coverage of a profile."""
-    return validate_environment(settings(), workspace=home.workspace, places=home.places, **arguments)
+    return validate_environment(settings(), workspace=user.workspace, places=user.places, **arguments)
 
 
 def test_the_manifest_has_every_name_of_the_seed() -> None:
@@ -108,9 +108,9 @@ def test_the_manifest_has_every_name_of_the_seed() -> None:
         assert set(tools.split()) <= set(tasks[name].tools)
 
 
-def test_fallbacks_are_tools_that_there_are(home: Home) -> None:
+def test_fallbacks_are_tools_that_there_are(user: User) -> None:
     manifest = read_manifest()
-    loaded = load_configuration(places=home.places)
+    loaded = load_configuration(places=user.places)
     known = {invoker.name for one in loaded.known.values() for invoker in one.invokers}
     for name, fallbacks in manifest.fallbacks.items():
         assert {name, *fallbacks} <= known
@@ -119,8 +119,8 @@ def test_fallbacks_are_tools_that_there_are(home: Home) -> None:
     assert set(manifest.shell_categories) <= set(manifest.categories)
 
 
-def test_every_name_is_present_described_and_callable_in_full(home: Home, equipped: pathlib.Path) -> None:
-    coverage = look(home, profile="full")
+def test_every_name_is_present_described_and_callable_in_full(user: User, equipped: pathlib.Path) -> None:
+    coverage = look(user, profile="full")
     for tool in coverage.tools:
         assert (tool.present, tool.described, tool.reason) == (True, True, None), tool
     assert (coverage.percent, coverage.complete, coverage.fulfilled) == (100.0, True, True)
@@ -128,26 +128,26 @@ def test_every_name_is_present_described_and_callable_in_full(home: Home, equipp
 
 
 @pytest.mark.parametrize("profile", MATRIX)
-def test_the_matrix(home: Home, equipped: pathlib.Path, profile: str) -> None:
-    coverage = look(home, profile=profile)
+def test_the_matrix(user: User, equipped: pathlib.Path, profile: str) -> None:
+    coverage = look(user, profile=profile)
     assert list(coverage.matrix) == ["Bash", "Files", "Git", "Tests", "Network", "Browser", "Docker"]
     assert list(coverage.matrix.values()) == MATRIX[profile].split()
     assert coverage.fulfilled
     assert coverage.configurable == (("network", "browser", "docker") if profile == "custom" else ())
 
 
-def test_what_is_configurable_can_be_included(home: Home, equipped: pathlib.Path) -> None:
+def test_what_is_configurable_can_be_included(user: User, equipped: pathlib.Path) -> None:
     for names in (("network",), ("browser", "docker"), ("network", "browser", "docker")):
         tables = settings(ensembles={"profile": "custom", "include": list(names)})
-        coverage = validate_environment(tables, workspace=home.workspace, places=home.places)
+        coverage = validate_environment(tables, workspace=user.workspace, places=user.places)
         columns = [coverage.matrix[name.capitalize()] for name in ("network", "browser", "docker")]
         assert columns == ["yes" if name in names else "no" for name in ("network", "browser", "docker")]
 
 
 @pytest.mark.parametrize("profile", [*MATRIX, "starter"])
-async def test_no_two_tools_of_a_profile_have_one_name(home: Home, profile: str) -> None:
+async def test_no_two_tools_of_a_profile_have_one_name(user: User, profile: str) -> None:
     every = provision(
-        load_configuration(settings(), places=home.places, workspace=home.workspace),
+        load_configuration(settings(), places=user.places, workspace=user.workspace),
         profile=profile,
         include=["rust", "python", "javascript", "data-science", "kubectl", "docker"],
     )
@@ -157,9 +157,9 @@ async def test_no_two_tools_of_a_profile_have_one_name(home: Home, profile: str)
         assert len(names) == len(set(names))
 
 
-async def test_an_assembly_of_full_plays_what_its_coverage_says(home: Home) -> None:
+async def test_an_assembly_of_full_plays_what_its_coverage_says(user: User) -> None:
     tables = settings(ensembles={"profile": "full"})
-    async with assemble(tables, workspace=home.workspace, places=home.places) as assembly:
+    async with assemble(tables, workspace=user.workspace, places=user.places) as assembly:
         assert assembly.coverage is not None
         offered = {invoker.exposed for invoker in Offer.of(assembly.ensembles).invokers}
         for tool in assembly.coverage.tools:
@@ -170,13 +170,13 @@ async def test_an_assembly_of_full_plays_what_its_coverage_says(home: Home) -> N
 
 
 async def test_what_is_missing_is_told_before_anything_is_connected(
-    home: Home, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    user: User, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
     monkeypatch.setenv("PATH", str(empty))
     tables = settings(ensembles={"profile": "full"})
-    async with assemble(tables, workspace=home.workspace, places=home.places) as assembly:
+    async with assemble(tables, workspace=user.workspace, places=user.places) as assembly:
         assert assembly.coverage is not None
         assert assembly.alerts[0].message.startswith("Ensemble 'browser' is left out: it requires")
         (told,) = [one.message for one in assembly.alerts if one.message.startswith("The profile")]
@@ -194,19 +194,19 @@ async def test_what_is_missing_is_told_before_anything_is_connected(
             assembly.access_invoker("execution.node_exec")
 
 
-async def test_nothing_is_told_where_no_profile_is_named_or_all_is_there(home: Home) -> None:
+async def test_nothing_is_told_where_no_profile_is_named_or_all_is_there(user: User) -> None:
     for tables in (settings(), settings(ensembles={"enabled": ["git"]}), settings(ensembles={"profile": "starter"})):
-        async with assemble(tables, workspace=home.workspace, places=home.places) as assembly:
+        async with assemble(tables, workspace=user.workspace, places=user.places) as assembly:
             named = "profile" in tables.get("ensembles", {})
             assert (assembly.coverage is not None) == named
             if not named:
                 assert assembly.alerts == []
 
 
-def test_a_missing_program_costs_its_tools_and_names_what_can_be_used(home: Home, equipped: pathlib.Path) -> None:
+def test_a_missing_program_costs_its_tools_and_names_what_can_be_used(user: User, equipped: pathlib.Path) -> None:
     for name in ("node", "git", "docker", "playwright-mcp"):
         (equipped / name).unlink()
-    full = look(home, profile="full")
+    full = look(user, profile="full")
     tools = {tool.name: tool for tool in full.tools}
     node = tools["node_exec"]
     assert (node.present, node.described, node.fallback) == (True, True, ("python_exec",))
@@ -216,8 +216,8 @@ def test_a_missing_program_costs_its_tools_and_names_what_can_be_used(home: Home
     assert full.matrix["Browser"] == "missing"
 
 
-def test_a_category_that_is_not_selected_has_its_reason(home: Home, equipped: pathlib.Path) -> None:
-    coverage = look(home, profile="minimal")
+def test_a_category_that_is_not_selected_has_its_reason(user: User, equipped: pathlib.Path) -> None:
+    coverage = look(user, profile="minimal")
     tools = {tool.name: tool for tool in coverage.tools}
     assert tools["git_status"].reason == "the ensemble 'git', which has it, is not enabled"
     # A shell can do that; it cannot think.
@@ -227,8 +227,8 @@ def test_a_category_that_is_not_selected_has_its_reason(home: Home, equipped: pa
     assert (coverage.complete, coverage.fulfilled) == (False, True)
 
 
-def test_a_few_tools_are_no_category(home: Home) -> None:
-    coverage = look(home, profile="starter")
+def test_a_few_tools_are_no_category(user: User) -> None:
+    coverage = look(user, profile="starter")
     (reading,) = [one for one in coverage.categories if one.name == "file_read"]
     assert (reading.present, reading.callable, reading.state) == (1, 1, "no")
     assert coverage.matrix["Files"] == "no"
@@ -236,10 +236,10 @@ def test_a_few_tools_are_no_category(home: Home) -> None:
     assert (coverage.fulfilled, coverage.missing_tools) == (True, ())
 
 
-def test_a_category_that_only_waits_for_a_grant_is_there(home: Home, equipped: pathlib.Path) -> None:
+def test_a_category_that_only_waits_for_a_grant_is_there(user: User, equipped: pathlib.Path) -> None:
     tables = {"sandbox": {"level": "off"}}
     for profile in ("standard", "full", "openhands"):
-        coverage = validate_environment(tables, profile=profile, workspace=home.workspace, places=home.places)
+        coverage = validate_environment(tables, profile=profile, workspace=user.workspace, places=user.places)
         assert (coverage.matrix["Network"], coverage.complete, coverage.fulfilled) == ("yes", True, True)
         assert "has 13 of 13 categories" in coverage.summary()
         assert coverage.summary().endswith(" Not granted: network.")
@@ -252,7 +252,7 @@ def test_a_category_that_only_waits_for_a_grant_is_there(home: Home, equipped: p
         )
 
 
-def test_tasks(home: Home, equipped: pathlib.Path) -> None:
+def test_tasks(user: User, equipped: pathlib.Path) -> None:
     def ready(*names: str, profile: str = "minimal") -> Any:
         manifest = read_manifest()
         return validate_for_task(
@@ -260,8 +260,8 @@ def test_tasks(home: Home, equipped: pathlib.Path) -> None:
             [one for one in names if one in manifest.kinds],
             settings(),
             profile=profile,
-            workspace=home.workspace,
-            places=home.places,
+            workspace=user.workspace,
+            places=user.places,
         )
 
     for name, tools in PROVISIONED.items():
@@ -280,26 +280,26 @@ def test_tasks(home: Home, equipped: pathlib.Path) -> None:
     assert lost["black"].fallback == ("format",)
     assert ready("rust", profile="full").ready
     with pytest.raises(NameAbsence, match="no language named 'pyton'"):
-        validate_for_task(["pyton"], places=home.places)
+        validate_for_task(["pyton"], places=user.places)
     with pytest.raises(NameAbsence, match="no kind of task named 'webb'"):
-        validate_for_task(kinds=["webb"], places=home.places)
+        validate_for_task(kinds=["webb"], places=user.places)
 
 
-def test_a_profile_or_ensemble_that_there_is_not(home: Home) -> None:
+def test_a_profile_or_ensemble_that_there_is_not(user: User) -> None:
     for arguments in ({"profile": "fulll"}, {"configuration": {"ensembles": {"include": ["pyhton"]}}}):
         with pytest.raises(AssemblyFailure) as failure:
-            validate_environment(places=home.places, **arguments)
+            validate_environment(places=user.places, **arguments)
         assert isinstance(failure.value.exceptions[0], NameAbsence)
 
 
-def test_an_ensemble_of_the_users_own_counts(home: Home) -> None:
+def test_an_ensemble_of_the_users_own_counts(user: User) -> None:
     text = '[ensemble]\nname = "mine"\ncategory = "testing"\n' + "".join(
         f'[[invokers]]\nname = "{name}"\ndescription = "It tests."\n'
         '[invokers.invocable]\norigin = "command"\nargv = ["true"]\n'
         for name in ("run_tests", "pytest", "jest")
     )
-    home.ensemble("mine", text)
-    coverage = look(home, profile="minimal")
+    user.ensemble("mine", text)
+    coverage = look(user, profile="minimal")
     (testing,) = [one for one in coverage.categories if one.name == "testing"]
     assert (testing.state, testing.present, testing.callable, testing.percent) == ("yes", 3, 3, 60.0)
     assert coverage.matrix["Tests"] == "yes"
@@ -369,11 +369,11 @@ def test_a_tool_that_can_be_called_never_lowers_the_coverage(tools: list[ToolSta
     assert not (category(tools).state == "yes" and category(better).state == "missing")
 
 
-def test_looking_leaves_nothing_behind(home: Home) -> None:
-    loaded = load_configuration(settings(), places=home.places, workspace=home.workspace)
+def test_looking_leaves_nothing_behind(user: User) -> None:
+    loaded = load_configuration(settings(), places=user.places, workspace=user.workspace)
     before = validate_loaded(loaded, profile="full")
     assert validate_loaded(loaded, profile="full") == before
-    assert list(home.workspace.iterdir()) == []
+    assert list(user.workspace.iterdir()) == []
     assert loaded.profile is None
 
 

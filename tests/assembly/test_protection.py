@@ -11,7 +11,7 @@ from ripieno.assembly import Assembly, assemble
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.execution import Circumstances
 from ripieno.jsonvalues import freeze
-from tests.support.homes import Home
+from tests.support.command_line import User
 
 OWN = ("configuration/config.toml", "configuration/new.toml", "configuration/ensembles/mine.toml", "state/trust.json")
 DIFF = "--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+evil\n"
@@ -35,7 +35,7 @@ ABOVE: list[tuple[str, Mapping[str, Any]]] = [
 ]
 
 
-def opened(home: Home, workspace: pathlib.Path) -> Assembly:
+def opened(user: User, workspace: pathlib.Path) -> Assembly:
     names = ["file_write", "file_manage", "directory"]
     tools = {tool for tool, _ in (*WRITING, *ABOVE)}
     tables = {
@@ -43,7 +43,7 @@ def opened(home: Home, workspace: pathlib.Path) -> Assembly:
         "sandbox": {"level": "off"},
         "confirmation": {"approve": [f"{name}.{tool}" for name in names for tool in tools]},
     }
-    return assemble(tables, workspace=workspace, places=home.places)
+    return assemble(tables, workspace=workspace, places=user.places)
 
 
 async def call(assembly: Assembly, tool: str, arguments: Mapping[str, Any]) -> ResultCanister:
@@ -60,26 +60,26 @@ def filled(arguments: Mapping[str, Any], **names: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def wide(home: Home) -> pathlib.Path:
+def wide(user: User) -> pathlib.Path:
     """The folder that all of it lies in, as a workspace."""
-    root = home.places.state.parent
-    home.configure("")
-    home.ensemble("mine", 'invokers = []\n[ensemble]\nname = "mine"\n')
-    home.places.state.mkdir()
-    (home.places.state / "trust.json").write_text("own")
+    root = user.places.state.parent
+    user.configure("")
+    user.ensemble("mine", 'invokers = []\n[ensemble]\nname = "mine"\n')
+    user.places.state.mkdir()
+    (user.places.state / "trust.json").write_text("own")
     (root / "plain").write_text("plain")
     (root / "outer" / "other").mkdir(parents=True)
     return root
 
 
-def snapshot(home: Home) -> dict[str, bytes]:
-    folders = (home.places.configuration, home.places.state)
+def snapshot(user: User) -> dict[str, bytes]:
+    folders = (user.places.configuration, user.places.state)
     return {str(path): path.read_bytes() for one in folders for path in one.rglob("*") if path.is_file()}
 
 
-async def test_what_is_the_users_own_is_not_changed(home: Home, wide: pathlib.Path) -> None:
-    before = snapshot(home)
-    async with opened(home, wide) as assembly:
+async def test_what_is_the_users_own_is_not_changed(user: User, wide: pathlib.Path) -> None:
+    before = snapshot(user)
+    async with opened(user, wide) as assembly:
         for tool, arguments in WRITING:
             for path in OWN:
                 result = await call(assembly, tool, filled(arguments, path=path))
@@ -87,34 +87,34 @@ async def test_what_is_the_users_own_is_not_changed(home: Home, wide: pathlib.Pa
                 missing = tool == "edit_file" and f"{wide / path}" not in before
                 assert result.error.code == ("not_found" if missing else "control_file"), (tool, result.error)
     # The journal of changes is kept there, and it is not what a tool writes.
-    assert {name: data for name, data in snapshot(home).items() if name in before} == before
+    assert {name: data for name, data in snapshot(user).items() if name in before} == before
 
 
-async def test_nothing_above_it_is_removed_or_replaced(home: Home, wide: pathlib.Path) -> None:
-    before = snapshot(home)
-    async with opened(home, wide) as assembly:
+async def test_nothing_above_it_is_removed_or_replaced(user: User, wide: pathlib.Path) -> None:
+    before = snapshot(user)
+    async with opened(user, wide) as assembly:
         for tool, arguments in ABOVE:
             for folder in ("configuration", "state"):
                 result = await call(assembly, tool, filled(arguments, folder=folder))
                 assert result.error is not None, (tool, folder)
                 assert result.error.code == "control_file", result.error
-    assert {name: data for name, data in snapshot(home).items() if name in before} == before
+    assert {name: data for name, data in snapshot(user).items() if name in before} == before
 
 
-async def test_links_and_other_names_lead_no_nearer(home: Home, wide: pathlib.Path) -> None:
+async def test_links_and_other_names_lead_no_nearer(user: User, wide: pathlib.Path) -> None:
     (wide / "link").symlink_to("configuration")
     os.symlink("../configuration/config.toml", wide / "outer" / "file")
-    async with opened(home, wide) as assembly:
-        for path in ("link/config.toml", "./outer/../configuration/config.toml", str(home.places.state / "trust.json")):
+    async with opened(user, wide) as assembly:
+        for path in ("link/config.toml", "./outer/../configuration/config.toml", str(user.places.state / "trust.json")):
             result = await call(assembly, "write_file", {"path": path, "content": "evil"})
             assert result.error is not None
             assert result.error.code == "control_file", result.error
         await call(assembly, "write_file", {"path": "outer/file", "content": "new"})
-    assert (home.places.configuration / "config.toml").read_text() == ""
+    assert (user.places.configuration / "config.toml").read_text() == ""
 
 
-async def test_what_lies_beside_it_is_written(home: Home, wide: pathlib.Path) -> None:
-    async with opened(home, wide) as assembly:
+async def test_what_lies_beside_it_is_written(user: User, wide: pathlib.Path) -> None:
+    async with opened(user, wide) as assembly:
         for path in ("configurations", "outer/configuration/config.toml", "state.json"):
             result = await call(assembly, "write_file", {"path": path, "content": "fine"})
             assert result.error is None, result.error

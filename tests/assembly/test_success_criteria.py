@@ -13,7 +13,7 @@ from ripieno.models import Model
 from ripieno.storage.journal import Journal
 from ripieno.testing import call, turn
 from ripieno.testing.wires import model_of
-from tests.support.homes import Home
+from tests.support.command_line import User
 
 AGENTS: dict[str, Any] = {
     "documentation": {"instructions": "You document this project.", "tools": ["io.list_directory", "io.write_file"]},
@@ -73,12 +73,12 @@ def check_journal(journal: Journal, conversation: Conversation) -> None:
 
 
 async def conducted(
-    home: Home, settings: dict[str, Any], person: Person, score: Model, what: str, *, agent: str
+    user: User, settings: dict[str, Any], person: Person, score: Model, what: str, *, agent: str
 ) -> Conversation:
     """A conversation with an agent of these settings, all of whose calls stand in the journal."""
-    with Journal(home.places.state / "journal.sqlite3") as journal:
+    with Journal(user.places.state / "journal.sqlite3") as journal:
         async with assemble(
-            settings, workspace=home.workspace, places=home.places, confirmer=person, recorder=journal
+            settings, workspace=user.workspace, places=user.places, confirmer=person, recorder=journal
         ) as assembly:
             conversation = await assembly.conduct(what, model=score, agent=agent)
         check_journal(journal, conversation)
@@ -91,7 +91,7 @@ def faults(conversation: Conversation) -> list[str | None]:
     return [None if one is None else one.category for one in errors]
 
 
-async def test_a_documentation_agent_writes_a_readme_after_approval(home: Home, settings: dict[str, Any]) -> None:
+async def test_a_documentation_agent_writes_a_readme_after_approval(user: User, settings: dict[str, Any]) -> None:
     person = Person(Approve())
     score = model_of(
         [
@@ -100,13 +100,13 @@ async def test_a_documentation_agent_writes_a_readme_after_approval(home: Home, 
             turn("It is written."),
         ]
     )
-    conversation = await conducted(home, settings, person, score, "Document it.", agent="documentation")
-    with Journal(home.places.state / "journal.sqlite3") as journal:
+    conversation = await conducted(user, settings, person, score, "Document it.", agent="documentation")
+    with Journal(user.places.state / "journal.sqlite3") as journal:
         answers = [line.record for line in journal.lines(conversation.identifier, stage="answered")]
     assert [None if one is None else (one.tool, one.details["answer"]) for one in answers] == [
         ("io.write_file", "approve")
     ]
-    assert (home.workspace / "README.md").read_text() == README
+    assert (user.workspace / "README.md").read_text() == README
     assert conversation.text == "It is written."
     (request,) = person.asked
     # They saw all of it: the call, and what it would change.
@@ -116,7 +116,7 @@ async def test_a_documentation_agent_writes_a_readme_after_approval(home: Home, 
     assert "README.md" in shown
 
 
-async def test_a_coding_agent_writes_source_and_runs_tests(home: Home, settings: dict[str, Any]) -> None:
+async def test_a_coding_agent_writes_source_and_runs_tests(user: User, settings: dict[str, Any]) -> None:
     person = Person(Approve())
     score = model_of(
         [
@@ -131,15 +131,15 @@ async def test_a_coding_agent_writes_source_and_runs_tests(home: Home, settings:
             turn("They pass."),
         ]
     )
-    conversation = await conducted(home, settings, person, score, "Write it.", agent="coding")
+    conversation = await conducted(user, settings, person, score, "Write it.", agent="coding")
     assert faults(conversation) == [None, None, None], conversation.canisters
-    assert (home.workspace / "double.py").read_text() == CODE
+    assert (user.workspace / "double.py").read_text() == CODE
     told = [one for one in conversation.canisters if isinstance(one, ResultCanister)][-1].text
     assert '"passed": 1' in told or '"passed":1' in told, told
     assert {request.tool for request in person.asked} == {"io.write_file", "testing.run_tests"}
 
 
-async def test_a_denial_is_read_by_the_model(home: Home, settings: dict[str, Any]) -> None:
+async def test_a_denial_is_read_by_the_model(user: User, settings: dict[str, Any]) -> None:
     person = Person(Deny("Write it into docs/ instead."))
     score = model_of(
         [
@@ -147,7 +147,7 @@ async def test_a_denial_is_read_by_the_model(home: Home, settings: dict[str, Any
             turn("I was told: {refusal}"),
         ]
     )
-    conversation = await conducted(home, settings, person, score, "Document it.", agent="documentation")
+    conversation = await conducted(user, settings, person, score, "Document it.", agent="documentation")
     assert "Write it into docs/ instead." in conversation.text
-    assert list(home.workspace.iterdir()) == []
+    assert list(user.workspace.iterdir()) == []
     assert len(person.asked) == 1

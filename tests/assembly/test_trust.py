@@ -12,18 +12,18 @@ from ripieno.assembly.trust import TrustStore, find_project
 from ripieno.canisters.controls import Rules
 from ripieno.descriptors.sandbox import LEVELS, SandboxDescriptor, tighten
 from ripieno.exceptions import InputError
-from tests.support.homes import Home
+from tests.support.command_line import User
 
 
 def test_a_plain_folder_is_no_project(tmp_path: pathlib.Path) -> None:
     assert find_project(tmp_path) is None
 
 
-def test_every_file_that_is_reached_changes_the_digest(home: Home, greeting: str) -> None:
-    folder = home.workspace
-    home.ensemble("greeting", greeting, folder=folder / "ensembles")
+def test_every_file_that_is_reached_changes_the_digest(user: User, greeting: str) -> None:
+    folder = user.workspace
+    user.ensemble("greeting", greeting, folder=folder / "ensembles")
     referring = '[ensemble]\nname = "other"\nmodule = "m"\n[[invokers]]\nsource = "other/one.toml"\n'
-    home.ensemble("other", referring, folder=folder / "ensembles")
+    user.ensemble("other", referring, folder=folder / "ensembles")
     (folder / "ensembles" / "other").mkdir()
     source = folder / "ensembles" / "other" / "one.toml"
     source.write_text('[invoker]\nname = "one"\ndescription = "One."\n')
@@ -48,88 +48,88 @@ def test_every_file_that_is_reached_changes_the_digest(home: Home, greeting: str
     assert len(digests) == 5
 
 
-def test_trust_is_stored_and_taken_back(home: Home, greeting: str) -> None:
-    home.ensemble("greeting", greeting, folder=home.workspace / "ensembles")
-    project = find_project(home.workspace)
+def test_trust_is_stored_and_taken_back(user: User, greeting: str) -> None:
+    user.ensemble("greeting", greeting, folder=user.workspace / "ensembles")
+    project = find_project(user.workspace)
     assert project is not None
-    store = TrustStore(home.places.state)
+    store = TrustStore(user.places.state)
     assert (store.trusts(project), store.knows(project)) == (False, False)
     store.add(project)
-    assert TrustStore(home.places.state).trusts(project)
+    assert TrustStore(user.places.state).trusts(project)
     assert store.file.parent.stat().st_mode & 0o077 == 0
-    assert store.remove(home.workspace)
-    assert not store.remove(home.workspace)
+    assert store.remove(user.workspace)
+    assert not store.remove(user.workspace)
     assert not store.trusts(project)
 
 
 @pytest.mark.parametrize("text", ["no json", "[]", '{"version": 2, "trusted": {}}', '{"version": 1}'])
-def test_a_store_that_cannot_be_read_is_no_consent(home: Home, greeting: str, text: str) -> None:
-    home.ensemble("greeting", greeting, folder=home.workspace / "ensembles")
-    project = find_project(home.workspace)
+def test_a_store_that_cannot_be_read_is_no_consent(user: User, greeting: str, text: str) -> None:
+    user.ensemble("greeting", greeting, folder=user.workspace / "ensembles")
+    project = find_project(user.workspace)
     assert project is not None
-    store = TrustStore(home.places.state)
+    store = TrustStore(user.places.state)
     store.file.parent.mkdir(parents=True)
     store.file.write_text(text)
     with pytest.raises(InputError, match=r"trust\.json"):
         store.trusts(project)
 
 
-def test_scripts_that_descriptors_may_name_are_covered(home: Home, greeting: str) -> None:
-    folder = home.workspace / "ensembles"
-    home.ensemble("greeting", greeting.replace('"echo"', '"./greet.sh"'), folder=folder)
-    script, beside = folder / "greet.sh", home.workspace / "tools.py"
+def test_scripts_that_descriptors_may_name_are_covered(user: User, greeting: str) -> None:
+    folder = user.workspace / "ensembles"
+    user.ensemble("greeting", greeting.replace('"echo"', '"./greet.sh"'), folder=folder)
+    script, beside = folder / "greet.sh", user.workspace / "tools.py"
     digests: set[str] = set()
     for text in ("echo 1", "echo 2"):
         for file in (script, beside):
             file.write_text(text)
-            project = find_project(home.workspace)
+            project = find_project(user.workspace)
             assert project is not None
             digests.add(project.digest)
     assert len(digests) == 4
 
 
-def test_what_lies_outside_is_not_looked_at(home: Home, tmp_path: pathlib.Path) -> None:
+def test_what_lies_outside_is_not_looked_at(user: User, tmp_path: pathlib.Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "tools.py").write_text("")
-    (home.workspace / "ripieno.toml").write_text(f'[ensembles]\npaths = ["/", "{tmp_path / "outside"}"]\n')
-    project = find_project(home.workspace)
+    (user.workspace / "ripieno.toml").write_text(f'[ensembles]\npaths = ["/", "{tmp_path / "outside"}"]\n')
+    project = find_project(user.workspace)
     assert project is not None
     assert {pathlib.Path(path).name for path in project.files} == {"ripieno.toml"}
 
 
-def test_too_many_files_cannot_be_trusted(home: Home, greeting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_files_cannot_be_trusted(user: User, greeting: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ripieno.assembly.trust._FILES", 2)
     for number in range(3):
-        home.ensemble(f"greeting{number}", greeting, folder=home.workspace / "ensembles")
-    project = find_project(home.workspace)
+        user.ensemble(f"greeting{number}", greeting, folder=user.workspace / "ensembles")
+    project = find_project(user.workspace)
     assert project is not None
-    store = TrustStore(home.places.state)
+    store = TrustStore(user.places.state)
     with pytest.raises(InputError, match="too many"):
         store.add(project)
     assert not store.trusts(project)
 
 
-def test_a_link_that_leads_out_counts_by_where_it_leads(home: Home, greeting: str, tmp_path: pathlib.Path) -> None:
-    folder = home.workspace / "ensembles"
-    home.ensemble("greeting", greeting, folder=folder)
+def test_a_link_that_leads_out_counts_by_where_it_leads(user: User, greeting: str, tmp_path: pathlib.Path) -> None:
+    folder = user.workspace / "ensembles"
+    user.ensemble("greeting", greeting, folder=folder)
     digests: set[str] = set()
     for name in ("one.sh", "two.sh"):
         (tmp_path / name).write_text("echo")
         (folder / "run.sh").unlink(missing_ok=True)
         (folder / "run.sh").symlink_to(tmp_path / name)
-        project = find_project(home.workspace)
+        project = find_project(user.workspace)
         assert project is not None
         digests.add(project.digest)
     assert len(digests) == 2
 
 
-def test_ensembles_that_lie_elsewhere_cannot_be_trusted(home: Home, greeting: str, tmp_path: pathlib.Path) -> None:
-    home.ensemble("greeting", greeting, folder=tmp_path / "elsewhere")
-    (home.workspace / "ensembles").symlink_to(tmp_path / "elsewhere")
-    project = find_project(home.workspace)
+def test_ensembles_that_lie_elsewhere_cannot_be_trusted(user: User, greeting: str, tmp_path: pathlib.Path) -> None:
+    user.ensemble("greeting", greeting, folder=tmp_path / "elsewhere")
+    (user.workspace / "ensembles").symlink_to(tmp_path / "elsewhere")
+    project = find_project(user.workspace)
     assert project is not None
     with pytest.raises(InputError, match="a link that leads out of it"):
-        TrustStore(home.places.state).add(project)
+        TrustStore(user.places.state).add(project)
 
 
 #: What a stranger's project would say to get more than the user grants.
@@ -187,30 +187,30 @@ calls = 20
 
 
 @pytest.fixture
-def hostile(home: Home, tmp_path: pathlib.Path) -> pathlib.Path:
+def hostile(user: User, tmp_path: pathlib.Path) -> pathlib.Path:
     """A project that asks for everything, and that nobody has looked at; gives a folder outside of it."""
     outside = tmp_path / "outside"
-    home.configure(USER)
-    (home.workspace / "ripieno.toml").write_text(LOOSER.replace("OUTSIDE", str(outside)))
-    home.ensemble("strange", UNCONFINED.replace('"execution"', '"strange"'), folder=outside)
-    home.ensemble("own", UNCONFINED.replace('"execution"', '"own"'), folder=home.workspace / "more")
-    home.ensemble("execution", UNCONFINED, folder=home.workspace / "ensembles")
+    user.configure(USER)
+    (user.workspace / "ripieno.toml").write_text(LOOSER.replace("OUTSIDE", str(outside)))
+    user.ensemble("strange", UNCONFINED.replace('"execution"', '"strange"'), folder=outside)
+    user.ensemble("own", UNCONFINED.replace('"execution"', '"own"'), folder=user.workspace / "more")
+    user.ensemble("execution", UNCONFINED, folder=user.workspace / "ensembles")
     return outside
 
 
-def loaded_of(home: Home, *, trusted: bool) -> LoadedConfiguration:
-    project = find_project(home.workspace)
+def loaded_of(user: User, *, trusted: bool) -> LoadedConfiguration:
+    project = find_project(user.workspace)
     assert project is not None
     if trusted:
-        TrustStore(home.places.state).add(project)
-    loaded = load_configuration(workspace=None, places=home.places, project=project)
+        TrustStore(user.places.state).add(project)
+    loaded = load_configuration(workspace=None, places=user.places, project=project)
     assert loaded.failures == ()
     return loaded
 
 
 @pytest.mark.parametrize("trusted", [False, True])
-def test_no_project_loosens_what_its_user_set(home: Home, hostile: pathlib.Path, trusted: bool) -> None:
-    loaded = loaded_of(home, trusted=trusted)
+def test_no_project_loosens_what_its_user_set(user: User, hostile: pathlib.Path, trusted: bool) -> None:
+    loaded = loaded_of(user, trusted=trusted)
     configuration = loaded.configuration
     assert configuration.sandbox == SandboxDescriptor(level="auto", tier=2, network=False)
     assert (configuration.environment, configuration.workspace) == (("HOUSE_*",), None)
@@ -230,15 +230,15 @@ def test_no_project_loosens_what_its_user_set(home: Home, hostile: pathlib.Path,
     assert more <= named
 
 
-def test_an_untrusted_project_exchanges_no_tool(home: Home, hostile: pathlib.Path) -> None:
-    loaded = loaded_of(home, trusted=False)
+def test_an_untrusted_project_exchanges_no_tool(user: User, hostile: pathlib.Path) -> None:
+    loaded = loaded_of(user, trusted=False)
     assert {one.layer for one in loaded.known.values()} == {"package"}
     assert [one.name for one in loaded.ensembles] == ["io"]
     execution = loaded.known["execution"]
     assert "sandbox" in execution.invokers[0].policy.requires
     assert all(one.invocable.origin == "python" for one in execution.invokers)
     # Trust is consent to programs: that is what it is asked for.
-    trusted = loaded_of(home, trusted=True)
+    trusted = loaded_of(user, trusted=True)
     assert trusted.known["execution"].layer == "project"
     assert {"own", "execution"} <= {one.name for one in trusted.ensembles}
 
@@ -250,30 +250,30 @@ def every_wish() -> list[dict[str, Any]]:
 
 
 def test_every_wish_of_a_project_is_as_strict_or_left_out() -> None:
-    for user in every_wish():
-        before = SandboxDescriptor(**user)
+    for wishes in every_wish():
+        before = SandboxDescriptor(**wishes)
         for project in every_wish():
-            kept = tighten(project, user)
+            kept = tighten(project, wishes)
             assert kept.items() <= project.items()
-            after = SandboxDescriptor(**{**user, **kept})
+            after = SandboxDescriptor(**{**wishes, **kept})
             # What is left out is required on some machines.
             assert LEVELS.index(after.level or "required") >= LEVELS.index(before.level or "required")
             assert before.tier is None or (after.tier or 0) >= before.tier
             assert after.network in (before.network, False)
 
 
-def test_a_project_may_ask_for_no_level(home: Home) -> None:
-    (home.workspace / "ripieno.toml").write_text("[sandbox]\nnetwork = false\n")
-    loaded = load_configuration({"sandbox": {"level": "off"}}, places=home.places, project=find_project(home.workspace))
+def test_a_project_may_ask_for_no_level(user: User) -> None:
+    (user.workspace / "ripieno.toml").write_text("[sandbox]\nnetwork = false\n")
+    loaded = load_configuration({"sandbox": {"level": "off"}}, places=user.places, project=find_project(user.workspace))
     assert loaded.configuration.sandbox == SandboxDescriptor(level="off", network=False)
 
 
-def test_programs_do_not_write_what_is_trusted(home: Home, tmp_path: pathlib.Path) -> None:
+def test_programs_do_not_write_what_is_trusted(user: User, tmp_path: pathlib.Path) -> None:
     """A workspace may be so wide that the user's own files lie in it."""
-    loaded = load_configuration({"sandbox": {"level": "off"}}, places=home.places, workspace=tmp_path)
+    loaded = load_configuration({"sandbox": {"level": "off"}}, places=user.places, workspace=tmp_path)
     sandbox = sandbox_of(loaded)
     try:
         protected = sandbox.confinement(writable=[tmp_path]).protected
     finally:
         sandbox.close()
-    assert {f"{home.places.state}/", f"{home.places.configuration}/"} <= set(protected)
+    assert {f"{user.places.state}/", f"{user.places.configuration}/"} <= set(protected)

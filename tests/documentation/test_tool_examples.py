@@ -22,8 +22,8 @@ from ripieno.descriptors.loading import Layer, load_ensembles
 from ripieno.ensembles.requirements import SANDBOX, has_command, programs_of
 from ripieno.execution import Circumstances
 from ripieno.jsonvalues import freeze
+from tests.support.command_line import User
 from tests.support.git_repositories import CLEAN
-from tests.support.homes import Home
 from tests.support.raw_http_servers import Web, answer, web
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -144,11 +144,11 @@ def missing(assembly: Assembly, name: str, tool: str) -> str | None:
 
 
 @pytest.mark.parametrize("identity", TOOLS)
-async def test_what_the_reference_shows(identity: str, home: Home, readable: list[str]) -> None:
+async def test_what_the_reference_shows(identity: str, user: User, readable: list[str]) -> None:
     name, _, tool = identity.partition(".")
     shared, example = tables(name).get("shared", {}), tables(name)["tools"][tool]
     example = {**shared, **example}
-    prepare(home.workspace, shared, tables(name)["tools"][tool])
+    prepare(user.workspace, shared, tables(name)["tools"][tool])
     before = example.get("before", ())
     async with web(lambda head, _: serve(example.get("serves", {}), head)) as server:
         settings = {
@@ -161,12 +161,12 @@ async def test_what_the_reference_shows(identity: str, home: Home, readable: lis
             },
         }
         person = Person(example.get("answer"))
-        async with assemble(settings, workspace=home.workspace, places=home.places, confirmer=person) as assembly:
+        async with assemble(settings, workspace=user.workspace, places=user.places, confirmer=person) as assembly:
             reason = missing(assembly, name, tool)
             if reason is not None:
                 check_reason(reason, [*BUNDLED[name].requires, *requires_of(name, tool)], assembly)
                 return
-            conversation = Conversation(assembly, server, home.workspace)
+            conversation = Conversation(assembly, server, user.workspace)
             for call in before:
                 earlier = await conversation.call(call["tool"].partition(".")[2], call["arguments"])
                 assert earlier.error is None, earlier.text

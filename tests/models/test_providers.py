@@ -13,7 +13,7 @@ from ripieno.exceptions import ConfigurationInvalidity
 from ripieno.models.protocols.openai_chat import PROTOCOL
 from ripieno.models.providers import Providers
 from tests.models.transport.test_clouds import HI, answer_chat
-from tests.support.homes import Home
+from tests.support.command_line import User
 from tests.support.loopback_servers import serving
 
 CHOICE = ("{env:FIRST}", "{env:SECOND_NAME}:{env:SECOND_WORD}", "{env:THIRD}")
@@ -67,8 +67,8 @@ def test_the_last_one_may_need_nothing() -> None:
         ("vertex", ("ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT")),
     ],
 )
-def test_what_a_vendors_own_client_reads_will_do(home: Home, name: str, variables: tuple[str, ...]) -> None:
-    needs = load_configuration(places=home.places).providers[name].needs
+def test_what_a_vendors_own_client_reads_will_do(user: User, name: str, variables: tuple[str, ...]) -> None:
+    needs = load_configuration(places=user.places).providers[name].needs
     assert tuple((variable,) for variable in variables) in needs
 
 

@@ -1,4 +1,4 @@
-"""Runs the real command, as a process or in this one, for a user who lives in a temporary folder."""
+"""Runs the real command, as a process or in this one, for a user whose home is a temporary folder."""
 
 import contextlib
 import dataclasses
@@ -15,6 +15,7 @@ from typing import Any
 from unittest import mock
 
 import ripieno
+from ripieno.assembly.configuration import Places
 from ripieno.cli import main
 from tests.support.forked_python import Forked
 
@@ -44,7 +45,7 @@ class _Shown(io.TextIOWrapper):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class User:
-    """Somebody with folders of their own, and a folder that they work in."""
+    """A user with folders for configuration and state, and a workspace."""
 
     configuration: pathlib.Path
     state: pathlib.Path
@@ -62,9 +63,14 @@ class User:
         self.configuration.mkdir(exist_ok=True)
         (self.configuration / "config.toml").write_text(text)
 
-    def ensemble(self, name: str, text: str) -> pathlib.Path:
-        """Writes an ensemble of the user's own."""
-        file = self.configuration / "ensembles" / f"{name}.toml"
+    @property
+    def places(self) -> Places:
+        """The user's folders, for an assembly."""
+        return Places(configuration=self.configuration, state=self.state)
+
+    def ensemble(self, name: str, text: str, *, folder: pathlib.Path | None = None) -> pathlib.Path:
+        """Writes an ensemble, into the user's own folder unless another is given."""
+        file = (folder or self.configuration / "ensembles") / f"{name}.toml"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
         return file
@@ -77,13 +83,13 @@ class User:
         return {**kept, "PYTHONPATH": path, **places, **extra}
 
     def run(self, *arguments: str, text: str = "", **extra: str) -> subprocess.CompletedProcess[str]:
-        """Runs one command to its end. No terminal is there."""
+        """Runs one command to its end, without a terminal."""
         with self.start(*arguments, **extra) as process:
             out, err = process.communicate(text, PATIENCE)
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
     def call(self, *arguments: str, text: str = "", **extra: str) -> subprocess.CompletedProcess[str]:
-        """Does what ``run`` does, in this process: without the second or more that starting one takes."""
+        """Does what ``run`` does in this process, which saves the second that starting one takes."""
         out, err = _Shown(), _Shown()
         with (
             mock.patch.dict(os.environ, self.environment(**extra), clear=True),
@@ -137,7 +143,7 @@ def _whole(arguments: Sequence[str], *, cwd: pathlib.Path, env: Mapping[str, str
 
 
 class Screen:
-    """A command at a terminal of its own: what it shows is read, and what a person types is written."""
+    """A command at a terminal of its own: tests read what it shows and type keys."""
 
     def __init__(self, user: User, *arguments: str, **extra: str) -> None:
         self._leader, follower = os.openpty()
@@ -168,13 +174,13 @@ class Screen:
         ready, _, _ = select.select((self._leader,), (), (), seconds)
         try:
             data = os.read(self._leader, 65536) if ready else b""
-        except OSError:  # Linux says so when the last one has closed the other side.
+        except OSError:  # Linux: the other side is closed.
             data = b""
         self.text += data.decode("utf-8", "replace")
         return bool(data)
 
     def type(self, text: str) -> None:
-        """Types something; \\x03 is Ctrl-C, \\x04 is Ctrl-D."""
+        """Types keys; \\x03 is Ctrl-C, \\x04 is Ctrl-D."""
         os.write(self._leader, text.encode())
 
     def end(self) -> int:

@@ -1,4 +1,4 @@
-"""A user for the command line: as real processes, and, where starting one is too slow, in this one."""
+"""Fixtures: a user, who runs commands as processes or in this one, and an ensemble."""
 
 import dataclasses
 import pathlib
@@ -12,7 +12,7 @@ from tests.support.command_line import User
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Done:
-    """What a command said, and its exit code."""
+    """The exit code of a command, and what it wrote."""
 
     code: int
     out: str
@@ -26,7 +26,7 @@ def user(tmp_path: pathlib.Path) -> User:
 
 @pytest.fixture
 def call(user: User, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
-    """Calls the command line in this process, as that user."""
+    """Calls the command line in this process, as the user."""
     for name, value in user.environment().items():
         if name.startswith("RIPIENO_"):
             monkeypatch.setenv(name, value)
@@ -40,3 +40,25 @@ def call(user: User, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
         return Done(code, captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture
+def greeting() -> str:
+    """An ensemble with one command tool."""
+    return """
+[ensemble]
+name = "greeting"
+[[invokers]]
+name = "say_hello"
+description = "Says hello."
+effect = "read"
+[invokers.invocable]
+origin = "command"
+argv = ["echo", "hello", "--", "{name}"]
+[invokers.arguments]
+type = "object"
+required = ["name"]
+[invokers.arguments.properties.name]
+type = "string"
+description = "Whom to greet."
+"""

@@ -11,7 +11,7 @@ from ripieno.jsonvalues import thaw
 from ripieno.storage.undo import UndoLog
 from ripieno.testing import call, turn
 from ripieno.testing.wires import model_of
-from tests.support.homes import Home
+from tests.support.command_line import User
 from tests.support.scripted_models import Person, invoke
 
 SETTINGS: Mapping[str, Any] = {
@@ -20,9 +20,9 @@ SETTINGS: Mapping[str, Any] = {
 }
 
 
-def playing(home: Home, person: Person | None = None, **settings: Any) -> Assembly:
+def playing(user: User, person: Person | None = None, **settings: Any) -> Assembly:
     """An assembly of the two, and of tools for files."""
-    return assemble({**SETTINGS, **settings}, workspace=home.workspace, places=home.places, confirmer=person)
+    return assemble({**SETTINGS, **settings}, workspace=user.workspace, places=user.places, confirmer=person)
 
 
 async def execute(assembly: Assembly, name: str, **arguments: Any) -> ResultCanister:
@@ -35,8 +35,8 @@ def results(conversation: Conversation) -> Sequence[ResultCanister]:
     return [one for one in conversation.canisters if isinstance(one, ResultCanister)]
 
 
-async def test_thoughts_are_recorded_and_nothing_else(home: Home) -> None:
-    async with playing(home) as assembly:
+async def test_thoughts_are_recorded_and_nothing_else(user: User) -> None:
+    async with playing(user) as assembly:
         for name, arguments in {
             "think": {"thought": "The bug must be in the parser."},
             "plan": {"goal": "A parser that works", "steps": ["Read it", "Mend it", "Test it"]},
@@ -50,11 +50,11 @@ async def test_thoughts_are_recorded_and_nothing_else(home: Home) -> None:
             wrong = await execute(assembly, name, nothing=1)
             assert wrong.error is not None
             assert wrong.error.category == "validation"
-    assert list(home.workspace.iterdir()) == []
+    assert list(user.workspace.iterdir()) == []
 
 
-async def test_the_schemas_that_the_seed_gives(home: Home) -> None:
-    async with playing(home) as assembly:
+async def test_the_schemas_that_the_seed_gives(user: User) -> None:
+    async with playing(user) as assembly:
         think = assembly.access_invoker("reasoning.think")
         assert thaw(think.arguments_schema) == {
             "type": "object",
@@ -85,7 +85,7 @@ async def test_the_schemas_that_the_seed_gives(home: Home) -> None:
         )
 
 
-async def test_submitting_ends_the_run_with_the_answer(home: Home) -> None:
+async def test_submitting_ends_the_run_with_the_answer(user: User) -> None:
     model = model_of(
         [
             turn("I think.", calls=[call("think", "thought", thought="It is 42.")]),
@@ -93,7 +93,7 @@ async def test_submitting_ends_the_run_with_the_answer(home: Home) -> None:
             turn("This is never said."),
         ]
     )
-    async with playing(home) as assembly:
+    async with playing(user) as assembly:
         conversation = await assembly.conduct("What is it?", model=model)
         result = await execute(assembly, "submit")
         assert result.text == "Submitted."
@@ -108,18 +108,18 @@ async def test_submitting_ends_the_run_with_the_answer(home: Home) -> None:
     assert [one.text for one in results(conversation)] == ["Recorded.", "Submitted, with a confidence of 0.9."]
 
 
-async def test_giving_up_ends_the_run_with_the_reason(home: Home) -> None:
+async def test_giving_up_ends_the_run_with_the_reason(user: User) -> None:
     model = model_of([turn("No.", calls=[call("abort", "end", reason="There is no bug.")]), turn("Never said.")])
-    async with playing(home) as assembly:
+    async with playing(user) as assembly:
         conversation = await assembly.conduct("Mend the bug.", model=model)
     assert conversation.finish == "terminal"
     assert conversation.submission is not None
     assert (conversation.submission.name, conversation.submission.arguments["reason"]) == ("abort", "There is no bug.")
 
 
-async def test_a_person_is_asked(home: Home) -> None:
+async def test_a_person_is_asked(user: User) -> None:
     person = Person(Edit(arguments={"answer": "The second."}), Edit(arguments={"answer": "no"}), Deny(advice="Busy."))
-    async with playing(home, person) as assembly:
+    async with playing(user, person) as assembly:
         result = await execute(assembly, "ask_user", question="Which one?")
         assert (result.error, result.text) == (None, "The second.")
         result = await execute(assembly, "ask_user", question="Shall I?", options=["yes", "no"])
@@ -133,22 +133,22 @@ async def test_a_person_is_asked(home: Home) -> None:
     assert second.schema["properties"]["answer"]["enum"] == ("yes", "no")
 
 
-async def test_what_was_not_offered_is_no_answer(home: Home) -> None:
-    async with playing(home, Person(Edit(arguments={"answer": "maybe"}), Approve())) as assembly:
+async def test_what_was_not_offered_is_no_answer(user: User) -> None:
+    async with playing(user, Person(Edit(arguments={"answer": "maybe"}), Approve())) as assembly:
         result = await execute(assembly, "ask_user", question="Shall I?", options=["yes", "no"])
         assert result.text.startswith("There is no answer")
         result = await execute(assembly, "ask_user", question="Shall I?")
         assert result.text.startswith("There is no answer")
 
 
-async def test_nobody_can_be_asked(home: Home) -> None:
+async def test_nobody_can_be_asked(user: User) -> None:
     model = model_of(
         [
             turn("May I?", calls=[call("ask_user", "asked", question="May I?")]),
             turn("I go on.", calls=[call("submit", "end", answer="I assumed yes.")]),
         ]
     )
-    async with playing(home) as assembly:
+    async with playing(user) as assembly:
         conversation = await assembly.conduct("Do it.", model=model)
     assert results(conversation)[0].error is None
     assert results(conversation)[0].text.startswith("There is no answer. Decide yourself")
@@ -160,8 +160,8 @@ def changes(journal: UndoLog) -> list[str]:
     return [entry.label for entry in journal.entries()]
 
 
-async def test_a_checkpoint_is_a_place_to_go_back_to(home: Home) -> None:
-    async with playing(home) as assembly:
+async def test_a_checkpoint_is_a_place_to_go_back_to(user: User) -> None:
+    async with playing(user) as assembly:
         journal = assembly.surroundings.journal
         assert journal is not None
         await execute(assembly, "write_file", path="a.txt", content="1")
@@ -172,4 +172,4 @@ async def test_a_checkpoint_is_a_place_to_go_back_to(home: Home) -> None:
         assert changes(journal) == ["", "before the change", ""]
         blank = await execute(assembly, "checkpoint", label=" ")
         assert blank.error is not None
-    assert (pathlib.Path(home.workspace) / "a.txt").read_text() == "2"
+    assert (pathlib.Path(user.workspace) / "a.txt").read_text() == "2"

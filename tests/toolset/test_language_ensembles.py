@@ -18,7 +18,7 @@ from ripieno.assembly import Assembly, assemble
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.jsonvalues import freeze
 from tests.skips import needs
-from tests.support.homes import Home
+from tests.support.command_line import User
 from tests.support.toml_ensembles import SERVERS
 
 ENSEMBLES = ["rust", "python", "javascript", "data-science", "docker", "kubectl"]
@@ -86,14 +86,14 @@ def write(file: pathlib.Path, text: str) -> None:
     file.chmod(file.stat().st_mode | stat.S_IXUSR)
 
 
-def playing(home: Home, *names: str) -> Assembly:
+def playing(user: User, *names: str) -> Assembly:
     """An assembly of these ensembles, without a sandbox, in which all is approved that need not be asked."""
     tables = {
         "ensembles": {"enabled": list(names)},
         "sandbox": {"level": "off"},
         "confirmation": {"approve": [f"{name}.*" for name in names]},
     }
-    return assemble(tables, workspace=home.workspace, places=home.places, confirmer=Yes())
+    return assemble(tables, workspace=user.workspace, places=user.places, confirmer=Yes())
 
 
 class Yes:
@@ -117,9 +117,9 @@ def environment(folder: pathlib.Path) -> pathlib.Path:
     return folder / "bin"
 
 
-async def test_what_reaches_the_programs(home: Home, programs: pathlib.Path) -> None:
-    environment(home.workspace / ".venv")
-    async with playing(home, *ENSEMBLES) as assembly:
+async def test_what_reaches_the_programs(user: User, programs: pathlib.Path) -> None:
+    environment(user.workspace / ".venv")
+    async with playing(user, *ENSEMBLES) as assembly:
         assert {tool for tool, _, _, _ in CALLS} == {name for one in assembly.ensembles for name in one.invokers}
         for tool, _, arguments, argv in CALLS:
             result = await execute(assembly, tool, **arguments)
@@ -130,8 +130,8 @@ async def test_what_reaches_the_programs(home: Home, programs: pathlib.Path) -> 
                 assert given["stdin"] == "plot sin(x)"
 
 
-async def test_no_argument_becomes_an_option(home: Home, programs: pathlib.Path) -> None:
-    async with playing(home, *ENSEMBLES) as assembly:
+async def test_no_argument_becomes_an_option(user: User, programs: pathlib.Path) -> None:
+    async with playing(user, *ENSEMBLES) as assembly:
         for tool, wrong in (
             ("cargo", {"command": "--config"}),
             ("npm", {"command": "exec"}),
@@ -145,9 +145,9 @@ async def test_no_argument_becomes_an_option(home: Home, programs: pathlib.Path)
         assert json.loads(result.text)["argv"] == ["run", "--", "--privileged", "alpine"]
 
 
-async def test_containers_and_clusters_always_ask(home: Home) -> None:
+async def test_containers_and_clusters_always_ask(user: User) -> None:
     tables = {"ensembles": {"enabled": ["docker", "kubectl"]}, "confirmation": {"approve": ["docker", "kubectl"]}}
-    async with assemble(tables, workspace=home.workspace, places=home.places) as assembly:
+    async with assemble(tables, workspace=user.workspace, places=user.places) as assembly:
         for ensemble in assembly.ensembles:
             (invoker,) = ensemble.invokers.values()
             result = await execute(assembly, invoker.name, command="version")
@@ -165,14 +165,14 @@ def toolchain() -> str:
 
 
 @NEEDS["cargo"]
-async def test_rust_for_real(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rust_for_real(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{toolchain()}/bin:/usr/bin:/bin")
-    (home.workspace / "src").mkdir()
-    (home.workspace / "Cargo.toml").write_text('[package]\nname = "tiny"\nversion = "0.1.0"\nedition = "2021"\n')
-    (home.workspace / "src" / "lib.rs").write_text(
+    (user.workspace / "src").mkdir()
+    (user.workspace / "Cargo.toml").write_text('[package]\nname = "tiny"\nversion = "0.1.0"\nedition = "2021"\n')
+    (user.workspace / "src" / "lib.rs").write_text(
         "pub fn twice(x: i32) -> i32 { return x + x; }\n#[test]\nfn works() { assert_eq!(twice(2), 4); }\n"
     )
-    async with playing(home, "rust") as assembly:
+    async with playing(user, "rust") as assembly:
         tools = assembly.ensembles[0].invokers
         result = await execute(assembly, "cargo", command="test")
         assert result.error is None, result.error
@@ -182,7 +182,7 @@ async def test_rust_for_real(home: Home, monkeypatch: pytest.MonkeyPatch) -> Non
             assert result.error is not None
             result = await execute(assembly, "rustfmt", paths=["src/lib.rs"])
             assert result.error is None
-            assert "return x + x;\n}" in (home.workspace / "src" / "lib.rs").read_text()
+            assert "return x + x;\n}" in (user.workspace / "src" / "lib.rs").read_text()
         if "clippy" in tools:
             result = await execute(assembly, "clippy", deny_warnings=True)
             assert result.error is not None
@@ -190,10 +190,10 @@ async def test_rust_for_real(home: Home, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @NEEDS["npm"]
-async def test_javascript_for_real(home: Home) -> None:
+async def test_javascript_for_real(user: User) -> None:
     script = {"name": "tiny", "version": "1.0.0", "scripts": {"say": "echo said"}}
-    (home.workspace / "package.json").write_text(json.dumps(script))
-    async with playing(home, "javascript") as assembly:
+    (user.workspace / "package.json").write_text(json.dumps(script))
+    async with playing(user, "javascript") as assembly:
         result = await execute(assembly, "npm", command="run", arguments=["say", "loudly"])
         assert result.error is None, result.error
         assert "said loudly" in result.text
@@ -239,9 +239,9 @@ def users(users_environment: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> p
     return folder
 
 
-async def test_packages_go_into_the_environment_of_the_project(home: Home, users: pathlib.Path) -> None:
-    package = wheel(home.workspace)
-    async with playing(home, "python") as assembly:
+async def test_packages_go_into_the_environment_of_the_project(user: User, users: pathlib.Path) -> None:
+    package = wheel(user.workspace)
+    async with playing(user, "python") as assembly:
         for arguments in ({"command": "install", "packages": [package]}, {"command": "uninstall", "packages": ["pip"]}):
             result = await execute(assembly, "pip", **arguments)
             assert result.error is not None, result.text
@@ -249,37 +249,37 @@ async def test_packages_go_into_the_environment_of_the_project(home: Home, users
         assert "pip" in (await execute(assembly, "pip", command="list")).text
         assert found(users, "tiny.py") == 0
         assert found(users, "site-packages/pip") == 1
-        make_environment(home.workspace / ".venv")
+        make_environment(user.workspace / ".venv")
         result = await execute(assembly, "pip", command="install", packages=[package])
         assert result.error is None, result.error
         assert (
-            "Location: " + str(home.workspace / ".venv")
+            "Location: " + str(user.workspace / ".venv")
             in (await execute(assembly, "pip", command="show", packages=["tiny"])).text
         )
         result = await execute(assembly, "pip", command="install", packages=[package], target="beside")
         assert result.error is None, result.error
-    assert found(home.workspace, ".venv/lib/*/site-packages/tiny.py") == 1
-    assert found(home.workspace, "beside/tiny.py") == 1
+    assert found(user.workspace, ".venv/lib/*/site-packages/tiny.py") == 1
+    assert found(user.workspace, "beside/tiny.py") == 1
     assert found(users, "tiny.py") == 0
 
 
-async def test_an_environment_that_is_none_or_lies_elsewhere_is_not_changed(home: Home, users: pathlib.Path) -> None:
-    package = wheel(home.workspace)
-    (home.workspace / "venv" / "bin").mkdir(parents=True)
-    (home.workspace / "venv" / "bin" / "python").symlink_to(users / "bin" / "python")
-    async with playing(home, "python") as assembly:
+async def test_an_environment_that_is_none_or_lies_elsewhere_is_not_changed(user: User, users: pathlib.Path) -> None:
+    package = wheel(user.workspace)
+    (user.workspace / "venv" / "bin").mkdir(parents=True)
+    (user.workspace / "venv" / "bin" / "python").symlink_to(users / "bin" / "python")
+    async with playing(user, "python") as assembly:
         for extra in ({}, {"environment": "venv"}, {"environment": "nowhere"}, {"environment": str(users)}):
             result = await execute(assembly, "pip", command="install", packages=[package], **extra)
             assert result.error is not None, extra
-        (home.workspace / ".venv").symlink_to(users)
+        (user.workspace / ".venv").symlink_to(users)
         for extra in ({}, {"environment": ".venv"}, {"target": "../target"}):
             result = await execute(assembly, "pip", command="install", packages=[package], **extra)
             assert result.error is not None, extra
-    assert found(home.workspace.parent, "tiny.py") == found(users, "tiny.py") == 0
+    assert found(user.workspace.parent, "tiny.py") == found(users, "tiny.py") == 0
 
 
 async def test_the_projects_own_programs_run(
-    home: Home, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    user: User, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     own = {
@@ -290,19 +290,19 @@ async def test_the_projects_own_programs_run(
         "jupyter": ".venv/bin",
     }
     names = ["python", "javascript", "data-science"]
-    async with playing(home, *names) as assembly:
+    async with playing(user, *names) as assembly:
         for ensemble in assembly.ensembles:
             left_out = {tool: reason for tool, reason in ensemble.left_out.items() if tool in own}
             assert all("neither in .venv/bin, venv/bin, node_modules/.bin" in one for one in left_out.values())
         assert not own.keys() & {name for one in assembly.ensembles for name in one.invokers}
     for name, folder in own.items():
-        (home.workspace / folder).mkdir(parents=True, exist_ok=True)
-        write(home.workspace / folder / name, SAYING)
+        (user.workspace / folder).mkdir(parents=True, exist_ok=True)
+        write(user.workspace / folder / name, SAYING)
         # One that is first in PATH is not the project's.
         write(tmp_path / name, "#!/bin/sh\nexit 9\n")
     for path in ("/usr/bin:/bin", f"{tmp_path}:/usr/bin:/bin"):
         monkeypatch.setenv("PATH", path)
-        async with playing(home, *names) as assembly:
+        async with playing(user, *names) as assembly:
             for tool, _, arguments, argv in CALLS:
                 if tool in own:
                     result = await execute(assembly, tool, **arguments)
@@ -311,18 +311,18 @@ async def test_the_projects_own_programs_run(
 
 
 async def test_a_browser_that_is_there_plays(
-    home: Home, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    user: User, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
     tables = {"ensembles": {"enabled": ["browser"]}}
-    async with assemble(tables, workspace=home.workspace, places=home.places) as assembly:
+    async with assemble(tables, workspace=user.workspace, places=user.places) as assembly:
         assert assembly.ensembles == ()
         assert [one.name for one in assembly.absences] == ["browser"]
         assert "no program 'playwright-mcp'" in assembly.alerts[0].message
     write(folder / "playwright-mcp", f"#!/bin/sh\nexec {sys.executable} {SERVERS / 'well_behaved.py'}\n")
-    async with assemble(tables, workspace=home.workspace, places=home.places) as assembly:
+    async with assemble(tables, workspace=user.workspace, places=user.places) as assembly:
         assert assembly.absences == ()
         assert assembly.ensembles[0].invokers
         assert all(one.policy.effect == "destructive" for one in assembly.ensembles[0].invokers.values())

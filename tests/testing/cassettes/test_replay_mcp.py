@@ -23,7 +23,7 @@ from ripieno.testing.cassettes.file import read
 from ripieno.testing.cassettes.recorder import LIMIT
 from ripieno.testing.wires import model_of
 from tests.origins.mcp.test_http import at, web
-from tests.support.homes import Home
+from tests.support.command_line import User
 from tests.support.toml_ensembles import make_ensemble, server, surround
 from tests.testing.cassettes.test_replay import Answers, Records, same
 
@@ -41,15 +41,15 @@ CARRIERS = [
 
 
 @contextlib.contextmanager
-def served(home: Home, carrier: str, era: str) -> Generator[None, None, None]:
+def served(user: User, carrier: str, era: str) -> Generator[None, None, None]:
     """The ensemble ``it`` of a server that is given the canary in its environment, or in every header."""
     if carrier == "stdio":
-        started = home.workspace.parent / "started"
+        started = user.workspace.parent / "started"
         schema = {"type": "object", "properties": {"name": {"type": "string"}}}
-        tools = home.workspace.parent / "tools.json"
+        tools = user.workspace.parent / "tools.json"
         tools.write_text(json.dumps([{"name": "greet", "description": "Greets.", "inputSchema": schema}]))
         script, mode = ("well_behaved.py", "") if era > "2026" else ("raw_tools_file.py", str(tools))
-        home.ensemble("it", server(script, mode, more=f'TOKEN = "{{env:HOUSE_TOKEN}}"\nSTARTED = "{started}"\n'))
+        user.ensemble("it", server(script, mode, more=f'TOKEN = "{{env:HOUSE_TOKEN}}"\nSTARTED = "{started}"\n'))
         yield
         assert started.exists() == (script == "raw_tools_file.py")
         started.unlink(missing_ok=True)
@@ -57,7 +57,7 @@ def served(home: Home, carrier: str, era: str) -> Generator[None, None, None]:
     with web(carrier, *(["legacy"] if era < "2026" else [])) as running:
         url = running.url if carrier == "http" else f"http://127.0.0.1:{running.port}/sse"
         more = 'headers = { Authorization = "Bearer {env:HOUSE_TOKEN}" }\n'
-        home.ensemble("it", at(url, more))
+        user.ensemble("it", at(url, more))
         yield
 
 
@@ -95,13 +95,13 @@ def answered(heard: Sequence[Mapping[str, Any]]) -> list[tuple[str, dict[str, An
 
 @pytest.mark.parametrize(("carrier", "era", "tool"), CARRIERS)
 async def test_both_directions_are_recorded_and_played_without_the_server(
-    home: Home, tmp_path: pathlib.Path, carrier: str, era: str, tool: str
+    user: User, tmp_path: pathlib.Path, carrier: str, era: str, tool: str
 ) -> None:
     file = tmp_path / "c"
     before, after = Records(), Records()
-    settings: dict[str, Any] = {"workspace": home.workspace, "places": home.places, "secrets": SECRETS}
+    settings: dict[str, Any] = {"workspace": user.workspace, "places": user.places, "secrets": SECRETS}
     said: list[Conversation] = []
-    with served(home, carrier, era), Recorder(file, variables={}) as recording:
+    with served(user, carrier, era), Recorder(file, variables={}) as recording:
         assembly = recording.assemble(CONFIGURATION, confirmer=Answers(Approve()), recorder=before, **settings)
         async with assembly:
             exposed = assembly.access_invoker(f"it.{tool}").exposed
