@@ -17,7 +17,7 @@ and checked by hand: nothing regenerates them.
 import dataclasses
 import json
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from frozendict import frozendict
@@ -118,37 +118,43 @@ def usage_in(expected: Mapping[str, Any]) -> Usage:
 # What a wire cannot carry in an answer, and nothing else: the docstring of each protocol has the same list.
 
 
-def carried_by_anthropic(canisters: Sequence[Canister], *, whole: bool, deltas: bool) -> tuple[Canister, ...]:
-    """What is left of an answer that went over the Messages wire. ``whole``: not streamed."""
-    del deltas  # A call begins with all that stands beside it.
-    carried: list[Canister] = []
-    for canister in canisters:
-        if isinstance(canister, InvocationCanister):
-            keep_text = canister.fault is not None and not whole
-            carried.append(dataclasses.replace(canister, raw=canister.raw if keep_text else None))
-        else:
-            carried.append(canister)
-    return tuple(carried)
+def carried(
+    protocol: Protocol, canisters: Sequence[Canister], *, whole: bool = False, deltas: bool = False
+) -> tuple[Canister, ...]:
+    """What is left of an answer that went over this wire: ``whole``, or streamed in ``deltas``."""
+    match protocol.name:
+        case "anthropic":
+            return _with_raw(canisters, lambda call: None if whole or call.fault is None else call.raw)
+        case "openai-responses":
+            return _with_raw(canisters, _arguments)
+        case "openai-chat":
+            return _carried_by_chat(canisters, deltas)
+        case _:
+            return tuple(
+                AssistantCanister(content=tuple(_joined(_unsigned(one.content, whole))))
+                if isinstance(one, AssistantCanister)
+                else one
+                for one in _with_raw(canisters, lambda _: None)
+            )
 
 
-def carried_by_chat(canisters: Sequence[Canister], *, whole: bool, deltas: bool) -> tuple[Canister, ...]:
-    """What is left of an answer that went over the chat completions wire: one text, then the calls.
+def _with_raw(canisters: Sequence[Canister], raw: Callable[[InvocationCanister], str | None]) -> tuple[Canister, ...]:
+    return tuple(
+        dataclasses.replace(one, raw=raw(one)) if isinstance(one, InvocationCanister) else one for one in canisters
+    )
 
-    ``deltas``: streamed in pieces, reasoning under one name.
-    """
-    del whole  # A stream keeps the places of texts in some cases, and promises none.
-    opaque: list[OpaqueContent] = []
-    texts: list[str] = []
-    calls: list[Canister] = []
-    for canister in canisters:
-        if isinstance(canister, InvocationCanister):
-            text = canister.raw if canister.raw and canister.raw.strip() else encode(dict(canister.arguments)).decode()
-            calls.append(dataclasses.replace(canister, raw=text))
-        elif isinstance(canister, AssistantCanister):
-            texts.extend(content.text for content in canister.content if isinstance(content, TextualContent))
-            opaque.extend(_renamed(one, deltas) for one in canister.content if isinstance(one, OpaqueContent))
-    said = (TextualContent(text="".join(texts)),) if any(texts) else ()
-    return (AssistantCanister(content=(*opaque, *said)), *calls)
+
+def _arguments(call: InvocationCanister) -> str:
+    return call.raw if call.raw and call.raw.strip() else encode(dict(call.arguments)).decode()
+
+
+def _carried_by_chat(canisters: Sequence[Canister], deltas: bool) -> tuple[Canister, ...]:
+    """One text, then the calls. In ``deltas``, reasoning has one name."""
+    contents = [content for one in canisters if isinstance(one, AssistantCanister) for content in one.content]
+    opaque = [_renamed(one, deltas) for one in contents if isinstance(one, OpaqueContent)]
+    text = "".join(one.text for one in contents if isinstance(one, TextualContent))
+    calls = _with_raw([one for one in canisters if isinstance(one, InvocationCanister)], _arguments)
+    return (AssistantCanister(content=(*opaque, *((TextualContent(text=text),) if text else ()))), *calls)
 
 
 def _renamed(content: OpaqueContent, deltas: bool) -> OpaqueContent:
@@ -157,18 +163,6 @@ def _renamed(content: OpaqueContent, deltas: bool) -> OpaqueContent:
     data = dict(content.data)
     data["reasoning_content"] = data.pop("reasoning")
     return dataclasses.replace(content, data=frozendict(data))
-
-
-def carried_by_gemini(canisters: Sequence[Canister], *, whole: bool, deltas: bool) -> tuple[Canister, ...]:
-    """What is left of an answer that went over the generateContent wire. ``whole``: not streamed."""
-    del deltas  # Calls come whole, and texts go on in any case.
-    carried: list[Canister] = []
-    for canister in canisters:
-        if isinstance(canister, InvocationCanister):
-            carried.append(dataclasses.replace(canister, raw=None))
-        elif isinstance(canister, AssistantCanister):
-            carried.append(AssistantCanister(content=tuple(_joined(_unsigned(canister.content, whole)))))
-    return tuple(carried)
 
 
 def _unsigned(contents: Sequence[Content], whole: bool) -> list[Content]:
@@ -196,32 +190,3 @@ def _joined(contents: Sequence[Content]) -> list[Content]:
         else:
             joined.append(content)
     return joined
-
-
-def carried_by_responses(canisters: Sequence[Canister], *, whole: bool, deltas: bool) -> tuple[Canister, ...]:
-    """What is left of an answer that went over the Responses wire: arguments are text there."""
-    del whole, deltas
-    carried: list[Canister] = []
-    for canister in canisters:
-        if isinstance(canister, InvocationCanister):
-            text = canister.raw if canister.raw and canister.raw.strip() else encode(dict(canister.arguments)).decode()
-            carried.append(dataclasses.replace(canister, raw=text))
-        else:
-            carried.append(canister)
-    return tuple(carried)
-
-
-CARRIED = {
-    "anthropic": carried_by_anthropic,
-    "openai-chat": carried_by_chat,
-    "gemini": carried_by_gemini,
-    "openai-responses": carried_by_responses,
-}
-
-
-def carried(
-    protocol: Protocol, canisters: Sequence[Canister], *, whole: bool = False, deltas: bool = False
-) -> tuple[Canister, ...]:
-    """What is left of an answer that went over this wire."""
-    function = CARRIED[protocol.name]
-    return function(canisters, whole=whole, deltas=deltas)

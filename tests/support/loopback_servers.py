@@ -52,32 +52,33 @@ async def serving(answer: Answerer) -> AsyncGenerator[tuple[str, list[Asked]], N
         await server.shutdown(sockets=[listener])
 
 
+async def read_request(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
+    """The head and the body of a request. Errors: ``IncompleteReadError``."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    lines = (line.lower() for line in head.split(b"\r\n"))
+    length = next((int(line[15:]) for line in lines if line.startswith(b"content-length:")), 0)
+    return head, await reader.readexactly(length)
+
+
 @contextlib.asynccontextmanager
 async def talking(talk: Talker) -> AsyncGenerator[tuple[str, Callable[[], Awaitable[None]]], None]:
-    """Reads one request on each connection, then lets a function say whatever it wants.
-
-    Gives the URL, and what waits until no connection is open.
-    """
+    """Passes one request of each connection to a function. Gives the URL, and a wait until none is open."""
     free = asyncio.Event()
     free.set()
-    here = 0
+    count = 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal here
-        here += 1
+        nonlocal count
+        count += 1
         free.clear()
         try:
             with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-                head = await reader.readuntil(b"\r\n\r\n")
-                length = next(
-                    (int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")), 0
-                )
-                await reader.readexactly(length)
+                await read_request(reader)
                 await talk(reader, writer)
         finally:
             writer.transport.abort()
-            here -= 1
-            if not here:
+            count -= 1
+            if not count:
                 free.set()
 
     async def all_gone() -> None:

@@ -1,4 +1,4 @@
-"""The MCP server as a real process, for the SDK's client: over standard streams, and over HTTP on loopback."""
+"""Our MCP server as a real process, over standard streams or HTTP, and the SDK's client of it."""
 
 import asyncio
 import contextlib
@@ -13,13 +13,14 @@ from typing import Any
 
 from mcp import Client, StdioServerParameters
 
-from tests.support.command_line import COMMAND, PATIENCE, User
+from tests.support.command_line import COMMAND, PATIENCE, ROOT, User
 
 TRANSPORTS = ("stdio", "http")
-#: How the client begins, and the protocol that it gets.
+#: The mode of the client, and the protocol version that it negotiates.
 ERAS = {"auto": "2026-07-28", "legacy": "2025-11-25"}
 KEY = "a-key-of-many-letters"
 
+BAND = ROOT / "tests" / "data" / "ensembles" / "band.toml"
 TOOLS = """
 import asyncio, os, pathlib, subprocess, sys
 from ripieno.canisters import AudioContent, DocumentContent, ImageContent, TextualContent
@@ -93,77 +94,16 @@ def destroy(context, arguments):
     return "destroyed"
 """.replace("PATIENCE", str(PATIENCE))
 
-_BAND = """
-[ensemble]
-name = "band"
-module = "./band.py"
-
-[defaults]
-timeout = 600
-effect = "read"
-
-[[invokers]]
-name = "add"
-description = "Adds two numbers."
-[invokers.arguments]
-type = "object"
-required = ["first"]
-properties = { first = { type = "integer" }, second = { type = "integer", default = 1 } }
-[invokers.results]
-type = "object"
-required = ["sum"]
-properties = { sum = { type = "integer" } }
-
-[[invokers]]
-name = "spell"
-description = "Spells a word."
-[invokers.arguments]
-type = "object"
-properties = { word = { type = "string" } }
-[invokers.results]
-type = "array"
-items = { type = "string" }
-
-[[invokers]]
-name = "lie"
-description = "Does not keep its word."
-[invokers.arguments]
-type = "object"
-properties = { how = { type = "string" } }
-[invokers.results]
-type = "object"
-properties = { sum = { type = "integer" } }
-
-[[invokers]]
-name = "flood"
-description = "Says too much."
-[invokers.results]
-type = "object"
-
-[[invokers]]
-name = "save"
-description = "Saves."
-effect = "write"
-idempotent = true
-
-[[invokers]]
-name = "destroy"
-description = "Destroys."
-effect = "destructive"
-"""
-_PLAIN = ("everything", "fail", "crash", "leak", "shout", "count", "wait", "reconnect")
-
 
 def play_band(user: User) -> None:
-    """Gives the user an ensemble whose tools do what a server must bear."""
-    plain = "".join(f'\n[[invokers]]\nname = "{name}"\ndescription = "Does {name}."\n' for name in _PLAIN)
-    file = user.ensemble("band", _BAND + plain)
+    """Gives the user an ensemble of tools that succeed, fail, lie, crash, leak, print and wait."""
+    file = user.ensemble("band", BAND.read_text())
     (file.parent / "band.py").write_text(TOOLS)
 
 
 @contextlib.contextmanager
 def over_http(user: User, *arguments: str, **extra: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """The URL of a server on a free port, and its process, which ends well at the end."""
+    """The URL of a server on a free port, and its process, which must end with exit code 0."""
     with user.start("serve", "mcp", "--transport", "http", "--port", "0", *arguments, **extra) as process:
         assert process.stderr is not None
         said = ""
@@ -201,21 +141,21 @@ async def appear(file: pathlib.Path) -> None:
     def look() -> None:
         until = time.monotonic() + PATIENCE
         while not file.exists():
-            assert time.monotonic() < until, f"{file.name} has not come."
+            assert time.monotonic() < until, f"{file.name} does not exist."
             time.sleep(0.01)
 
     await asyncio.to_thread(look)
 
 
 def read_line(process: subprocess.Popen[str]) -> str:
-    """The next line of a process's output, which comes in time."""
+    """The next line of a process's output, with a timeout."""
     assert process.stdout is not None
     lines: list[str] = []
-    # Of two lines that come together the second is in the file object's buffer, where nobody can wait for it.
+    # Of two lines that arrive together, the second is in the file object's buffer, which select does not see.
     reader = threading.Thread(
         target=lambda stream: lines.append(stream.readline()), args=(process.stdout,), daemon=True
     )
     reader.start()
     reader.join(PATIENCE)
-    assert lines, "Nothing has come."
+    assert lines, "No line came."
     return lines[0]

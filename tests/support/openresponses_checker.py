@@ -29,9 +29,9 @@ __all__ = ("StreamChecker", "check_body", "check_stream")
 
 #: The members of a response that its events may change.
 _CHANGING = frozenset({"completed_at", "error", "incomplete_details", "output", "status", "usage"})
-#: What no item changes between its beginning and its end.
+#: The members that an item keeps from its beginning to its end.
 _KEPT = ("id", "type", "role", "call_id", "name", "namespace")
-#: Where the text of an event grows, the kind that this has, and the key of the whole text.
+#: For each kind of text: the member of the item that grows, its type, and the key of the whole text.
 _TEXTS: Mapping[str, tuple[str, str, str]] = {
     "output_text": ("content", "output_text", "text"),
     "refusal": ("content", "refusal", "refusal"),
@@ -40,7 +40,7 @@ _TEXTS: Mapping[str, tuple[str, str, str]] = {
     "function_call_arguments": ("arguments", "function_call", "arguments"),
     "custom_tool_call_input": ("arguments", "custom_tool_call", "input"),
 }
-#: What of an item comes after it was added.
+#: The members of an item that come after it was added.
 _GROWING: Mapping[str, Sequence[str]] = {
     "message": ("content",),
     "reasoning": ("summary", "content"),
@@ -57,7 +57,7 @@ class _Part:
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.deltas: list[str] = []
-        #: The whole text, and the part, once they are told.
+        #: The whole text, and the part, after their events.
         self.text: str | None = None
         self.whole: Table | None = None
 
@@ -76,17 +76,14 @@ class _Item:
 
 
 class StreamChecker:
-    """Takes a streamed answer as it is written, each write by itself.
-
-    ``seed``: the events of seed 001 stand beside the official ones. ``events`` are all that came.
-    """
+    """Checks a streamed answer, write by write, into ``events``. ``seed``: it also has the events of seed 001."""
 
     def __init__(self, *, seed: bool = False) -> None:
         self.seed = seed
         self.events: list[dict[str, Any]] = []
         self._items: list[_Item] = []
         self._first: Table = {}
-        #: The last event of the answer, whether an error came before it, and whether the stream is over.
+        #: The last event of the answer, whether an error came before it, and whether the stream has ended.
         self.final: Table | None = None
         self._error = False
         self.finished = False
@@ -117,21 +114,21 @@ class StreamChecker:
 
     @property
     def response(self) -> dict[str, Any]:
-        """The response as its last event has it."""
+        """The response in the last event."""
         assert self.final is not None, "the answer has no terminal event"
         response: dict[str, Any] = self.final["response"]
         return response
 
     def write(self, data: bytes) -> None:
-        """What was written at once: whole events, or nothing."""
+        """Checks one write: whole events, or nothing."""
         if not data:
             return
-        assert data.endswith(b"\n\n"), f"an event does not stand whole in one write: {data[-200:]!r}"
+        assert data.endswith(b"\n\n"), f"an event is split between writes: {data[-200:]!r}"
         for frame in data[:-2].split(b"\n\n"):
             self._frame(frame)
 
     def end(self) -> "StreamChecker":
-        """The stream is over, and is whole."""
+        """Checks that the stream has ended, and is complete."""
         assert self.final is not None, "the answer has no terminal event"
         assert self.finished or self.final["type"] == "response.failed", "the answer has no [DONE]"
         return self
@@ -141,7 +138,7 @@ class StreamChecker:
             return
         assert not self.finished, f"something comes after [DONE]: {frame!r}"
         if frame == b"data: [DONE]":
-            assert self.final is not None, "[DONE] comes before the answer is over"
+            assert self.final is not None, "[DONE] comes before the answer has ended"
             if self.seed:
                 assert self.events[-1]["type"] == "response.done", "the answer has no response.done"
             self.finished = True
@@ -162,9 +159,9 @@ class StreamChecker:
         assert event.get("sequence_number") == len(self.events), f"its number is {event.get('sequence_number')!r}"
         place = len(self.events)
         assert (kind == "response.created") == (place == 0), "response.created is the first event"
-        # It may come again, where nothing else does for a while.
+        # It may come again, as a keep-alive.
         assert place != 1 or kind == "response.in_progress", "response.in_progress is the second event"
-        assert self.final is None or (self.seed and kind == "response.done"), "the answer was over already"
+        assert self.final is None or (self.seed and kind == "response.done"), "the answer had ended already"
         assert not self._error or self.final or kind == "response.failed", "an error is followed by response.failed"
         self._check_schema(event)
         self.events.append(event)
@@ -185,10 +182,10 @@ class StreamChecker:
         if slugged(kind):
             return
         named = RENAMED.get(kind, kind)
-        assert named in event_schemas(), "nobody knows it"
+        assert named in event_schemas(), "unknown type"
         standard = {**event, "type": named}
         if "response" in event:
-            # It is checked by itself, with what the public schema has no word for.
+            # It is checked separately, with what the public schema does not have.
             check_response(event["response"])
             standard["response"] = minimal_response()
         if isinstance(event.get("item"), dict) and not check_item(event["item"]):
@@ -219,13 +216,15 @@ class StreamChecker:
         if event["type"] != "response.failed":
             still = [item.native for item in self._items if item.done is None]
             assert not still, f"items are open: {still}"
-        assert response["output"] == [item.done for item in self._items if item.done is not None], "its output is other"
+        assert response["output"] == [item.done for item in self._items if item.done is not None], (
+            "its output is another"
+        )
 
     def _fail(self, event: Table) -> None:
         self._error = True
         error = event["error"]
-        assert event.get("message") == error["message"], "its flat reading says something else"
-        assert {"code", "param"} <= event.keys(), "it has no flat reading"
+        assert event.get("message") == error["message"], "its flat message is another"
+        assert {"code", "param"} <= event.keys(), "it has no flat code or param"
 
     # Items.
 
@@ -243,7 +242,7 @@ class StreamChecker:
         assert native["id"], "its item has no identifier"
         known = native["type"] in _GROWING
         if known:
-            assert native.get("status", "in_progress") == "in_progress", "its item is over already"
+            assert native.get("status", "in_progress") == "in_progress", "its item has ended already"
             for key in _GROWING[native["type"]]:
                 assert not native.get(key), f"its item has {key} already"
         self._items.append(_Item(native))
@@ -252,17 +251,17 @@ class StreamChecker:
         item, native = self._item(event), event["item"]
         for key in _KEPT:
             assert native.get(key) == item.native.get(key), f"{key} of its item changed from {item.native.get(key)!r}"
-        assert native.get("status") != "in_progress", "its item is not over"
+        assert native.get("status") != "in_progress", "its item has not ended"
         kind = native["type"]
         if kind in ("message", "reasoning"):
             for key in _GROWING[kind]:
                 told = [part.whole for part in getattr(item, key)]
-                assert list(native.get(key) or ()) == told, f"{key} of its item is not what was told: {told}"
+                assert list(native.get(key) or ()) == told, f"{key} of its item is not that of the events: {told}"
         if kind in ("function_call", "custom_tool_call"):
             (key,) = _GROWING[kind]
-            assert native[key] == item.arguments.text, f"its {key} are not those that were told"
+            assert native[key] == item.arguments.text, f"its {key} are not those of the events"
         if self.seed and kind == "function_call":
-            assert item.seed.text == native["arguments"], "the seed's events say something else"
+            assert item.seed.text == native["arguments"], "the seed's events have other arguments"
         item.done = native
 
     # Parts and texts.
@@ -283,7 +282,7 @@ class StreamChecker:
     def _close_part(self, event: Table, where: str) -> None:
         part, whole = self._open_part(event, where), event["part"]
         assert whole["type"] == part.kind, "its part is of another kind"
-        assert whole[_key(whole)] == part.text, f"its part is not what was told: {part.text!r}"
+        assert whole[_key(whole)] == part.text, f"its part is not that of the events: {part.text!r}"
         part.whole = whole
 
     def _open_part(self, event: Table, where: str) -> _Part:
@@ -308,7 +307,7 @@ class StreamChecker:
         assert "".join(part.deltas) == part.text, f"its deltas are {''.join(part.deltas)!r}"
 
     def _check_kind(self, event: Table, part: _Part) -> None:
-        """An event is about a part, or an item, of its own kind."""
+        """Checks that an event is about a part, or an item, of its own kind."""
         word = event["type"].removeprefix("response.").rpartition(".")[0]
         where, kind, _ = _TEXTS[word]
         found = self._item(event).native["type"] if where == "arguments" else part.kind
@@ -326,19 +325,19 @@ class StreamChecker:
     def _seed_delta(self, event: Table) -> None:
         item = self._item(event)
         assert item.seed_begun, "its call has not begun"
-        assert item.seed.text is None, "its call is over"
+        assert item.seed.text is None, "its call has ended"
         item.seed.deltas.append(event["delta"])
 
     def _seed_end(self, event: Table) -> None:
         item = self._item(event)
         assert item.seed_begun, "its call has not begun"
-        assert item.seed.text is None, "its call is over"
+        assert item.seed.text is None, "its call has ended"
         item.seed.text = event["arguments"]
         assert "".join(item.seed.deltas) == item.seed.text
         assert event["name"] == item.native["name"]
 
     def _seed_done(self, event: Table) -> None:
-        assert self.final is not None, "the answer is not over"
+        assert self.final is not None, "the answer has not ended"
         assert event["response"] == self.final["response"], "its response is another"
 
 
@@ -347,7 +346,7 @@ def _key(part: Table) -> str:
 
 
 def check_stream(writes: Sequence[bytes], *, seed: bool = False) -> StreamChecker:
-    """A whole streamed answer, write by write."""
+    """Checks a whole streamed answer, write by write."""
     checker = StreamChecker(seed=seed)
     for data in writes:
         checker.write(data)

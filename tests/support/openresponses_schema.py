@@ -1,12 +1,13 @@
 """Checks bodies and items of the Responses wire against the public schema.
 
-The schema is the published one in ``tests/data/openresponses``. What it does not know, and clients of this wire do, is
-listed here with its own check. A fault is an ``AssertionError`` that names the event.
+Both are in ``tests/data/openresponses``: the published schema, and in ``extensions.toml`` what clients of this wire use
+beyond it. A fault is an ``AssertionError`` that names the event.
 """
 
 import functools
 import json
 import pathlib
+import tomllib
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,85 +15,32 @@ import jsonschema_rs
 
 Table = Mapping[str, Any]
 
-_DOCUMENT = pathlib.Path(__file__).parents[1] / "data" / "openresponses" / "openapi-2026-04-24.json"
-#: Items of tools that a provider runs itself.
-_HOSTED = (
-    "additional_tools",
-    "apply_patch_call",
-    "apply_patch_call_output",
-    "code_interpreter_call",
-    "computer_call",
-    "computer_call_output",
-    "file_search_call",
-    "image_generation_call",
-    "local_shell_call",
-    "local_shell_call_output",
-    "mcp_approval_request",
-    "mcp_approval_response",
-    "mcp_call",
-    "mcp_list_tools",
-    "program",
-    "program_output",
-    "shell_call",
-    "shell_call_output",
-    "tool_search_call",
-    "tool_search_output",
-    "web_search_call",
-)
-#: Items that the public schema has no word for, and what each must have.
-ITEMS: Mapping[str, Mapping[str, type]] = {
-    "custom_tool_call": {"id": str, "call_id": str, "name": str, "input": str, "status": str},
-    "custom_tool_call_output": {"id": str, "call_id": str, "output": object, "status": str},
-    **{kind: {"id": str} for kind in _HOSTED},
-}
-_OF_ITEM: Mapping[str, type] = {"item_id": str, "output_index": int}
-#: Events that it has no word for, and what each must have.
-EVENTS: Mapping[str, Mapping[str, type]] = {
-    "response.custom_tool_call_input.delta": {**_OF_ITEM, "delta": str},
-    "response.custom_tool_call_input.done": {**_OF_ITEM, "input": str},
-}
-#: Those that only a stream with seed 001's events has.
-SEED_EVENTS: Mapping[str, Mapping[str, type]] = {
-    "response.output_tool_call.begin": {**_OF_ITEM, "call_id": str, "name": str},
-    "response.output_tool_call.delta": {**_OF_ITEM, "delta": str},
-    "response.output_tool_call.end": {**_OF_ITEM, "name": str, "arguments": str},
-    "response.done": {"response": dict},
-}
-#: What its vendor calls events that the public schema names differently.
-RENAMED: Mapping[str, str] = {
-    "response.reasoning_text.delta": "response.reasoning.delta",
-    "response.reasoning_text.done": "response.reasoning.done",
-}
+_FOLDER = pathlib.Path(__file__).parents[1] / "data" / "openresponses"
+_EXTENSIONS = tomllib.loads((_FOLDER / "extensions.toml").read_text())
+_TYPES: Mapping[str, type] = {"string": str, "integer": int, "object": dict, "any": object}
+
+
+def _shapes(name: str) -> Mapping[str, Mapping[str, type]]:
+    return {kind: {key: _TYPES[word] for key, word in members.items()} for kind, members in _EXTENSIONS[name].items()}
+
+
+#: Items and events that the public schema does not have, with their required members.
+ITEMS = {**_shapes("items"), **{kind: {"id": str} for kind in _EXTENSIONS["hosted_items"]}}
+EVENTS = _shapes("events")
+#: Events that only a stream with the events of seed 001 has.
+SEED_EVENTS = _shapes("seed_events")
+#: The names in the public schema of events that the vendor names differently.
+RENAMED: Mapping[str, str] = _EXTENSIONS["renamed"]
 #: Kinds of tools beside ``function`` that a request may have, and an answer may repeat.
-TOOLS = frozenset(
-    {
-        "apply_patch",
-        "code_interpreter",
-        "computer",
-        "computer_use_preview",
-        "custom",
-        "file_search",
-        "image_generation",
-        "local_shell",
-        "mcp",
-        "namespace",
-        "programmatic_tool_calling",
-        "shell",
-        "tool_search",
-        "web_search",
-        "web_search_2025_08_26",
-        "web_search_preview",
-        "web_search_preview_2025_03_11",
-    }
-)
+TOOLS = frozenset(_EXTENSIONS["tools"])
 TERMINAL: Mapping[str, str] = {f"response.{word}": word for word in ("completed", "incomplete", "failed")}
-#: What stands in an item that a server of ours named.
+#: A part of the identifiers that our servers generate.
 _MADE = "_ripieno_"
 
 
 @functools.cache
 def _document() -> Table:
-    document: Table = json.loads(_DOCUMENT.read_bytes())
+    document: Table = json.loads((_FOLDER / "openapi-2026-04-24.json").read_bytes())
     return document
 
 
@@ -117,7 +65,7 @@ def _validator(name: str) -> jsonschema_rs.Draft202012Validator:
 
 
 def satisfies(value: object, name: str) -> None:
-    """The value satisfies a schema of the document."""
+    """Checks a value against a schema of the document."""
     validator = _validator(name)
     if not validator.is_valid(value):
         faults = [f"{fault.instance_path}: {fault.message[:300]}" for fault in validator.iter_errors(value)]
@@ -125,19 +73,19 @@ def satisfies(value: object, name: str) -> None:
 
 
 def has(value: Table, shape: Mapping[str, type], what: str) -> None:
-    """A value has these members."""
+    """Checks that a value has these members."""
     for key, kind in shape.items():
         assert key in value, f"{what} has no {key}"
         assert isinstance(value[key], kind), f"{what} has {key} = {value[key]!r}"
 
 
 def slugged(kind: object) -> bool:
-    """Whether a word is somebody's extension: ``acme:trace``."""
+    """Whether a word names an extension of a vendor, such as ``acme:trace``."""
     return isinstance(kind, str) and all(kind.partition(":"))
 
 
 def check_item(item: Table) -> bool:
-    """An item of an answer. Whether the public schema has a word for it."""
+    """Checks an item of an answer. Returns whether the public schema has its type."""
     kind = item.get("type")
     if kind in ITEMS:
         has(item, ITEMS[kind], f"an item of the type {kind}")
@@ -153,7 +101,7 @@ def check_item(item: Table) -> bool:
 
 
 def check_response(response: Table) -> None:
-    """A response, whole or inside an event."""
+    """Checks a response, whole or inside an event."""
     standard = dict(response)
     standard["output"] = [item for item in response.get("output", ()) if check_item(item)]
     standard["tools"] = [tool for tool in response.get("tools", ()) if not _extends_tools(tool)]
@@ -162,10 +110,12 @@ def check_response(response: Table) -> None:
         standard["tool_choice"] = _standard_choice(choice)
     satisfies(standard, "ResponseResource")
     made = [item["id"] for item in response["output"] if _MADE in item["id"]]
-    assert len(set(made)) == len(made), f"identifiers are doubled: {made}"
+    assert len(set(made)) == len(made), f"repeated identifiers: {made}"
     calls = [(item["type"], item["call_id"]) for item in response["output"] if "call_id" in item]
-    assert len(set(calls)) == len(calls), f"calls are doubled: {calls}"
-    assert all("authorization" not in tool and "headers" not in tool for tool in response["tools"]), "a secret returns"
+    assert len(set(calls)) == len(calls), f"repeated calls: {calls}"
+    assert all("authorization" not in tool and "headers" not in tool for tool in response["tools"]), (
+        "a secret is returned"
+    )
 
 
 def _extends_tools(tool: Table) -> bool:
@@ -174,14 +124,14 @@ def _extends_tools(tool: Table) -> bool:
 
 
 def _standard_choice(choice: Table) -> object:
-    """What the public schema can say of a choice."""
+    """The part of a choice that the public schema can express."""
     if choice.get("type") == "allowed_tools":
         return {**choice, "tools": [tool for tool in choice["tools"] if not _extends_tools(tool)]}
     return "auto" if _extends_tools(choice) else choice
 
 
 def check_body(data: bytes) -> dict[str, Any]:
-    """The body of an answer that is not streamed: a response that is over, or an error. Returns it, parsed."""
+    """Checks the body of an answer that is not streamed: an ended response or an error. Returns it, parsed."""
     body: dict[str, Any] = json.loads(data)
     if "object" not in body:
         assert isinstance(body.get("error"), dict), f"neither a response nor an error: {body}"
@@ -193,23 +143,23 @@ def check_body(data: bytes) -> dict[str, Any]:
 
 
 def check_ended(response: Table) -> None:
-    """A response is over, and says how."""
+    """Checks that a response has ended, and that its status fits its members."""
     status = response["status"]
-    assert status in TERMINAL.values(), f"an answer is over, but its status is {status!r}"
+    assert status in TERMINAL.values(), f"the answer ended with the status {status!r}"
     assert (response["completed_at"] is not None) == (status == "completed"), (
         f"{status}, but {response['completed_at']}"
     )
     assert (response["incomplete_details"] is not None) == (status == "incomplete"), f"{status}, but its details"
     assert (response["error"] is not None) == (status == "failed"), f"{status}, but its error"
     if status != "failed":
-        assert response["usage"] is not None, "an answer says nothing of its usage"
+        assert response["usage"] is not None, "the answer has no usage"
     for item in response["output"]:
-        assert item.get("status") != "in_progress", f"an answer is over, but an item is not: {item}"
+        assert item.get("status") != "in_progress", f"an item has not ended: {item}"
 
 
 @functools.cache
 def minimal_response() -> Table:
-    """The smallest response: it stands for one that was checked by itself."""
+    """The smallest response, in place of one that was checked separately."""
     schema = _document()["components"]["schemas"]["ResponseResource"]
     numbers = ("top_p", "presence_penalty", "frequency_penalty", "top_logprobs", "temperature")
     return {

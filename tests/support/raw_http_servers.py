@@ -1,4 +1,4 @@
-"""Servers on loopback that say exact bytes, listeners that nobody may find, resolvers that answer as a test wants."""
+"""Loopback servers that answer exact bytes and count connections, and resolvers with fixed answers."""
 
 import asyncio
 import contextlib
@@ -9,15 +9,16 @@ import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 from ripieno.origins.http.client import Fetcher, HostPattern, Limits, Reach
+from tests.support.loopback_servers import read_request
 
 TLS = pathlib.Path(__file__).parents[1] / "data" / "tls"
-#: What a server says to the head and the body of a request; None says nothing more and waits.
+#: The answer to the head and the body of a request; None answers nothing and waits.
 Answer = Callable[[bytes, bytes], bytes | Sequence[bytes] | None]
 
 
 @dataclasses.dataclass(kw_only=True)
 class Web:
-    """One port of this machine. ``heads`` are the requests as they came, ``bodies`` what came with them."""
+    """A server at one port. ``heads`` and ``bodies`` are those of its requests."""
 
     port: int
     heads: list[bytes] = dataclasses.field(default_factory=list)
@@ -56,11 +57,7 @@ async def web(
         one.connections += 1
         try:
             with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-                head = await reader.readuntil(b"\r\n\r\n")
-                length = next(
-                    (int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")), 0
-                )
-                body = await reader.readexactly(length)
+                head, body = await read_request(reader)
                 one.heads.append(head)
                 one.bodies.append(body)
                 said = say(head, body)
@@ -83,7 +80,7 @@ async def web(
 
 @contextlib.asynccontextmanager
 async def canaries() -> AsyncGenerator[tuple[Web, ...], None]:
-    """One port at several addresses of this machine, in IPv4 and IPv6, that counts who comes."""
+    """One port at several addresses of this machine, in IPv4 and IPv6, to count connections."""
     async with contextlib.AsyncExitStack() as stack:
         first = await stack.enter_async_context(web())
         rest = [await stack.enter_async_context(web(host=host, port=first.port)) for host in ("127.0.0.2", "::1")]
@@ -102,7 +99,7 @@ def knowing(**places: Sequence[str]) -> Callable[[str, int], Awaitable[Sequence[
 
 
 async def worst(host: str, port: int) -> Sequence[str]:
-    """As bad as a system's resolver can be: odd numbers are addresses, and every name leads to this machine."""
+    """The worst resolver: unusual numbers are addresses, and every name leads to this machine."""
     try:
         return [str(place[0]) for *_, place in socket.getaddrinfo(host, port, flags=socket.AI_NUMERICHOST)]
     except (OSError, UnicodeError, ValueError):

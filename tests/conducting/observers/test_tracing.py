@@ -5,6 +5,7 @@ import contextvars
 import io
 import json
 import logging
+import pathlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -30,7 +31,8 @@ from ripieno.conducting.observers.logs import JsonFormatter, log_runs
 from ripieno.conducting.observers.tracing import Telemetry
 from ripieno.exceptions import ExecutionFault, ProviderUnreachable
 from ripieno.execution import Circumstances, Execution
-from tests.support.scripted_models import ensemble, invoke, invokes, says, scripted, tool
+from tests.support.scripted_models import ensemble, invoke, invokes, results_of, says, scripted, tool
+from tests.support.toml_ensembles import make_ensemble, server, surround
 
 USED = Usage(input_tokens=100, output_tokens=7, cache_read_tokens=60, reasoning_tokens=3)
 SECRET = "the-secret-of-the-house"
@@ -364,3 +366,25 @@ def test_an_exception_is_part_of_its_line(lines: io.StringIO) -> None:
     assert (told["message"], told["level"], told["tool"]) == ("It broke.", "error", "mine.look")
     assert "ValueError: no" in told["exception"]
     assert told["time"].endswith("+00:00")
+
+
+async def test_the_trace_goes_on_in_an_mcp_server(tmp_path: pathlib.Path) -> None:
+    observed = Observed()
+    async with make_ensemble(server("wrapped_results.py"), surround(tmp_path)) as connected:
+        calls = [invoke(connected.access_invoker("trace").exposed, identifier) for identifier in ("a", "b")]
+        run = conduct(
+            scripted(invokes(*calls), says()),
+            "Go.",
+            ensembles=[connected],
+            execution=Execution(rules=Rules(approve=("it.trace",))),
+            watchers=[observed.telemetry],
+        )
+        parents = {one.invocation_id: one.text.split("-")[1:3] for one in results_of((await run).canisters)}
+    spans = [one for one in observed.exporter.get_finished_spans() if one.name == "execute_tool it.trace"]
+    contexts = {attributes(span)["gen_ai.tool.call.id"]: span.get_span_context() for span in spans}
+    assert parents.keys() == {"a", "b"}
+    assert parents == {
+        identifier: [trace.format_trace_id(one.trace_id), trace.format_span_id(one.span_id)]
+        for identifier, one in contexts.items()
+        if one is not None
+    }

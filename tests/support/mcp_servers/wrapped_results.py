@@ -1,4 +1,4 @@
-"""A server of the SDK's own kind: results that it wraps, and a tool that makes another one."""
+"""A server on the official SDK: results that the SDK wraps, a tool that adds a tool, and the trace of a request."""
 
 from typing import Any
 
@@ -34,16 +34,23 @@ def describe(name: str) -> dict[str, int]:
 
 @app.tool()
 async def grow(name: str, context: Context[Any, Any]) -> str:
-    """Makes another tool."""
+    """Adds a tool."""
 
     def newcomer() -> str:
         """It is new."""
         return "new"
 
     app.add_tool(newcomer, name=name)
-    # In 2026-07-28, who has not subscribed is not told; in the handshake era everybody is.
+    # In 2026-07-28 only subscribers are notified; in the handshake era every client is.
     await context.notify_tools_changed()
     return "grown"
+
+
+@app.tool()
+async def trace(context: Context[Any, Any]) -> str:
+    """Returns the trace context of the request."""
+    meta: Any = context.request_context.meta or {}
+    return str(dict(meta).get("traceparent"))
 
 
 if __name__ == "__main__":
