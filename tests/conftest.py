@@ -54,29 +54,29 @@ def pytest_configure() -> None:
     for number, handler in defaults.items():
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, handler)
-    assert _ROOM not in sys.modules
+    assert _WIRE not in sys.modules
     sys.meta_path.insert(0, _Watcher())
 
 
 # Every answer of the Responses wire that is made here is checked against the public schema and its grammar.
 
-_ROOM = "ripieno.models.protocols.openai_responses"
-#: What was wrong with the answers of the test that runs.
+_WIRE = "ripieno.models.protocols.openai_responses"
+#: The faults of answers in the current test.
 _faults: list[str] = []
 
 
 def _noted(check: Callable[[bytes], object], data: bytes) -> bool:
-    """Whether it is right. Whoever made a bad answer goes on: it may be a server, which would only tell its client."""
+    """Checks an answer and notes its fault. Its sender goes on: a server would report an error only to its client."""
     try:
         check(data)
-    except Exception as error:  # whatever a bad answer breaks in the checker is a fault, too
+    except Exception as error:  # An error of the checker is a fault, too.
         _faults.append(f"{type(error).__name__}: {error}")
         return False
     return True
 
 
 def _checked_write(write: Callable[..., bytes]) -> Callable[..., bytes]:
-    """An answer that is not finished is fine: its client may have left."""
+    """Checks each write. An unfinished answer is allowed: its client may have disconnected."""
 
     @functools.wraps(write)
     def wrapped(encoder: Any, *arguments: Any) -> bytes:
@@ -87,7 +87,7 @@ def _checked_write(write: Callable[..., bytes]) -> Callable[..., bytes]:
                 from tests.support.openresponses_checker import StreamChecker
 
                 seen["check"] = StreamChecker(seed=type(encoder).__name__ == "SeedEncoder").write
-            # What comes after the first fault is no news.
+            # Only the first fault of an answer counts.
             if not _noted(seen["check"], data):
                 seen["check"] = bool
         return data
@@ -107,21 +107,21 @@ def _checked_body(make: Callable[..., bytes]) -> Callable[..., bytes]:
     return wrapped
 
 
-def _watch(room: Any) -> None:
-    """Looks over the shoulder of its encoder from now on."""
-    encoder, protocol = room.Encoder, room.PROTOCOL
+def _watch(wire: Any) -> None:
+    """Checks the answers of the wire's encoder from now on."""
+    encoder, protocol = wire.Encoder, wire.PROTOCOL
     for name in ("feed", "wait", "fail"):
         setattr(encoder, name, _checked_write(getattr(encoder, name)))
     for name in ("encode", "refuse"):
-        # It is a frozen value, which everybody shares.
+        # The protocol is frozen, and shared.
         object.__setattr__(protocol, name, _checked_body(getattr(protocol, name)))
 
 
 class _Watcher(importlib.abc.MetaPathFinder):
-    """Watches the room from when it is first imported: tests that never touch it pay nothing."""
+    """Watches the wire from its first import on, without a cost for tests that do not import it."""
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path) if fullname == _ROOM else None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path) if fullname == _WIRE else None
         if spec is None or spec.loader is None:
             return None
         execute = spec.loader.exec_module
@@ -136,7 +136,7 @@ class _Watcher(importlib.abc.MetaPathFinder):
 
 @pytest.fixture(scope="session", autouse=True)
 def authorities() -> Iterator[None]:
-    """Trust one certificate: each client with TLS would read all those of the system, which takes 20 ms."""
+    """Trust one certificate: reading all those of the system takes 20 ms for each client with TLS."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSL_CERT_FILE", str(pathlib.Path(__file__).parent / "data" / "tls" / "certificate.pem"))
         yield
@@ -144,7 +144,7 @@ def authorities() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _answers_are_right() -> Iterator[None]:
-    """A test fails when an answer was bad that was made while it ran."""
+    """A test fails if an answer during it was bad."""
     _faults.clear()
     yield
     if _faults:

@@ -25,7 +25,7 @@ def files(folder: pathlib.Path) -> dict[str, bytes]:
 
 
 def run(*command: str, cwd: pathlib.Path = ROOT, **environment: str) -> str:
-    """Standard output of a command; what it says about an error becomes the assertion's text."""
+    """The standard output of a command; its error output is the text of the assertion."""
     done = subprocess.run(
         command, cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True, check=False
     )
@@ -34,7 +34,7 @@ def run(*command: str, cwd: pathlib.Path = ROOT, **environment: str) -> str:
 
 
 def build(source: pathlib.Path, folder: pathlib.Path, *targets: str) -> None:
-    """Builds a wheel, a source archive, or both, as an installer would have it done."""
+    """Builds a wheel, a source archive, or both, as an installer does."""
     options = [part for target in targets for part in ("--target", target)]
     run(sys.executable, "-m", "hatchling", "build", *options, "--directory", str(folder), cwd=source)
 

@@ -1,4 +1,4 @@
-"""The face: about thirty names, the same for programs and for type checkers, and light."""
+"""The public names: the same for programs and for type checkers, and cheap to import."""
 
 import ast
 import pathlib
@@ -20,7 +20,7 @@ def test_the_stub_names_what_the_module_gives() -> None:
     assert {*homes, "__version__"} == set(ripieno.__all__)
     assert dir(ripieno) == sorted(ripieno.__all__)
     for name, home in homes.items():
-        # A package may give what one of its rooms makes.
+        # A package may export what one of its modules defines.
         assert f"{getattr(ripieno, name).__module__}.".startswith(f"{home}."), name
 
 

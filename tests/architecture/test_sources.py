@@ -1,7 +1,7 @@
-"""Facts of the house that can be counted: size, first lines, vendors' names, processes, revived objects.
+"""Rules of the sources: size, docstrings, vendors' names, processes, deserialized objects.
 
-What may import what is held by the import contracts in ``pyproject.toml``; here is the rest. Each rule is a
-function from a module's text to its findings, and is shown what it must find before it reads the sources.
+The import contracts in ``pyproject.toml`` have the rules of imports. Each rule here is a function from a module's text
+to its findings, with examples that it must find.
 """
 
 import ast
@@ -40,7 +40,7 @@ REVIVING_CALLS = {"eval", "exec", "__import__"}
 
 @functools.lru_cache(maxsize=1)
 def nodes_of(text: str) -> tuple[ast.AST, ...]:
-    """All nodes of a module, which several rules look at one after the other."""
+    """All nodes of a module, for several rules."""
     return tuple(ast.walk(ast.parse(text)))
 
 
@@ -75,7 +75,7 @@ def vendors(text: str) -> list[str]:
 
 
 def processes(text: str) -> list[str]:
-    """Every way of starting one: the modules for it, and the functions that other modules have for it."""
+    """Every way to start a process: modules for it, and functions of other modules."""
     found = [
         f"{line}: import of {name}"
         for line, name in imported(text)
@@ -104,7 +104,7 @@ def shells(text: str) -> list[str]:
 
 
 def revived(text: str) -> list[str]:
-    """What makes code or objects out of data."""
+    """Ways to make code or objects from data."""
     found = [f"{line}: import of {name}" for line, name in imported(text) if name.partition(".")[0] in REVIVING_MODULES]
     found += [
         f"{node.lineno}: {node.func.id}()"
@@ -158,14 +158,14 @@ def test_rules_pass_what_is_allowed() -> None:
 
 
 def within(path: pathlib.Path, places: tuple[str, ...]) -> bool:
-    """Whether a module is one of the places, or beneath one."""
+    """Whether a module is one of these, or in one of these packages."""
     module = path.relative_to(PACKAGE).with_suffix("")
     return any(module.is_relative_to(place) for place in places)
 
 
 @pytest.fixture(scope="module")
 def findings() -> dict[Rule, dict[pathlib.Path, list[str]]]:
-    """What each rule finds in each module."""
+    """The findings of each rule in each module."""
     assert MODULES
     found: dict[Rule, dict[pathlib.Path, list[str]]] = {rule: {} for rule in RULES}
     for path in MODULES:

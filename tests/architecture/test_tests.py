@@ -1,4 +1,4 @@
-"""What ``tests/README.rst`` says of all tests, as far as their text shows it."""
+"""The rules of ``tests/README.rst`` that the text of tests can show."""
 
 import ast
 import pathlib
@@ -17,7 +17,7 @@ def names_in(text: str) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, alias.name) for alias in node.names)
 
 
-#: Where a machine may lack something, it says what.
+#: The one module that may skip tests.
 EXCEPT = "skips.py"
 
 

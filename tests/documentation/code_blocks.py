@@ -1,4 +1,4 @@
-"""The examples of the documentation: what stands in its blocks, as somebody would type it."""
+"""The examples of the documentation: the texts of its code blocks."""
 
 import dataclasses
 import pathlib
@@ -37,7 +37,7 @@ def blocks(page: str) -> list[Block]:
 
 
 def texts(page: str, *kinds: str) -> list[str]:
-    """The texts of a page's blocks, which are of exactly these kinds: one more wants to be run as well."""
+    """The texts of a page's blocks, of exactly these kinds, so that no new block stays untested."""
     found = blocks(page)
     assert [block.kind for block in found] == list(kinds), [(block.line, block.kind) for block in found]
     return [block.text for block in found]

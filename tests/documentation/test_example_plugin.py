@@ -1,4 +1,4 @@
-"""The example plugin, built and installed as anybody would, then played by the real command."""
+"""The example plugin, built, installed and used by the real command."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Every example of the first pages, and of those about providers and protocols, is run, or compared with what is."""
+"""The examples of the first pages, and of those about providers and protocols, are run or compared."""
 
 import ast
 import asyncio
@@ -53,7 +53,7 @@ continues = true
 [[turns]]
 text = "Hello from the score."
 """
-#: The providers that the tutorials take for granted.
+#: The providers that the tutorials presuppose.
 BEFORE = "".join(
     f'[providers.{name}]\nprotocol = "openai-chat"\nbase_url = "http://127.0.0.1:9/{name}"\n\n'
     for name in ("house", "garden", "cellar")
@@ -61,7 +61,7 @@ BEFORE = "".join(
 
 
 def merged(user: User, *given: str) -> LoadedConfiguration:
-    """What the blocks make of a configuration, each laid over the ones before it; nothing is wrong with it."""
+    """The configuration of several blocks, each over the ones before it, without failures."""
     parts = [tomllib.loads(text) for text in given]
     whole: dict[str, Any] = {}
     for part in parts:
@@ -80,7 +80,7 @@ def _lay(whole: dict[str, Any], part: dict[str, Any]) -> None:
 
 
 def typed(console: str) -> list[str]:
-    """The arguments of the command in a block, without where its output goes."""
+    """The arguments of the command in a block, without the redirection of its output."""
     first = console.splitlines()[0].removeprefix("$ ")
     program, *arguments = shlex.split(first.partition(" >> ")[0])
     assert program == "ripieno"
@@ -147,7 +147,7 @@ async def test_keep_going(user: User) -> None:
 
 
 async def first_alert(user: User) -> str:
-    """What is told when a server is overloaded once."""
+    """The alert when a server is overloaded once."""
     count = 0
 
     async def answer(_: Request) -> Response:
@@ -260,13 +260,13 @@ def shell(text: str) -> list[list[str]]:
 
 
 def run_program(code: str) -> None:
-    """Runs a program as it is shown, whose first level may wait."""
+    """Runs a program as shown, with ``await`` at its top level."""
     asyncio.run(eval(compile(code, "page", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), {}))
 
 
 @pytest.fixture
 def starting(user: User, call: Call, small: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> User:
-    """Somebody new, with a key and a file to read, whose Claude is on loopback."""
+    """A new user with a key and a file to read, whose provider ``anthropic`` is on loopback."""
     del call  # It makes this process that user's.
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")

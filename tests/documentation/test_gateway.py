@@ -1,4 +1,4 @@
-"""The tutorials about the gateway, and the programs beside them: what they show is run against a real one."""
+"""The tutorials about the gateway and their programs, run against a real gateway."""
 
 import ast
 import contextlib
@@ -127,7 +127,7 @@ def serving(user: User, *command: str, **extra: str) -> Iterator[tuple[subproces
 
 
 def wait_for(process: subprocess.Popen[str], pattern: re.Pattern[str]) -> re.Match[str]:
-    """Reads what a process reports until that is there."""
+    """Reads the reports of a process until a pattern matches."""
     assert process.stderr is not None
     said = ""
     while (found := pattern.search(said)) is None:
@@ -156,7 +156,7 @@ def ask(port: int, path: str = "/v1/responses", key: str = "none", **body: Any) 
 
 
 def log_of(process: subprocess.Popen[str]) -> str:
-    """What it has said since it began to serve; it ends well."""
+    """The log since the process began to serve; it must end with exit code 0."""
     process.terminate()
     said = process.communicate(timeout=PATIENCE)[1]
     assert process.returncode == 0
@@ -166,7 +166,7 @@ def log_of(process: subprocess.Popen[str]) -> str:
 # Codex.
 
 FUNCTION = {"type": "function", "parameters": {"type": "object"}, "strict": False}
-#: What such a client declares, and the beginning of what it says.
+#: The tools of such a client, and the beginning of its input.
 CODING_TOOLS = [
     {**FUNCTION, "name": "exec_command"},
     {"type": "namespace", "name": "mcp__notes", "description": "", "tools": [{**FUNCTION, "name": "read_file"}]},
@@ -270,7 +270,7 @@ def ported(text: str, port: int) -> str:
 
 @pytest.fixture
 def noted(user: User) -> User:
-    """Somebody with a note, and the configuration of a server that has its address in every test."""
+    """A user with a note."""
     (user.workspace / "notes.txt").write_text("Buy strings.\n")
     return user
 
@@ -482,7 +482,7 @@ def test_the_examples_leave_alone_what_ran(user: User, rehearsed: str, file: str
 
 
 def run_example(user: User, url: str, file: str, *arguments: str, options: tuple[str, ...] = ()) -> str:
-    """What a program says that talks to the gateway of the folder's configuration, with a key."""
+    """The output of a program that uses the gateway of the examples, with a key."""
     table = (EXAMPLES / "gateway.toml").read_text()
     configured(user, table, url)
     words = ("serve", "responses", "--key-variable", "GATEWAY_KEY", *options)

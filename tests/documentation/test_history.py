@@ -1,4 +1,4 @@
-"""What the page about long conversations tells people to write: it can be read, and it prints what it says."""
+"""The page about long conversations: its tables can be read, and its program prints what the page shows."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What the tutorial about many tools and long results shows is what happens."""
+"""The tutorial about many tools and long results is correct."""
 
 import pathlib
 import re

@@ -1,4 +1,4 @@
-"""What the documentation of the library says about names: where they are imported from, and what explain shows."""
+"""Names in the documentation: their modules, and the keywords that ``explain`` shows."""
 
 import importlib
 import inspect
@@ -18,7 +18,7 @@ from tests.support.users import Done
 
 Call = Callable[..., Done]
 _DIRECTIVE = re.compile(r"^\.\. auto(?P<kind>\w+):: (?P<target>[\w.]+).*\n(?P<options>(?:   .*\n)*)", re.MULTILINE)
-#: So many that the page names a few.
+#: Modules of which the page imports only some names.
 _WHOLE = ("ripieno.canisters.events", "ripieno.exceptions")
 
 
@@ -117,7 +117,6 @@ allOf = [{ maxProperties = 1 }]
 
 @pytest.mark.parametrize(("name", "keyword"), [("plain", "additionalProperties"), ("parted", "unevaluatedProperties")])
 def test_the_keyword_that_closes_a_schema_is_explained(user: User, call: Call, name: str, keyword: str) -> None:
-    """A tool's schema has a keyword that its file does not have: the pages say which, and why."""
     user.ensemble("words", _TOOLS)
     assert all(keyword not in invoker["arguments"] for invoker in tomllib.loads(_TOOLS)["invokers"])
     explained = call("explain", f"words.{name}", "--protocol", "openai-chat", "--format", "json")

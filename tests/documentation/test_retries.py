@@ -1,4 +1,4 @@
-"""The page about retries and the result cache says what holds."""
+"""The page about retries and the result cache is correct."""
 
 import tomllib
 

@@ -1,4 +1,4 @@
-"""The examples that the reference of the bundled tools shows: each is a call that is made here, for real."""
+"""The examples in the reference of the bundled tools: each is called for real."""
 
 import functools
 import json
@@ -31,9 +31,9 @@ EXAMPLES = ROOT / "documentation" / "examples" / "tools"
 PAGES = ROOT / "documentation" / "reference" / "tools"
 BUNDLED: Mapping[str, EnsembleDescriptor] = load_ensembles([Layer(name="package", folders=(ROOT / "data",))]).ensembles
 TOOLS = [f"{ensemble.name}.{tool.name}" for ensemble in BUNDLED.values() for tool in ensemble.invokers]
-#: Where the examples say that their server and their workspace are, and what handles of processes look like.
+#: The server and the workspace in the examples, and the form of handles of processes.
 SERVER, WORKSPACE, HANDLE = "127.0.0.1:8080", "/workspace", re.compile("[op]_[0-9a-f]{32}")
-#: Who made the repositories of examples, and when: their commits have the names that are shown.
+#: Author and date of the commits in examples, so that they have the shown names.
 AUTHOR = {
     f"GIT_{who}_{what}": text
     for who in ("AUTHOR", "COMMITTER")
@@ -48,7 +48,7 @@ def tables(ensemble: str) -> Mapping[str, Any]:
 
 
 def pattern_of(example: Mapping[str, Any]) -> str:
-    """What fits the result that an example shows."""
+    """The pattern of the result that an example shows."""
     pattern: str = re.escape(example["result"].rstrip("\n"))
     for part, general in example.get("varies", {}).items():
         assert re.fullmatch(general, part), f"{part!r} does not fit its own pattern"
@@ -58,7 +58,7 @@ def pattern_of(example: Mapping[str, Any]) -> str:
 
 
 def told(result: ResultCanister) -> str:
-    """What a model reads, JSON broken into lines."""
+    """A result as a model reads it, with JSON broken into lines."""
     text = result.text.rstrip("\n")
     try:
         return json.dumps(json.loads(text), indent=2, ensure_ascii=False) if text[:1] == "{" else text
@@ -67,7 +67,7 @@ def told(result: ResultCanister) -> str:
 
 
 class Person:
-    """Somebody who approves, and answers what they are asked."""
+    """A confirmer that approves calls, and answers questions."""
 
     def __init__(self, values: Mapping[str, Any] | None) -> None:
         self._values = values
@@ -80,7 +80,7 @@ class Person:
 
 
 class Conversation:
-    """Calls one after the other, each with those before it behind it."""
+    """Calls one after the other, each with the earlier ones as its history."""
 
     def __init__(self, assembly: Assembly, server: Web, workspace: pathlib.Path) -> None:
         self._assembly = assembly
@@ -91,7 +91,7 @@ class Conversation:
         self._handle = "_"
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> ResultCanister:
-        """The result of a call, with the addresses and handles that there are now."""
+        """The result of a call, with the current addresses and handles."""
         given: dict[str, Any] = json.loads(HANDLE.sub(self._handle, json.dumps(arguments)).replace(SERVER, self._here))
         invocation = InvocationCanister(identifier=f"call_{len(self._history)}", name=tool, arguments=freeze(given))
         around = Circumstances(conversation="one", namespaces=self._namespaces, history=tuple(self._history))
@@ -107,7 +107,7 @@ class Conversation:
 
 
 def prepare(workspace: pathlib.Path, *parts: Mapping[str, Any]) -> None:
-    """Makes the workspace that an example takes for granted."""
+    """Makes the workspace that an example presupposes."""
     for part in parts:
         for name, text in part.get("files", {}).items():
             (workspace / name).parent.mkdir(parents=True, exist_ok=True)
@@ -118,7 +118,7 @@ def prepare(workspace: pathlib.Path, *parts: Mapping[str, Any]) -> None:
 
 @functools.cache
 def sysroot() -> list[str]:
-    """Where Rust's own programs are, if they are anywhere."""
+    """The folder of Rust's own programs, if there is one."""
     if shutil.which("rustc") is None:
         return []
     done = subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, text=True, check=False)
@@ -127,7 +127,7 @@ def sysroot() -> list[str]:
 
 @pytest.fixture
 def readable(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What programs may read beside the system's: our own, which are found first, and where others in PATH are from."""
+    """Further folders that programs may read: our own, which come first in PATH, and those of others in PATH."""
     folders = [sys.prefix, sys.base_prefix]
     folders += sysroot()
     monkeypatch.setenv("PATH", os.pathsep.join([*(f"{one}/bin" for one in folders), os.environ["PATH"]]))
@@ -181,7 +181,7 @@ async def test_what_the_reference_shows(identity: str, user: User, readable: lis
 
 
 def serve(pages: Mapping[str, str], head: bytes) -> bytes:
-    """What the server of an example answers."""
+    """The answer of an example's server."""
     method, target, _ = head.split(b"\r\n")[0].decode().split(" ")
     text = pages[target.partition("?")[0]].encode()
     return answer(b"" if method == "HEAD" else text, "Content-Type: text/plain; charset=utf-8")
@@ -192,7 +192,7 @@ def requires_of(name: str, tool: str) -> tuple[str, ...]:
 
 
 def check_reason(reason: str, requires: list[str], assembly: Assembly) -> None:
-    """A tool is left out for what it requires, and that is indeed not here."""
+    """Checks that a tool is left out for a requirement that is really missing."""
     sandbox = assembly.surroundings.sandbox
     lacking = [f"command:{one}" for one in programs_of(requires) if not has_command(one)]
     if SANDBOX in requires and sandbox is not None and sandbox.missing is not None:

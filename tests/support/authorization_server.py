@@ -1,4 +1,4 @@
-"""A real authorization server and a real MCP server that takes its tokens, on this machine, each with its faults."""
+"""A real authorization server and a real MCP server that accepts its tokens, on loopback, with adjustable faults."""
 
 import asyncio
 import base64
@@ -22,12 +22,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-#: Every secret that these servers make begins like this, so that it is easily found where it must not be.
+#: The beginning of every secret of these servers, to search for leaks.
 MARK = "hush-"
 
 
 class Authority:
-    """Gives tokens for codes, and renews them. Its attributes are its faults, to be set by a test at any time."""
+    """Issues tokens for codes, and renews them. A test may set its attributes, which are faults, at any time."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -37,14 +37,14 @@ class Authority:
         self.denies = False
         self.registers = True
         self.rotates = True
-        #: The authorization of a client that needs no person.
+        #: The ``Authorization`` header of a client without a user.
         self.credentials: str | None = None
         self.state: str | None = None
         self.iss: str | None = ""
         self.page: str | None = None
-        #: What happens while a renewal is under way.
+        #: Called during a renewal.
         self.meanwhile: Callable[[], None] | None = None
-        #: What was asked for: the path, and the parameters of it.
+        #: The requests: path and parameters.
         self.asked: list[tuple[str, dict[str, str]]] = []
         self.scopes: dict[str, str] = {}
         self.renewable: dict[str, str] = {}
@@ -52,15 +52,14 @@ class Authority:
         self._count = itertools.count()
 
     def count(self, path: str) -> int:
-        """How often it was asked for something."""
+        """The number of requests to a path."""
         return sum(one == path for one, _ in self.asked)
 
     def last(self, path: str) -> dict[str, str]:
-        """The parameters of the last such request."""
+        """The parameters of the last request to a path."""
         return [parameters for one, parameters in self.asked if one == path][-1]
 
     def app(self) -> Starlette:
-        """Its routes."""
         return Starlette(
             routes=[
                 Route("/.well-known/oauth-authorization-server", self._metadata),
@@ -146,21 +145,20 @@ class Authority:
 
 
 class Resource:
-    """An MCP server whose tools want a token, and one of them a scope of its own."""
+    """An MCP server whose tools require a token, one of them with an additional scope."""
 
     def __init__(self, authority: Authority) -> None:
         self.authority = authority
         self.origin = ""
-        #: The tokens that came, in their order.
+        #: The received tokens, in order.
         self.tokens: list[str] = []
 
     @property
     def url(self) -> str:
-        """Where it is."""
         return f"{self.origin}/mcp"
 
     def app(self) -> Any:
-        """The server, behind what checks tokens."""
+        """The server behind a check of tokens."""
         server = MCPServer("guarded")
 
         @server.tool()
@@ -217,14 +215,14 @@ class Resource:
 
 @dataclasses.dataclass(slots=True)
 class Place:
-    """Both servers, and a second authority that nobody leads to yet."""
+    """Both servers, and a second authority that no metadata names yet."""
 
     authority: Authority
     other: Authority
     resource: Resource
 
     def reset(self) -> None:
-        """Makes everything as it was at first, at the same URLs."""
+        """Restores the initial state, at the same URLs."""
         for one in (self.authority, self.other):
             vars(one).update(vars(Authority()) | {"url": one.url})
         self.resource.authority = self.authority
@@ -268,7 +266,7 @@ def _served(app: Any) -> Generator[str, None, None]:
 
 
 class Browser:
-    """A person's browser: goes where it is sent, and remembers which page it saw."""
+    """A user's browser: follows URLs, and keeps the pages."""
 
     def __init__(self) -> None:
         self.visited: list[str] = []
@@ -278,7 +276,7 @@ class Browser:
         await asyncio.to_thread(self.go, url)
 
     def go(self, url: str) -> None:
-        """Follows a page to its end."""
+        """Follows a URL through its redirects."""
         self.visited.append(url)
         try:
             with urllib.request.urlopen(url, timeout=10) as answer:

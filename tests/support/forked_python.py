@@ -1,7 +1,7 @@
-"""Python programs as processes that are forked from one that has imported the package already.
+"""Python programs as processes, forked from one that has already imported the package.
 
-Importing it takes half a second of processor time, and tests start hundreds of commands. Such a process is one like any
-other, with a session, streams, environment, signals and exit code of its own; only its imports are done.
+The import takes half a second of processor time, and tests start hundreds of commands. A forked process has its own
+session, streams, environment, signals and exit code.
 """
 
 import array
@@ -27,16 +27,16 @@ from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
 ROOT = pathlib.Path(__file__).parents[2]
-#: What commands import; each process imports the rest itself, and what looks at variables when it is imported.
+#: Packages that commands import. Each process itself imports the rest, and modules that read variables on import.
 _PRELOADED = ("ripieno.cli", "ripieno.assembly", "ripieno.servers", "ripieno.testing", "ripieno.models.protocols")
 _LEFT_OUT = ("__main__", "gateway.metrics")
 _SERVER = f"import sys; sys.path.append({str(ROOT)!r}); from tests.support.forked_python import serve; serve(0)"
 
 
 class Forked(subprocess.Popen[str]):
-    """Does what ``Popen`` does with ``[sys.executable, "-P", *arguments]`` and text pipes, without the imports.
+    """``Popen`` of ``[sys.executable, "-P", *arguments]`` with text pipes, without the imports.
 
-    ``terminal`` is an open terminal, which is to be the controlling one, in place of the pipes.
+    ``terminal`` is an open terminal, which becomes the controlling one, in place of the pipes.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Forked(subprocess.Popen[str]):
 
 @functools.cache
 def _fork_server() -> socket.socket:
-    """A socket to the process that forks; it ends with this one."""
+    """A socket to the forking process, which ends with this one."""
     ours, theirs = socket.socketpair()
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "sources")}
     with theirs:
@@ -123,7 +123,7 @@ def _fork_server() -> socket.socket:
 
 
 def serve(descriptor: int) -> None:
-    """Forks for every request, and reports how each process ended. Returns in no process but at the end."""
+    """Forks for every request, and reports the exit status of each process. Returns at the end, in the server only."""
     for name in _PRELOADED:
         package = importlib.import_module(name)
         for module in pkgutil.walk_packages(package.__path__, f"{name}."):
@@ -167,7 +167,7 @@ def serve(descriptor: int) -> None:
 
 
 def _become(request: dict[str, Any], streams: list[int], channel: socket.socket) -> None:
-    """Makes this process the one that was asked for, and ends it."""
+    """Runs the requested program in this process, and ends it."""
     for name in (signal.SIGCHLD, signal.SIGHUP, signal.SIGTERM):
         signal.signal(name, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)

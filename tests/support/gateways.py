@@ -1,6 +1,6 @@
-"""A gateway on the loopback interface in front of a backend of any protocol, and the official clients of it.
+"""A gateway on loopback in front of a backend of any protocol, and its official clients.
 
-A backend is a rehearsal of a score, or events that a function makes of a request, or a server that says exact bytes.
+A backend is a rehearsal of a score, a function from requests to events, or a server of exact bytes.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ from tests.support.loopback_servers import serving
 
 Speaker = Callable[[Asked], Iterable[Event]]
 
-#: What backends of these tests can do; each wire says what it can of it.
+#: The capabilities of backends in tests.
 _ABLE = {
     "json_mode": True,
     "strict": True,
@@ -56,7 +56,7 @@ MODEL = "small"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A kind of backend: how it is asked, and the wire that it speaks."""
+    """A kind of backend: its wire, and the table of its provider."""
 
     name: str
     protocol: Protocol
@@ -78,13 +78,13 @@ kinds = pytest.mark.parametrize("kind", list(KINDS.values()), ids=lambda kind: k
 
 
 def ways(kind: "Kind") -> tuple[str, ...]:
-    """How clients ask a gateway in front of that kind of backend: in every way in front of one, streamed otherwise."""
+    """The ways to ask a gateway: all in front of one kind of backend, streamed in front of the others."""
     return ("whole", "raw", "helper") if kind.name == CHAT.name else ("helper",)
 
 
 @dataclasses.dataclass(slots=True)
 class Backend:
-    """A server that a gateway asks. ``asked`` are the requests as its own wire reads them."""
+    """The server behind a gateway. ``asked`` are its requests, as its own wire reads them."""
 
     url: str
     kind: Kind
@@ -92,7 +92,7 @@ class Backend:
 
 
 class _Noting:
-    """Reads the requests of an application as they pass."""
+    """Reads the requests to an application as they pass."""
 
     def __init__(self, application: ASGIApp, backend: Backend) -> None:
         self._application = application
@@ -125,7 +125,7 @@ def read(kind: Kind, path: str, body: bytes) -> Asked:
 
 @contextlib.asynccontextmanager
 async def rehearsing(kind: Kind, score: Score | Iterable[Turn]) -> AsyncGenerator[Backend, None]:
-    """A backend that plays a score."""
+    """A backend that rehearses a score."""
     whole = score if isinstance(score, Score) else Score.of_turns(tuple(score))
     backend = Backend("", kind)
     async with serve(_Noting(rehearse(whole, [kind.protocol]), backend)) as url:
@@ -135,7 +135,7 @@ async def rehearsing(kind: Kind, score: Score | Iterable[Turn]) -> AsyncGenerato
 
 @contextlib.asynccontextmanager
 async def speaking(kind: Kind, speaker: Speaker) -> AsyncGenerator[Backend, None]:
-    """A backend that says the events that a function makes of each request, whatever was allowed."""
+    """A backend that answers each request with the events of a function."""
     backend = Backend("", kind)
 
     async def answer(request: Request) -> Response:
@@ -153,7 +153,7 @@ async def speaking(kind: Kind, speaker: Speaker) -> AsyncGenerator[Backend, None
 
 
 def says(kind: Kind, canisters: Iterable[Canister]) -> list[Event]:
-    """The events of an answer of that kind of backend. A prompted one writes its calls in words."""
+    """The events of an answer of that kind of backend. A prompted one writes its calls as text."""
     said = tuple(canisters)
     calls = any(isinstance(one, InvocationCanister) for one in said)
     if kind.name != "prompted":
@@ -174,7 +174,7 @@ class Front:
     url: str
     assembly: Assembly
 
-    # Loading certificates takes longer than a request: no client does.
+    # Loading certificates takes longer than a request, so no client does it.
 
     def openai(self, **settings: Any) -> openai.AsyncOpenAI:
         fields: dict[str, Any] = {"api_key": "none", "max_retries": 0, **settings}
@@ -201,10 +201,10 @@ async def fronting(
     bounds: Bounds | None = None,
     **settings: Any,
 ) -> AsyncGenerator[Front, None]:
-    """A gateway in front of the backend at a base URL, whose model is ``back/small`` under any name.
+    """A gateway in front of the backend at a base URL. Every model name means ``back/small``.
 
-    ``provider`` has keys of its table, ``providers`` are other tables; ``settings`` are those of the gateway. Nothing
-    is tried again unless it says so.
+    ``provider`` has keys of the backend's table, ``providers`` other tables, ``settings`` those of the gateway. There
+    are no retries by default.
     """
     fields: dict[str, Any] = {"map": frozendict({"*": f"back/{MODEL}"}), **settings}
     table = {**kind.provider, "base_url": url, "api_key": "key-of-the-backend", "retries": 0, **(provider or {})}
@@ -225,14 +225,14 @@ async def fronting(
 async def before(
     folder: pathlib.Path, kind: Kind, what: Score | Iterable[Turn] | Speaker, **settings: Any
 ) -> AsyncGenerator[tuple[Front, Backend], None]:
-    """A gateway in front of a backend that plays a score, or says what a function gives."""
+    """A gateway in front of a backend that rehearses a score, or answers with the events of a function."""
     making = speaking(kind, what) if callable(what) else rehearsing(kind, what)
     async with making as backend, fronting(folder, kind, backend.url, **settings) as front:
         yield front, backend
 
 
 def thought(kind: Kind, text: str) -> OpaqueContent:
-    """What a backend of that kind has thought, in the form of its wire."""
+    """The reasoning of a backend of that kind, in the form of its wire."""
     forms: dict[str, tuple[str, dict[str, Any]]] = {
         CHAT.name: ("reasoning", {"reasoning_content": text}),
         ANTHROPIC.name: ("thinking", {"type": "thinking", "thinking": text, "signature": "of-the-backend"}),

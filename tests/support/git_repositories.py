@@ -1,4 +1,4 @@
-"""Repositories for tests, made with plain git, and those that try to make git run something."""
+"""Repositories made with plain git, and hostile ones that try to make git run a program."""
 
 import atexit
 import functools
@@ -18,7 +18,7 @@ CLEAN = {
 
 
 def plain_git(folder: pathlib.Path, *words: str, check: bool = True) -> str:
-    """What git itself says, with nothing that keeps it from anything."""
+    """The output of git itself, without any restriction."""
     done = subprocess.run(["git", *words], cwd=folder, env=CLEAN, check=check, capture_output=True, text=True)
     return done.stdout
 
@@ -30,7 +30,7 @@ def make_repository(folder: pathlib.Path) -> pathlib.Path:
 
 @functools.cache
 def _template() -> pathlib.Path:
-    """The repository that the others are copies of, which is much faster than git."""
+    """The repository that others are copies of: copying is much faster than git."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="ripieno-repository-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     plain_git(folder, "init", "--quiet", "--initial-branch=main")
@@ -46,7 +46,7 @@ def _template() -> pathlib.Path:
 
 
 def program(folder: pathlib.Path, marker: pathlib.Path) -> str:
-    """A program that leaves a marker, and goes on as a filter would."""
+    """A program that writes a marker file, and then filters as ``cat``."""
     path = folder / "evil.sh"
     path.write_text(f"#!/bin/sh\ntouch '{marker}'\ncat\n")
     path.chmod(0o755)
@@ -57,7 +57,7 @@ Vector = Callable[[pathlib.Path, str], None]
 
 
 def setting(*names: str, attributes: str = "") -> Vector:
-    """Settings of the repository, all with the program as their value, where it says EVIL."""
+    """Settings of the repository with the program as their value, or in place of EVIL in it."""
 
     def plant(folder: pathlib.Path, evil: str) -> None:
         lines: list[str] = []
@@ -76,7 +76,7 @@ def setting(*names: str, attributes: str = "") -> Vector:
 
 
 def hooks(folder: pathlib.Path, evil: str, place: str = ".git/hooks") -> None:
-    """Every hook there is."""
+    """All hooks of git."""
     (folder / place).mkdir(parents=True, exist_ok=True)
     for name in (
         *("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "post-checkout", "pre-merge-commit"),
@@ -109,7 +109,7 @@ def in_worktree_settings(folder: pathlib.Path, evil: str) -> None:
 
 
 def in_submodule(folder: pathlib.Path, evil: str) -> None:
-    """A repository in the repository, registered as a submodule: git looks into it by itself."""
+    """A repository in the repository, registered as a submodule, which git reads without being asked."""
     inner = make_repository(folder / "inner")
     plain_git(folder, "add", "inner", check=False)
     plain_git(inner, "config", "--local", "core.fsmonitor", evil)
@@ -124,7 +124,7 @@ def in_absorbed_submodule(folder: pathlib.Path, evil: str) -> None:
 
 
 def elsewhere(folder: pathlib.Path, evil: str) -> None:
-    """The repository itself lies outside the workspace."""
+    """A repository whose ``.git`` is outside the workspace."""
     outside = folder.parent.parent / f"outside-{folder.name}"
     os.rename(folder / ".git", outside)
     (folder / ".git").write_text(f"gitdir: {outside}\n")
@@ -139,7 +139,7 @@ def files_elsewhere(folder: pathlib.Path, evil: str) -> None:
 
 
 def bare_inside(folder: pathlib.Path, evil: str) -> None:
-    """The directory itself looks like a bare repository."""
+    """A directory in the form of a bare repository."""
     os.rename(folder / ".git", folder.parent / "moved")
     for path in (folder.parent / "moved").iterdir():
         os.rename(path, folder / path.name)
@@ -148,7 +148,7 @@ def bare_inside(folder: pathlib.Path, evil: str) -> None:
 
 
 def borrowing(folder: pathlib.Path, evil: str) -> None:
-    """Objects are borrowed from outside."""
+    """A repository with alternate objects from outside."""
     outside = make_repository(folder.parent.parent / f"outside-{folder.name}")
     info = folder / ".git" / "objects" / "info"
     info.mkdir(exist_ok=True)
@@ -161,7 +161,7 @@ def shouting(folder: pathlib.Path, evil: str) -> None:
     (folder / ".gitattributes").write_text("* filter=It\n")
 
 
-#: Those that git refuses by itself, or that run nothing with what is laid over them, are told apart by no code.
+#: Repositories that are refused, by git itself or by us.
 HOSTILE: dict[str, Vector] = {
     "file system monitor": setting("core.fsmonitor"),
     "clean filter": setting("filter.it.clean", attributes="filter=it"),
@@ -195,7 +195,7 @@ HOSTILE: dict[str, Vector] = {
 }
 _NAMES = ("add", "branch", "checkout", "clone", "commit", "config", "diff", "log", "merge", "show", "stash", "status")
 _INNER = ("cat-file", "ls-files", "merge-base", "pack-objects", "rev-parse", "show-ref", "upload-pack", "merge-ort")
-#: These simply do not run, and are no reason to refuse a repository.
+#: Settings that never take effect, so that the repository is not refused.
 INERT: dict[str, Vector] = {
     "hooks": hooks,
     "hooks elsewhere": hooks_elsewhere,

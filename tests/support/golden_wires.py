@@ -1,13 +1,13 @@
-"""The golden files of ``tests/data/wire``, and what each wire is known to lose.
+"""The golden files of ``tests/data/wire``, and the known losses of each wire.
 
-Beside each ``NAME.sse`` (a streamed answer), ``NAME.json`` (a whole answer, or the messages of a request) stands
-``NAME.expected.json``. It says what the scenario is ``about``, and either what a ``request`` is made of (and what a
-server reads of it, ``returned``, where the wire loses something), or what an answer means::
+Beside each ``NAME.sse`` (a streamed answer) and ``NAME.json`` (a whole answer, or the messages of a request) is
+``NAME.expected.json``. It has a description (``about``), and either the canisters of a ``request`` (with those that a
+server reads, ``returned``, if the wire loses something), or the meaning of an answer::
 
     canisters, finish, reason, usage      as in the events; or
     error                                 class, and a part of the message
-    stream, whole                         what is different there, or {"impossible": why}
-    served                                the same for what our server half writes; "before" is what it wrote
+    stream, whole                         the differences there, or {"impossible": why}
+    served                                the same for the output of our server half; "before" is its output
                                           before it failed
 
 Canisters are written as in ``ripieno.canisters.serialization``, without version and timestamp. The files are written
@@ -48,7 +48,7 @@ def messages_in(protocol: Protocol, native: Native) -> Any:
 
 
 def addressed(protocol: Protocol, native: Native, *, stream: bool = False) -> Native:
-    """A request as a server reads it: with what its path says, where the wire says something there."""
+    """A request as a server reads it: with the values in its path, if the wire has some there."""
     if "{model}" not in protocol.path:
         return native
     return {"model": "m", **native, "method": "streamGenerateContent" if stream else "generateContent"}
@@ -71,7 +71,7 @@ class Scenario:
         return (FOLDER / self.protocol.name / f"{self.name}.{kind}").exists()
 
     def expectation(self, *modes: str) -> Mapping[str, Any]:
-        """What is expected in these modes, each over what is expected in general."""
+        """The expectation in these modes, each over the general one."""
         expected = dict(self.expected)
         for mode in modes:
             over = self.expected.get(mode, {})

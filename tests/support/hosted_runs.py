@@ -1,4 +1,4 @@
-"""A stage of the gateway over a real assembly, requests of its clients, and what they send back."""
+"""Hosted runs of the gateway over a real assembly, and requests of its clients."""
 
 import base64
 import contextlib
@@ -35,7 +35,7 @@ PIXEL = base64.b64decode(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Played:
-    """A stage, the assembly behind it, and what its operator was warned of."""
+    """Hosted runs, their assembly, and the warnings to the operator."""
 
     stage: HostedRuns
     assembly: Assembly
@@ -57,7 +57,7 @@ async def staged(
     confirmer: Confirmer | None = None,
     **settings: Any,
 ) -> AsyncGenerator[Played, None]:
-    """A stage that offers these ensembles in every request, unless its ``settings`` say otherwise."""
+    """Hosted runs that offer these ensembles in every request, unless ``settings`` have others."""
     workspace = folder / "workspace"
     workspace.mkdir(exist_ok=True)
     assembly = assemble(
@@ -89,7 +89,7 @@ def asks(*what: str | Canister, tools: Iterable[str] = (), hosted: Iterable[Host
 
 
 def items_of(events: Iterable[Event]) -> list[dict[str, Any]]:
-    """The items of an answer, as a client of the Responses wire has them."""
+    """The items of an answer, as a client of the Responses wire gets them."""
     items: list[dict[str, Any]] = []
     for event in events:
         if isinstance(event, ContentSealed) and isinstance(event.content, TextualContent):
@@ -114,7 +114,7 @@ def output(call_id: str, text: str, **members: Any) -> dict[str, Any]:
 def sends(
     items: Sequence[Mapping[str, Any]], *, tools: Iterable[str | Mapping[str, Any]] = (), **members: Any
 ) -> Asked:
-    """A request of these items over the Responses wire, read as the gateway reads it. Tools are functions by name."""
+    """A request of these items over the Responses wire, as the gateway reads it. A tool may be only a name."""
     function = {"type": "function", "parameters": {"type": "object"}}
     declared = [{**function, "name": one} if isinstance(one, str) else one for one in tools]
     body = {"model": "small", "input": [{"role": "user", "content": "Go."}, *items], "tools": declared, **members}

@@ -1,4 +1,4 @@
-"""Tells when every process of a test is dead, without looking at numbers that could be used again."""
+"""Detects the end of all processes of a test, without process numbers, which could be reused."""
 
 import asyncio
 import contextlib
@@ -22,14 +22,14 @@ class Living:
 
     @property
     def anybody(self) -> bool:
-        """Whether somebody holds it now."""
+        """Whether a process holds it open."""
         try:
             return os.read(self._reader, 1) != b""
         except BlockingIOError:
             return True
 
     def all_gone(self, seconds: float) -> bool:
-        """Whether nobody holds it, at the latest after ``seconds``. Somebody must have held it before."""
+        """Whether no process holds it open after at most ``seconds``. One must have held it before."""
         waiting = select.poll()
         waiting.register(self._reader, select.POLLIN)
         waiting.poll(seconds * 1000)
@@ -50,7 +50,7 @@ def living(path: pathlib.Path) -> Iterator[Living]:
 
 
 class Outputs:
-    """What programs have written, as far as it has been read here."""
+    """The output of programs that this process has read."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._data = b""
@@ -63,6 +63,6 @@ class Outputs:
         monkeypatch.setattr(Capture, "feed", keep)
 
     async def have(self, text: bytes, times: int = 1) -> None:
-        """Waits until a text has been read so often."""
+        """Waits until a text was read a number of times."""
         while self._data.count(text) < times:  # noqa: ASYNC110
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Transports and models over loopback servers, and the errors they end with."""
+"""Transports and models over loopback servers, and their errors."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ def endpoint(url: str, protocol: Protocol = CHAT, **fields: Any) -> Endpoint:
 
 @contextlib.asynccontextmanager
 async def open_transport(url: str, protocol: Protocol = CHAT, **fields: Any) -> AsyncIterator[HttpTransport]:
-    """A transport that is closed in the end."""
+    """A transport, closed at the end."""
     transport = HttpTransport(endpoint(url, protocol, **fields))
     try:
         yield transport
@@ -46,7 +46,7 @@ async def exchange(
 
 
 async def fail(url: str, *, stream: bool = True, protocol: Protocol = CHAT, **fields: Any) -> ProviderFailure:
-    """The error that an exchange ends with; it never has a secret in it."""
+    """The error of an exchange, checked for secrets."""
     async with open_transport(url, protocol, **fields) as transport:
         with pytest.raises(ProviderFailure) as caught:
             await exchange(transport, stream=stream)
@@ -66,7 +66,7 @@ def converse(url: str, protocol: Protocol, **capabilities: Any) -> tuple[HttpTra
 
 
 def answering(content: bytes, kind: str = "application/json", status: int = 200) -> Answerer:
-    """A server that gives one answer."""
+    """A server with one fixed answer."""
 
     async def answer(_: Request) -> Response:
         return Response(content, status_code=status, media_type=kind)

@@ -1,4 +1,4 @@
-"""Real servers on the loopback interface: one that serves an application, and one that says exact bytes."""
+"""Real servers on loopback: one of an application, and one of exact bytes."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ Talker = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A request, as it came."""
+    """A received request."""
 
     path: str
     headers: Mapping[str, str]
@@ -28,14 +28,14 @@ class Asked:
 
 @contextlib.asynccontextmanager
 async def serving(answer: Answerer) -> AsyncGenerator[tuple[str, list[Asked]], None]:
-    """Serves every path with one function; gives the URL, and the requests as they come."""
+    """Serves every path with one function. Gives the URL, and the list of requests."""
     asked: list[Asked] = []
 
     async def endpoint(request: Request) -> Response:
         asked.append(Asked(path=request.url.path, headers=dict(request.headers), body=await request.body()))
         return await answer(request)
 
-    # The protocol must be named: only then asyncio sets TCP_NODELAY on what is accepted, and nothing waits for it.
+    # With IPPROTO_TCP, asyncio sets TCP_NODELAY on accepted sockets.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     application = Starlette(routes=[Route("/{path:path}", endpoint, methods=["GET", "POST"])])
@@ -101,5 +101,5 @@ def chunked(*chunks: bytes, kind: str = "text/event-stream", end: bool = True) -
 
 
 async def until_eof(reader: asyncio.StreamReader) -> Any:
-    """Waits until the other side hangs up."""
+    """Waits until the client closes the connection."""
     return await reader.read()

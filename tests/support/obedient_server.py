@@ -1,4 +1,4 @@
-"""A chat completions server on loopback whose model does what it is told, as far as it can: for probes."""
+"""A chat completions server on loopback whose model obeys each request, within its capabilities, for probes."""
 
 import contextlib
 import json
@@ -15,10 +15,7 @@ from ripieno.servers.http.server import serve
 
 
 class Obedient:
-    """``lacks`` are capabilities that it does not have; ``refuses`` keys of a request that it answers with 400.
-
-    ``sees`` is what it says of a picture.
-    """
+    """``lacks``: missing capabilities; ``refuses``: keys answered with 400; ``sees``: the answer to a picture."""
 
     def __init__(self, *lacks: str, refuses: tuple[str, ...] = (), status: int = 200, sees: str = "Red.") -> None:
         self.lacks = frozenset(lacks)
@@ -97,7 +94,7 @@ def _event(mapping: dict[str, Any]) -> str:
 
 @contextlib.asynccontextmanager
 async def obeying(model: Obedient) -> AsyncGenerator[str, None]:
-    """The base URL of that server, as long as it is entered."""
+    """The base URL of the server, while it is entered."""
     application = Starlette(routes=[Route("/v1/chat/completions", model.answer, methods=["POST"])])
     async with serve(application) as url:
         yield f"{url}/v1"

@@ -1,4 +1,4 @@
-"""Ways to follow a run, and to wait for what its tools do."""
+"""Follows runs and waits for their tools."""
 
 import asyncio
 from typing import Any
@@ -28,7 +28,7 @@ def kinds(events: list[Event]) -> list[str]:
 
 
 async def running(run: Run, blocking: Blocking) -> "asyncio.Task[Conversation]":
-    """A task that awaits the run, when its tool has begun."""
+    """A task that awaits the run, after its tool has begun."""
 
     async def wait() -> Conversation:
         return await run

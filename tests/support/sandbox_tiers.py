@@ -1,4 +1,4 @@
-"""Starts programs confined: the tiers that hold here, and those that a weaker kernel would have."""
+"""Starts confined programs: with the tiers of this machine, and with those of a weaker kernel."""
 
 import dataclasses
 import os
@@ -14,7 +14,7 @@ from ripieno.sandbox.processes import Completed, LocalSpawner, clean_environment
 from tests.skips import lacking
 
 PYTHON = os.path.realpath(sys.executable)
-#: Tier 1 whole, and as containers have it: without mounts, and without any namespace.
+#: Tier 1 in full, and as in containers: without mounts, and without any namespace.
 SHELTERS = {
     "tier 1": (1, None),
     "tier 1 without mounts": (1, ("user", "pid", "ipc", "net")),
@@ -24,7 +24,7 @@ SHELTERS = {
 
 
 def shelter(name: str, workspace: pathlib.Path, **wishes: Any) -> Sandbox:
-    """The sandbox of that name; skips the test where the tier does not hold, and says why."""
+    """The sandbox with a name. Skips the test if its tier is unavailable."""
     tier, namespaces = SHELTERS[name]
     found = try_tier(tier)
     if found.failure is not None:

@@ -1,4 +1,4 @@
-"""Models and tools that do exactly what a test says, and at the moment it says."""
+"""Models, tools, recorders and confirmers that a test controls step by step."""
 
 import asyncio
 import dataclasses
@@ -20,13 +20,13 @@ from ripieno.storage.records import Record
 from ripieno.testing import turn
 from ripieno.testing.wires import model_of
 
-#: What a scripted turn is made of: an event is said, an error is raised, and anything else is called and awaited.
+#: A step of a scripted turn: an event is emitted, an error is raised, anything else is called and awaited.
 Step = Event | BaseException | Callable[[], Awaitable[object] | object]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Scripted(Model):
-    """A model that says given steps, turn after turn; ``asked`` keeps what it was asked."""
+    """A model of given steps, turn after turn. ``asked`` has its requests."""
 
     turns: tuple[tuple[Step, ...], ...]
     asked: list[tuple[tuple[Canister, ...], Offer, Controls]] = dataclasses.field(default_factory=list)
@@ -62,7 +62,7 @@ class Scripted(Model):
 
 
 def scripted(*turns: Iterable[Step]) -> Scripted:
-    """A model of turns; after the last one it begins again."""
+    """A model of these turns, in a cycle."""
     return Scripted(
         provider=model_of([turn("unused")]).provider, name="scripted", turns=tuple(tuple(one) for one in turns)
     )
@@ -83,7 +83,7 @@ def invokes(
     finish: Finish = "invocations",
     usage: Usage = NO_USAGE,
 ) -> list[Step]:
-    """A turn of calls; what is no call is done between them."""
+    """A turn of calls; functions among them are called between them."""
     steps: list[Step] = [TurnBegan()]
     for index, one in enumerate(invocations):
         steps.append(InvocationSealed(index=index, invocation=one) if isinstance(one, InvocationCanister) else one)
@@ -96,7 +96,7 @@ def invoke(name: str, identifier: str = "", **arguments: Any) -> InvocationCanis
 
 
 def tool(name: str, invocable: Invocable | None = None, *, schema: Any = None, **policy: Any) -> Definition:
-    """A tool of effect ``read`` that is tried once, unless told otherwise. Without an invocable it says its name."""
+    """A tool of effect ``read`` without retries, unless ``policy`` says otherwise. By default it returns its name."""
 
     async def say_name(context: Any, arguments: dict[str, Any]) -> str:
         return name
@@ -114,18 +114,18 @@ def tool(name: str, invocable: Invocable | None = None, *, schema: Any = None, *
 
 
 def ensemble(*definitions: Definition, name: str = "mine", **settings: Any) -> Ensemble:
-    """An ensemble of these."""
+    """An ensemble of these tools."""
     return Ensemble.of(name, definitions, **settings)
 
 
 async def settle_down(rounds: int = 20) -> None:
-    """Lets everything happen that needs no time."""
+    """Runs the event loop for some rounds."""
     for _ in range(rounds):
         await asyncio.sleep(0)
 
 
 class Person:
-    """Somebody who gives these answers, one after the other, and what they were asked about."""
+    """A confirmer that gives these answers, one after the other, and keeps the requests."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
@@ -151,7 +151,7 @@ class Listening:
 
 
 class Recording:
-    """A recorder that keeps everything, and fails when told to."""
+    """A recorder that keeps all records, and fails for some."""
 
     def __init__(self, fails: Callable[[Record], bool] = lambda record: False) -> None:
         self.records: list[Record] = []
@@ -170,7 +170,7 @@ class Recording:
 
 
 class Blocking:
-    """A tool that waits until it is told to go on, and counts how many of it run."""
+    """A tool that waits for ``go``, and counts its running calls."""
 
     def __init__(self, *, stubborn: bool = False, value: object = "late") -> None:
         self.go = asyncio.Event()
@@ -204,7 +204,7 @@ def results_of(canisters: Iterable[Canister]) -> list[ResultCanister]:
 
 
 def fates(canisters: Iterable[Canister]) -> list[tuple[str, str]]:
-    """What became of each call: its identifier, and its text or the category of its fault."""
+    """The result of each call: its identifier, and its text or the category of its fault."""
     return [
         (one.invocation_id, one.text if one.error is None else f"!{one.error.category}")
         for one in results_of(canisters)

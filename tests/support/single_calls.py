@@ -1,4 +1,4 @@
-"""Starts one call of one tool; a tool that keeps what it was given."""
+"""One call of one tool, and a tool that keeps its arguments."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ EVERYTHING = Rules(approve=("mine.look",))
 
 
 def begin(invocable: Any, *, listening: Listening | None = None, seconds: float | None = None, **policy: Any) -> Call:
-    """A call of a tool, just started."""
+    """A call of a tool that has just started."""
     definition: Definition = tool("look", invocable, **policy)
     execution = Execution(rules=EVERYTHING, surroundings=listening.surroundings if listening else None)
     around = Circumstances()
@@ -44,7 +44,7 @@ ADD = {
 
 
 class Seeing:
-    """A tool that keeps what it was given."""
+    """A tool that keeps its arguments and contexts."""
 
     def __init__(self) -> None:
         self.arguments: list[dict[str, Any]] = []

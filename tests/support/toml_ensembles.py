@@ -1,4 +1,4 @@
-"""Ensembles from TOML text, as an assembly would open them, and calls of their invokers."""
+"""Ensembles from TOML text, opened as by an assembly, and calls of their invokers."""
 
 import asyncio
 import os
@@ -26,13 +26,13 @@ from ripieno.sandbox.processes import LocalSpawner
 from tests.support.live_processes import Living
 
 ORIGINS: Mapping[str, Origin] = {origin.name: origin for origin in (CLIENT, COMMAND, HTTP, MCP, PYTHON)}
-#: As ensembles recover unless they are told otherwise.
+#: The default recovery of ensembles.
 RECOVERY = Recovery()
 SERVERS = pathlib.Path(__file__).parent / "mcp_servers"
 
 
 class Alerts(list[Alert]):
-    """Alerts as they came, to be waited for."""
+    """A list of alerts that a test can wait for."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Alerts(list[Alert]):
         self._came.set()
 
     async def wait_for(self, part: str) -> Alert:
-        """The first alert whose message has this part."""
+        """The first alert whose message contains a text."""
         async with asyncio.timeout(10):
             while True:
                 self._came.clear()
@@ -56,7 +56,7 @@ class Alerts(list[Alert]):
 def server(
     script: str, mode: str = "", *, name: str = "it", alive: Living | None = None, more: str = "", connection: str = ""
 ) -> str:
-    """An ensemble of a server in ``servers``; ``more`` follows its environment, ``connection`` is among its keys."""
+    """An ensemble of a server in ``mcp_servers``, with ``more`` environment and ``connection`` keys."""
     holding = f'ALIVE = "{alive.path}"' if alive else ""
     return f"""
         [ensemble]
@@ -72,7 +72,7 @@ def server(
 
 
 async def held(alive: Living) -> None:
-    """Waits until some process holds it."""
+    """Waits until a process holds it open."""
     # Opening such a pipe for reading waits for its first writer.
     os.close(await asyncio.to_thread(os.open, alive.path, os.O_RDONLY))
 
@@ -87,7 +87,7 @@ def describe(text: str, folder: pathlib.Path | None = None) -> EnsembleDescripto
 
 
 def check(text: str, folder: pathlib.Path | None = None) -> list[Problem]:
-    """What the origins complain about."""
+    """The problems that the origins find."""
     descriptor = describe(text, folder)
     return [problem for origin in ORIGINS.values() for problem in check_origin(origin, descriptor)]
 
@@ -115,7 +115,7 @@ def make_ensemble(
 
 
 def make_context(ensemble: Ensemble, tool: str, progress: Callable[..., None] = lambda *_: None) -> Context:
-    """The context of a call that nobody conducts."""
+    """The context of a call outside of a run."""
     return Context(
         invoker=ensemble.access_invoker(tool),
         invocation="call_1",
@@ -132,7 +132,7 @@ def make_context(ensemble: Ensemble, tool: str, progress: Callable[..., None] = 
 
 
 async def call(ensemble: Ensemble, tool: str, progress: Callable[..., None] = lambda *_: None, **arguments: Any) -> Any:
-    """What an invoker returns or raises."""
+    """The return value of an invoker, or its error."""
     context = make_context(ensemble, tool, progress)
     async with asyncio.timeout(30):
         return await context.invoker(context, arguments)

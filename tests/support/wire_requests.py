@@ -47,7 +47,7 @@ def write(
 
 
 def asked(protocol: Protocol, body: bytes, *, stream: bool = False) -> Asked:
-    """What our server half reads of a body. ``stream``: what the path says of it, where it does."""
+    """A body as our server half reads it. ``stream``: whether the path requests a stream, if it can."""
     return protocol.parse(addressed(protocol, json.loads(body), stream=stream))
 
 

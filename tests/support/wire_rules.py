@@ -1,6 +1,6 @@
-"""What strict servers would say of a request: the rules of each wire about roles, order, pairs, names and identifiers.
+"""The rules of each wire about roles, order, pairs, names and identifiers, as a strict server would check them.
 
-Written from what the vendors document, without a look at how requests are made. Each function gives complaints.
+They come from the vendors' documentation, not from our encoders. Each function returns complaints.
 """
 
 import json
@@ -15,7 +15,7 @@ _GEMINI_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}")
 
 
 def messages(body: Native) -> list[str]:
-    """The Messages wire: users begin, all results stand first in the very next message, and nothing is empty."""
+    """The Messages wire: a user begins, all results come first in the next message, and nothing is empty."""
     said: list[str] = []
     waiting: list[str] = []
     everything: set[str] = set()
@@ -49,7 +49,7 @@ def messages(body: Native) -> list[str]:
 
 
 def chat(body: Native) -> list[str]:
-    """The chat completions wire: results are messages, right after the calls, before anybody else speaks."""
+    """The chat completions wire: results are messages directly after the calls."""
     said: list[str] = []
     waiting: list[str] = []
     everything: set[str] = set()
@@ -83,7 +83,7 @@ def chat(body: Native) -> list[str]:
 
 
 def responses(body: Native) -> list[str]:
-    """The Responses wire: each call has one output after it, and texts are of the kind that their role has."""
+    """The Responses wire: each call has one later output, and the kind of a text fits its role."""
     said: list[str] = []
     calls: dict[str, str] = {}
     answered: set[str] = set()
@@ -114,7 +114,7 @@ def responses(body: Native) -> list[str]:
 
 
 def gemini(body: Native) -> list[str]:
-    """The Gemini wire: users begin, roles take turns, and the turn after calls has a response for each, in order."""
+    """The Gemini wire: a user begins, roles alternate, and the turn after calls has a response for each, in order."""
     said: list[str] = []
     waiting: list[str] = []
     roles = [content["role"] for content in body["contents"]]

@@ -1,7 +1,7 @@
-"""A server that grows tools, over HTTP or its standard streams, in either era: ``changing.py stdio|http|sse [legacy]``.
+"""A server that adds tools, over HTTP or standard streams, in either era: ``growing_tools.py stdio|http|sse [legacy]``.
 
-Over HTTP it prints its port first; ``legacy`` makes it one that has never heard of the newer era. ``sse`` is how HTTP
-was before: posts at ``/messages/``, and a stream of events at ``/sse``.
+Over HTTP it prints its port first. ``legacy`` excludes the newer era. ``sse`` is the earlier form of HTTP: posts at
+``/messages/``, and a stream of events at ``/sse``.
 """
 
 import asyncio
@@ -35,23 +35,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 
-#: The authorization of every request over ``sse``, by its method; the tool ``echo`` says it.
+#: Method and authorization of every request over ``sse``, for the tool ``echo``.
 HEADERS: list[str] = []
-#: Tools whose answer is cut, over HTTP.
+#: Tools whose answers are cut off, over HTTP.
 KINDS = {"cut_json": b"application/json", "cut_events": b"text/event-stream"}
 TOOLS = ["grow", "echo", "wait", "die", "fail", "count", "ask", *KINDS]
 BUS = InMemorySubscriptionBus()
-#: Somebody has begun to wait.
+#: Set when a call of ``wait`` has begun.
 WAITED_FOR = asyncio.Event()
 
 
 async def list_tools(context: ServerRequestContext, parameters: PaginatedRequestParams | None) -> ListToolsResult:
-    """All tools that have grown so far."""
+    """All tools so far."""
     return ListToolsResult(tools=[Tool(name=name, description=name, input_schema={"type": "object"}) for name in TOOLS])
 
 
 async def ask(context: ServerRequestContext, parameters: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
-    """Asks back as often as it is told to, and says what it was answered; not told to, what it might ask for."""
+    """Asks the client ``times`` times and returns the last answer; for 0 times, the client's capabilities."""
     times = int((parameters.arguments or {}).get("times", 1))
     if times == 0:
         known = context.session.client_params
@@ -78,7 +78,7 @@ async def ask(context: ServerRequestContext, parameters: CallToolRequestParams) 
 async def call_tool(
     context: ServerRequestContext, parameters: CallToolRequestParams
 ) -> CallToolResult | InputRequiredResult:
-    """Every tool says its name and arguments when it has done what it is for."""
+    """Runs a tool; most return their name and arguments."""
     match parameters.name:
         case "grow":
             TOOLS.append(f"grown{len(TOOLS)}")
@@ -118,7 +118,7 @@ server: Any = Server(
 
 
 class Middle:
-    """What stands before the application: it knows no discovery when told so, and cuts answers."""
+    """Middleware that refuses discovery if ``legacy``, and cuts answers off."""
 
     def __init__(self, inner: Any, *, legacy: bool) -> None:
         self.inner = inner
@@ -137,7 +137,7 @@ class Middle:
         asked = json.loads(body)
         kind = KINDS.get(asked.get("params", {}).get("name"))
         if kind is not None:
-            # Less than was promised: the connection is closed in the middle.
+            # Less than the content-length, so that the connection is closed in the middle.
             headers = [(b"content-type", kind), (b"content-length", b"1000")]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await send({"type": "http.response.body", "body": b'data: {"jsonrpc":"2.0"', "more_body": True})
@@ -148,7 +148,7 @@ class Middle:
             return
         unknown = self.legacy and asked.get("method") == "server/discover"
         if unknown and scope["path"].startswith("/messages"):
-            # What is refused there is refused in the stream: as a method that nobody knows.
+            # The refusal comes in the stream, as for any unknown method.
             body = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "method": "server/unknown"}).encode()
         elif unknown:
             await send({"type": "http.response.start", "status": 404, "headers": []})
@@ -163,7 +163,7 @@ class Middle:
 
 
 def events_app() -> Any:
-    """The application of old servers."""
+    """The application of the earlier form of HTTP."""
     transport = SseServerTransport("/messages/")
 
     async def connect(request: Request) -> Response:
@@ -181,7 +181,7 @@ def events_app() -> Any:
 
 
 async def serve_http(port: int, legacy: bool, *, events: bool) -> None:
-    """Serves until it is told to stop."""
+    """Serves until it is stopped."""
     app = Middle(events_app() if events else server.streamable_http_app(), legacy=legacy)
     running = uvicorn.Server(uvicorn.Config(app, port=port, log_level="critical", timeout_graceful_shutdown=0))
     task = asyncio.create_task(running.serve())

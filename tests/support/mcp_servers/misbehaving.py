@@ -1,4 +1,4 @@
-"""A server that speaks raw JSON lines, of the handshake era, and behaves badly as its first argument says."""
+"""A server of raw JSON lines, of the handshake era; its first argument names its misbehaviour."""
 
 import json
 import os

@@ -1,7 +1,7 @@
-"""A server whose tools are what a JSON file says, in raw lines of the handshake era: ``raw_tools_file.py FILE``.
+"""A server whose tools are in a JSON file, in raw lines of the handshake era: ``raw_tools_file.py FILE``.
 
-It starts in a tenth of the time of one with an SDK, which counts where a test starts twenty. With ``ANNOUNCES`` in its
-environment, it notifies the client at each call that its tools have changed.
+It starts in a tenth of the time of one with an SDK. With ``ANNOUNCES`` in its environment, it notifies the client at
+each call that its tools have changed.
 """
 
 import json
@@ -15,7 +15,7 @@ if "STARTED" in os.environ:
 
 
 def answer(method: str) -> dict[str, object] | None:
-    """The result of a request; None for one that it does not know."""
+    """The result of a request; None for an unknown one."""
     if method == "initialize":
         capabilities = {"tools": {"listChanged": True}}
         version = {"name": "reading", "version": "1"}

@@ -78,7 +78,7 @@ def fail() -> str:
 
 @app.tool()
 async def count(to: int, context: Context) -> str:
-    """Counts, and tells how far it is."""
+    """Counts, with progress."""
     for done in range(1, to + 1):
         await context.report_progress(done, to, f"step {done}")
     return "done"
