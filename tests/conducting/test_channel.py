@@ -1,4 +1,4 @@
-"""Channels: order, a bound for whoever can wait, and an end."""
+"""Channels: order, a bound for a producer that waits, and an end."""
 
 import asyncio
 
@@ -7,9 +7,12 @@ from ripieno.conducting.channel import BOUND, Channel
 from tests.support.scripted_models import settle_down
 
 
-def opened() -> Channel:
+def opened(number: int = 0) -> Channel:
+    """A channel with a consumer, and this many events in it."""
     channel = Channel()
     channel.open = True
+    for event in deltas(number):
+        channel.put(event)
     return channel
 
 
@@ -25,9 +28,7 @@ def deltas(number: int) -> list[Event]:
 
 
 async def test_events_come_in_order_and_then_none() -> None:
-    channel = opened()
-    for event in deltas(5):
-        channel.put(event)
+    channel = opened(5)
     channel.close()
     assert await drain(channel) == deltas(5)
     assert await channel.get() is None
@@ -64,9 +65,7 @@ async def test_nothing_comes_after_the_end() -> None:
 
 
 async def test_the_producer_waits_until_half_is_taken() -> None:
-    channel = opened()
-    for event in deltas(BOUND):
-        channel.put(event)
+    channel = opened(BOUND)
     assert channel.full
     producer = asyncio.create_task(channel.room())
     await settle_down()
@@ -79,18 +78,14 @@ async def test_the_producer_waits_until_half_is_taken() -> None:
 
 
 async def test_putting_never_waits_and_only_progress_is_dropped() -> None:
-    channel = opened()
-    for event in deltas(BOUND + 10):
-        channel.put(event)
+    channel = opened(BOUND + 10)
     channel.put(ExecutionProgress(invocation_id="a", tool="mine.look", done=1))
     channel.close()
     assert await drain(channel) == deltas(BOUND + 10)
 
 
 async def test_released_the_producer_waits_no_more_and_nothing_is_lost() -> None:
-    channel = opened()
-    for event in deltas(BOUND):
-        channel.put(event)
+    channel = opened(BOUND)
     producer = asyncio.create_task(channel.room())
     await settle_down()
     channel.release()
@@ -102,9 +97,7 @@ async def test_released_the_producer_waits_no_more_and_nothing_is_lost() -> None
 
 
 async def test_muted_it_forgets_and_lets_the_producer_go() -> None:
-    channel = opened()
-    for event in deltas(BOUND):
-        channel.put(event)
+    channel = opened(BOUND)
     producer = asyncio.create_task(channel.room())
     await settle_down()
     channel.mute()

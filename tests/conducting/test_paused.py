@@ -1,28 +1,30 @@
-"""Conversations that wait for a person: kept, answered by anybody, gone on with by one, and never run twice."""
+"""Conversations that wait for a person: stored, answered from any process, resumed by one, and never run twice."""
 
 import asyncio
+import dataclasses
 import json
 import pathlib
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
-from ripieno.approvals import Answer, Approve, ConfirmationRequest, Defer, DeferredConfirmer, Deny, Edit, Given
+from ripieno.approvals import Answer, Approve, Defer, DeferredConfirmer, Deny, Edit, Given
 from ripieno.approvals.grants import Binding
 from ripieno.canisters import Conversation, InvocationCanister, ResultCanister
 from ripieno.canisters.serialization import deserialize_conversation, serialize
 from ripieno.conducting import conduct
 from ripieno.conducting.paused import Paused, PausedStore
-from ripieno.descriptors import Policy
-from ripieno.ensembles import Definition, Ensemble
+from ripieno.ensembles import Context
 from ripieno.exceptions import InputError, NameAbsence
 from ripieno.execution import Execution
-from ripieno.schemas import Schema
 from ripieno.testing import call, turn
 from ripieno.testing.wires import model_of
+from tests.support.scripted_models import Person, ensemble, results_of, tool
+from tests.support.single_calls import fault_of
 
-WORD = Schema.of({"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]})
+WORD = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
 
 
 class Book:
@@ -30,27 +32,10 @@ class Book:
 
     def __init__(self, description: str = "Writes a word down.") -> None:
         self.words: list[str] = []
-        self.ensemble = Ensemble.of(
-            "mine",
-            (
-                Definition(
-                    name="write",
-                    description=description,
-                    schema=WORD,
-                    invocable=self._write,
-                    policy=Policy(effect="write"),
-                ),
-                Definition(
-                    name="look",
-                    schema=WORD,
-                    invocable=self._write,
-                    policy=Policy(effect="read", reads=("word:{word}",)),
-                ),
-            ),
-        )
+        write = tool("write", self._write, schema=WORD, effect="write")
+        self.ensemble = ensemble(dataclasses.replace(write, description=description))
 
-    def _write(self, context: object, arguments: dict[str, str]) -> str:
-        del context
+    def _write(self, context: Context, arguments: dict[str, Any]) -> str:
         self.words.append(arguments["word"])
         return f"Wrote {arguments['word']}."
 
@@ -78,6 +63,12 @@ async def go_on(store: PausedStore, book: Book, waiting: Paused, *words: str) ->
     )
 
 
+async def answered(store: PausedStore, book: Book, answer: Answer) -> Paused:
+    """A conversation that waited for one call, with an answer to it."""
+    waiting = kept(store, await paused(book, "one"))
+    return store.answer(waiting.identifier, {waiting.unanswered[0].invocation: answer})
+
+
 def results(conversation: Conversation) -> list[str | None]:
     found = {one.invocation_id: one for one in conversation.canisters if isinstance(one, ResultCanister)}
     calls = [one for one in conversation.canisters if isinstance(one, InvocationCanister)]
@@ -90,9 +81,9 @@ async def test_what_was_approved_elsewhere_runs_once(tmp_path: pathlib.Path) -> 
     waiting = kept(store, await paused(book, "one", "two"))
     assert [one.why for one in waiting.conversation.waiting] == ["approval", "behind"]
     first = waiting.unanswered[0].invocation
-    answered = PausedStore(tmp_path).answer(waiting.identifier[:6], {first: Approve()})
+    approved = PausedStore(tmp_path).answer(waiting.identifier[:6], {first: Approve()})
     assert book.words == []
-    conversation = await go_on(store, book, answered, "one", "two")
+    conversation = await go_on(store, book, approved, "one", "two")
     # The second one was behind it, and is asked about now.
     assert (book.words, conversation.finish) == (["one"], "open")
     assert [one.why for one in conversation.waiting] == ["approval"]
@@ -105,37 +96,28 @@ async def test_what_was_approved_elsewhere_runs_once(tmp_path: pathlib.Path) -> 
 
 async def test_an_approval_is_good_once_even_for_a_copy_of_the_state(tmp_path: pathlib.Path) -> None:
     store, book = PausedStore(tmp_path), Book()
-    waiting = kept(store, await paused(book, "one"))
-    answered = store.answer(waiting.identifier, {waiting.unanswered[0].invocation: Approve()})
-    first, second = await asyncio.gather(*(go_on(store, book, answered, "one") for _ in range(2)))
+    approved = await answered(store, book, Approve())
+    first, second = await asyncio.gather(*(go_on(store, book, approved, "one") for _ in range(2)))
     assert book.words == ["one"]
     assert sorted(str(*results(one)) for one in (first, second)) == ["None", "used_grant"]
 
 
 async def test_a_denial_is_read_by_the_model(tmp_path: pathlib.Path) -> None:
     store, book = PausedStore(tmp_path), Book()
-    waiting = kept(store, await paused(book, "one"))
-    answered = store.answer(waiting.identifier, {waiting.unanswered[0].invocation: Deny("Only in docs/.")})
-    ended = await go_on(store, book, answered, "one")
-    (result,) = [one for one in ended.canisters if isinstance(one, ResultCanister)]
-    assert result.error is not None
-    assert (book.words, result.error.category, result.error.suggestion) == ([], "denied", "Only in docs/.")
+    ended = await go_on(store, book, await answered(store, book, Deny("Only in docs/.")), "one")
+    fault = fault_of(*results_of(ended.canisters))
+    assert (book.words, fault.category, fault.suggestion) == ([], "denied", "Only in docs/.")
 
 
 async def test_an_edited_call_runs_with_other_arguments(tmp_path: pathlib.Path) -> None:
     store, book = PausedStore(tmp_path), Book()
-    waiting = kept(store, await paused(book, "one"))
-    answered = store.answer(waiting.identifier, {waiting.unanswered[0].invocation: Edit({"word": "other"})})
-    ended = await go_on(store, book, answered, "one")
+    ended = await go_on(store, book, await answered(store, book, Edit({"word": "other"})), "one")
     assert (book.words, ended.finish) == (["other"], "stop")
 
 
 async def test_an_approval_of_another_definition_does_not_count(tmp_path: pathlib.Path) -> None:
-    store = PausedStore(tmp_path)
-    waiting = kept(store, await paused(Book(), "one"))
-    answered = store.answer(waiting.identifier, {waiting.unanswered[0].invocation: Approve()})
-    changed = Book("Writes a word down, and sends it to everybody.")
-    conversation = await go_on(store, changed, answered, "one")
+    store, changed = PausedStore(tmp_path), Book("Writes a word down, and publishes it.")
+    conversation = await go_on(store, changed, await answered(store, Book(), Approve()), "one")
     assert (changed.words, conversation.finish) == ([], "open")
 
 
@@ -149,19 +131,11 @@ async def test_the_state_is_json_that_another_program_reads(tmp_path: pathlib.Pa
 
 
 async def test_whoever_is_there_answers_when_it_is_conducted_again() -> None:
-    book = Book()
-    asked: list[str] = []
-
-    class Person:
-        async def confirm(self, request: ConfirmationRequest) -> Answer:
-            asked.append(request.tool)
-            return Approve()
-
+    book, person = Book(), Person(Approve())
     conversation = await paused(book, "one")
-    ended = await conduct(
-        model("one"), conversation, ensembles=[book.ensemble], execution=Execution(confirmer=Person())
-    )
-    assert (asked, book.words, ended.finish) == (["mine.write"], ["one"], "stop")
+    ended = await conduct(model("one"), conversation, ensembles=[book.ensemble], execution=Execution(confirmer=person))
+    assert [one.tool for one in person.requests] == ["mine.write"]
+    assert (book.words, ended.finish) == (["one"], "stop")
 
 
 async def test_the_first_answer_stands(tmp_path: pathlib.Path) -> None:
@@ -251,6 +225,5 @@ def test_one_process_conducts_a_conversation(tmp_path: pathlib.Path) -> None:
     assert list((tmp_path / "paused").iterdir()) == []
 
 
-def test_given_answers_do_not_print_their_token(tmp_path: pathlib.Path) -> None:
+def test_given_answers_do_not_print_their_token() -> None:
     assert "secret" not in repr(Given(answer=Approve(), token="secret"))
-    assert tmp_path.exists()

@@ -1,19 +1,17 @@
 """Runs: what they say and in which order, what they keep, and what stands afterwards."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from ripieno.canisters import AssistantCanister, Conversation, InvocationCanister, SupervisorCanister, UserCanister
+from ripieno.canisters import AssistantCanister, Conversation, SupervisorCanister, UserCanister
 from ripieno.canisters.conversation import Usage
 from ripieno.canisters.events import ConductEnded, Event, ResultReady, TextDelta, TurnBegan, TurnEnded
 from ripieno.conducting import channel, conduct
 from ripieno.ensembles import Context, Ensemble
-from ripieno.exceptions import (
-    UsageError,
-)
+from ripieno.exceptions import UsageError
 from tests.support.runs import collected, kinds
 from tests.support.scripted_models import (
     Scripted,
@@ -212,8 +210,7 @@ async def test_models_may_be_made_of_any_events() -> None:
     assert conversation.canisters == (UserCanister.of("Go."), AssistantCanister())
 
 
-@pytest.mark.parametrize("many", [20])
-async def test_runs_side_by_side_share_nothing(many: int) -> None:
+async def test_runs_side_by_side_share_nothing() -> None:
     seen: dict[str, list[str]] = {}
 
     async def look(context: Context, arguments: dict[str, Any]) -> str:
@@ -227,18 +224,12 @@ async def test_runs_side_by_side_share_nothing(many: int) -> None:
     async def one(key: str) -> Conversation:
         return await conduct(scripted(invokes(invoke("look", key=key)), says(key)), "Go.", ensembles=found)
 
-    conversations = await asyncio.gather(*(one(f"k{number}") for number in range(many)))
-    assert [conversation.text for conversation in conversations] == [f"k{number}" for number in range(many)]
+    conversations = await asyncio.gather(*(one(f"k{number}") for number in range(20)))
+    assert [conversation.text for conversation in conversations] == [f"k{number}" for number in range(20)]
     assert all(keys == [key] for key, keys in seen.items())
 
 
 async def test_who_continues_gives_one_of_three_things() -> None:
-    forms: list[Callable[[], Any]] = [
-        lambda: "Go.",
-        lambda: [UserCanister.of("Go.")],
-        lambda: Conversation.of("Go."),
-    ]
-    for form in forms:
-        conversation = await conduct(scripted(says("Hi.")), form())
+    for what in ("Go.", [UserCanister.of("Go.")], Conversation.of("Go.")):
+        conversation = await conduct(scripted(says("Hi.")), what)
         assert [type(one) for one in conversation.canisters] == [UserCanister, AssistantCanister]
-    assert isinstance(invoke("x"), InvocationCanister)

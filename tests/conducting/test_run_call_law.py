@@ -32,14 +32,10 @@ from ripieno.canisters.events import (
 from ripieno.canisters.serialization import deserialize_conversation, serialize
 from ripieno.conducting import Run, conduct
 from ripieno.ensembles import Context, owner
-from ripieno.exceptions import (
-    InputError,
-    RipienoError,
-    ToolExecutionFailure,
-)
+from ripieno.exceptions import InputError, RipienoError, ToolExecutionFailure
 from ripieno.execution import Execution
-from tests.conducting.faulty_tools import DEEDS
-from tests.conducting.generated_runs import FAULTS, OURS, Ask, Manner, Said, answers, instants, limits, manners
+from tests.conducting.generated_runs import DEEDS, FAULTS, OURS, Ask, Manner, Said, answers, instants, limits, manners
+from tests.support.runs import collected
 from tests.support.scripted_models import Recording, Step, ensemble, invoke, scripted, settle_down, tool
 from tests.support.virtual_time import VirtualLoop
 
@@ -332,12 +328,8 @@ class CallLaw(RuleBasedStateMachine):
         before = self.conversation.canisters
         run = conduct(scripted([]), self.conversation, ensembles=[self.tools.ensemble])
         with pytest.raises(InputError):
-            self.loop.run_until_complete(self.gone_through(run))
+            self.loop.run_until_complete(collected(run))
         assert run.conversation.canisters == before
-
-    @staticmethod
-    async def gone_through(run: Run) -> Conversation:
-        return await run
 
     def check_records(self, recording: Recording, limits: Limits) -> None:
         stages: dict[str, list[str]] = {}

@@ -8,10 +8,7 @@ from ripieno.canisters import AssistantCanister, Controls, ResultCanister, UserC
 from ripieno.canisters.events import Alert, ContentSealed, ResultReady, TurnBegan, TurnEnded
 from ripieno.conducting import conduct
 from ripieno.ensembles import Opened
-from ripieno.exceptions import (
-    ConfigurationInvalidity,
-    NameAbsence,
-)
+from ripieno.exceptions import ConfigurationInvalidity, NameAbsence
 from ripieno.execution import Execution
 from tests.support.runs import APPROVING, collected, says_text
 from tests.support.scripted_models import ensemble, fates, invoke, invokes, says, scripted, tool

@@ -12,7 +12,7 @@ from ripieno.ensembles import Outcome
 from ripieno.exceptions import ExecutionFault, TimeoutFault, ToolFault
 from ripieno.execution.call import settle
 from tests.support.scripted_models import Listening
-from tests.support.single_calls import begin, category, result_of
+from tests.support.single_calls import begin, category, fault_of, result_of
 
 
 async def returns(value: object) -> Any:
@@ -102,10 +102,10 @@ async def test_whatever_is_raised_is_one_result_and_a_bug(
     call = begin(raising(error) if kind == "async" else plain, listening=listening)
     await settle((call,))
     result = call.result.result()
-    assert result.error is not None
-    assert (result.error.category, result.error.code) == ("execution", "tool_failure")
+    fault = fault_of(result)
+    assert (fault.category, fault.code) == ("execution", "tool_failure")
     if name != "StopAsyncIteration":
-        assert f"({name})" in result.error.message
+        assert f"({name})" in fault.message
     assert "secret" not in result.text
     assert "Traceback" not in result.text
     assert call.bug is not None
@@ -130,9 +130,7 @@ async def test_a_long_fault_is_bounded() -> None:
 
 @pytest.mark.parametrize("value", [object(), Outcome(content="a", changes=None)])  # type: ignore[arg-type]
 async def test_nonsense_is_one_result_and_a_bug(value: object) -> None:
-    result = await returns(value)
-    assert result.error is not None
-    assert result.error.code == "tool_failure"
+    assert fault_of(await returns(value)).code == "tool_failure"
 
 
 async def test_a_result_that_does_not_fit_its_schema_is_told_and_kept() -> None:
@@ -148,8 +146,7 @@ async def test_a_result_that_does_not_fit_its_schema_is_told_and_kept() -> None:
     assert (await run(Outcome(content={"n": 1}))).error is None
     assert (await run("only text")).error is None
     result = await run({"n": "one"})
-    assert result.error is not None
-    assert result.error.code == "result_invalid"
-    assert "n" in result.error.message
+    assert fault_of(result).code == "result_invalid"
+    assert "n" in fault_of(result).message
     assert result.text.endswith('{"n":"one"}')
     assert (await run([1])).error is not None

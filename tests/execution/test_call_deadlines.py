@@ -13,7 +13,7 @@ from ripieno.ensembles import owner
 from ripieno.exceptions import TimeoutFault
 from ripieno.execution.call import Call, settle
 from tests.support.scripted_models import Blocking, Listening, settle_down
-from tests.support.single_calls import begin, category, result_of
+from tests.support.single_calls import begin, category, fault_of, result_of
 from tests.support.virtual_time import VirtualLoop
 
 
@@ -21,23 +21,19 @@ async def test_the_deadline_cancels_a_tool_that_heeds_it() -> None:
     blocking, listening = Blocking(), Listening()
     call = begin(blocking, listening=listening, timeout=0.01)
     await settle((call,))
-    result = call.result.result()
-    assert result.error is not None
-    assert (result.error.category, result.error.message) == ("timeout", "The call timed out after 0.01 s.")
-    assert result.error.details == {"timeout_seconds": 0.01}
-    assert result.error.suggestion is not None
-    assert "smaller steps" in result.error.suggestion
+    fault = fault_of(call.result.result())
+    assert (fault.category, fault.message) == ("timeout", "The call timed out after 0.01 s.")
+    assert fault.details == {"timeout_seconds": 0.01}
+    assert "smaller steps" in str(fault.suggestion)
     assert (blocking.running, blocking.cancellations) == (0, 1)
     assert (call.bug, listening.alerts) == (None, [])
 
 
 async def test_what_may_have_acted_says_so_when_it_is_stopped() -> None:
     for effect in ("write", "destructive"):
-        result = await result_of(Blocking(), timeout=0.01, effect=effect)
-        assert result.error is not None
-        assert result.error.category == "timeout"
-        assert result.error.suggestion is not None
-        assert "check before repeating" in result.error.suggestion
+        fault = fault_of(await result_of(Blocking(), timeout=0.01, effect=effect))
+        assert fault.category == "timeout"
+        assert "check before repeating" in str(fault.suggestion)
 
 
 async def test_cancelling_is_a_result_too() -> None:
@@ -220,9 +216,8 @@ def test_a_hung_thread_does_not_keep_the_program_from_ending(monkeypatch: pytest
 
 
 async def test_the_time_that_is_left_bounds_the_deadline() -> None:
-    result = await result_of(Blocking(), timeout=30, seconds=0.01)
-    assert result.error is not None
-    assert result.error.message == "The call timed out after 0.01 s."
+    fault = fault_of(await result_of(Blocking(), timeout=30, seconds=0.01))
+    assert fault.message == "The call timed out after 0.01 s."
 
 
 async def test_whoever_waits_may_be_cancelled_again_and_again() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from frozendict import frozendict
 
-from ripieno.approvals import Answer, Approve, ConfirmationRequest, Deny, Edit
+from ripieno.approvals import Approve, ConfirmationRequest, Deny, Edit
 from ripieno.approvals.presentation import present
 from ripieno.canisters import InvocationCanister, ResultCanister
 from ripieno.canisters.controls import Limits, Rules
@@ -16,7 +16,17 @@ from ripieno.canisters.faults import Fault
 from ripieno.ensembles import Context
 from ripieno.exceptions import InputError
 from ripieno.execution import Circumstances, Execution
-from tests.support.scripted_models import Blocking, Listening, Person, Recording, ensemble, invoke, settle_down, tool
+from tests.support.scripted_models import (
+    Blocking,
+    Hesitating,
+    Listening,
+    Person,
+    Recording,
+    ensemble,
+    invoke,
+    settle_down,
+    tool,
+)
 from tests.support.single_calls import ADD, Seeing, fault_of
 
 # Resolving and validating.
@@ -275,20 +285,10 @@ async def test_cancelling_the_caller_ends_the_call_first() -> None:
 
 
 async def test_cancelling_while_somebody_is_asked_runs_nothing() -> None:
-    seeing, began = Seeing(), asyncio.Event()
-
-    class Waiting:
-        async def confirm(self, request: ConfirmationRequest) -> Answer:
-            began.set()
-            await asyncio.Event().wait()
-            return Approve()
-
-    task = asyncio.create_task(
-        Execution(confirmer=Waiting()).execute(
-            invoke("look"), ensembles=[ensemble(tool("look", seeing, effect="write"))]
-        )
-    )
-    await began.wait()
+    seeing, person = Seeing(), Hesitating()
+    found = [ensemble(tool("look", seeing, effect="write"))]
+    task = asyncio.create_task(Execution(confirmer=person).execute(invoke("look"), ensembles=found))
+    await person.began.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -296,23 +296,12 @@ async def test_cancelling_while_somebody_is_asked_runs_nothing() -> None:
 
 
 async def test_the_clock_does_not_run_while_somebody_is_asked() -> None:
-    began, go = asyncio.Event(), asyncio.Event()
-
-    class Slow:
-        async def confirm(self, request: ConfirmationRequest) -> Answer:
-            began.set()
-            await go.wait()
-            return Approve()
-
-    seeing = Seeing()
-    task = asyncio.create_task(
-        Execution(confirmer=Slow()).execute(
-            invoke("look"), ensembles=[ensemble(tool("look", seeing, effect="write", timeout=5))]
-        )
-    )
-    await began.wait()
+    seeing, person = Seeing(), Hesitating()
+    found = [ensemble(tool("look", seeing, effect="write", timeout=5))]
+    task = asyncio.create_task(Execution(confirmer=person).execute(invoke("look"), ensembles=found))
+    await person.began.wait()
     asked = asyncio.get_running_loop().time()
-    go.set()
+    person.go.set()
     assert (await task).text == "seen"
     assert seeing.contexts[0].deadline is not None
     assert seeing.contexts[0].deadline >= asked + 5

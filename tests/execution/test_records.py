@@ -16,6 +16,7 @@ from ripieno.execution.call import Call, settle
 from ripieno.storage.records import Record
 from tests.support.scripted_models import Listening, Recording, ensemble, invoke, tool
 from tests.support.single_calls import ADD, Seeing, fault_of
+from tests.support.toml_ensembles import make_context
 
 # Recording and alerting.
 
@@ -91,29 +92,12 @@ async def test_an_application_that_cannot_take_an_alert_loses_no_result() -> Non
 # One invoker, as the specification has it.
 
 
-def context_for(found: Any, **parts: Any) -> Context:
-    settings: dict[str, Any] = {
-        "invoker": next(iter(found.invokers.values())),
-        "invocation": "",
-        "conversation": "c",
-        "turn": 1,
-        "auxdata": None,
-        "namespace": {},
-        "connection": None,
-        "configuration": {},
-        "surroundings": None,
-        "deadline": None,
-        "progress": lambda *details: None,
-    }
-    return Context(**{**settings, **parts})
-
-
 async def test_an_invoker_can_be_executed_alone() -> None:
     seeing = Seeing()
     found = ensemble(tool("add", seeing, schema=ADD), prefix="mine")
     invoker = found.access_invoker("add")
     namespace: dict[str, Any] = {}
-    context = context_for(found, invocation="a", namespace=namespace, auxdata="x")
+    context = dataclasses.replace(make_context(found, "add"), invocation="a", namespace=namespace, auxdata="x")
     assert (await execute_invoker(invoker, {"left": 1}, context)).text == "seen"
     assert seeing.contexts[0].namespace is namespace
     assert (seeing.contexts[0].auxdata, seeing.contexts[0].invocation) == ("x", "a")
@@ -127,9 +111,9 @@ async def test_an_invoker_that_writes_is_denied_and_a_fault_is_a_result() -> Non
         raise ResourceFault("There is no x.")
 
     writing, faulty = ensemble(tool("look", effect="write")), ensemble(tool("look", look))
-    result = await execute_invoker(writing.access_invoker("look"), {}, context_for(writing))
+    result = await execute_invoker(writing.access_invoker("look"), {}, make_context(writing, "look"))
     assert fault_of(result).category == "denied"
-    result = await execute_invoker(faulty.access_invoker("look"), {}, context_for(faulty))
+    result = await execute_invoker(faulty.access_invoker("look"), {}, make_context(faulty, "look"))
     assert result.text == "Error: There is no x."
 
 
@@ -139,16 +123,13 @@ async def test_a_bug_is_raised_unless_it_is_to_be_reported(on_error: str) -> Non
         raise KeyError("x")
 
     found = ensemble(tool("look", look, on_error=on_error))
-    running = execute_invoker(found.access_invoker("look"), {}, context_for(found))
+    running = execute_invoker(found.access_invoker("look"), {}, make_context(found, "look"))
     if on_error == "report":
         assert fault_of(await running).code == "tool_failure"
         return
     with pytest.raises(ToolExecutionFailure, match=r"Tool 'mine\.look' failed: KeyError: 'x'") as caught:
         await running
     assert isinstance(caught.value.__cause__, KeyError)
-
-
-# Every fault at every step, side by side.
 
 
 async def test_a_discarded_result_is_recorded() -> None:

@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ripieno.approvals import ConfirmationRequest
+from ripieno.approvals import Approve, ConfirmationRequest
 from ripieno.canisters import Canister, Controls, InvocationCanister, ResultCanister, TextualContent
 from ripieno.canisters.controls import Finish
 from ripieno.canisters.conversation import NO_USAGE, Usage
@@ -134,6 +134,19 @@ class Person:
     async def confirm(self, request: ConfirmationRequest) -> Any:
         self.requests.append(request)
         return self.answers.pop(0)
+
+
+class Hesitating:
+    """A confirmer that waits for ``go`` before it approves."""
+
+    def __init__(self) -> None:
+        self.began = asyncio.Event()
+        self.go = asyncio.Event()
+
+    async def confirm(self, request: ConfirmationRequest) -> Approve:
+        self.began.set()
+        await self.go.wait()
+        return Approve()
 
 
 class Listening:

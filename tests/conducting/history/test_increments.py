@@ -1,6 +1,7 @@
 """What is kept from turn to turn makes no difference: going on gives what going through everything gives."""
 
 import itertools
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from ripieno.canisters import (
     AssistantCanister,
     Canister,
+    Controls,
     DocumentCanister,
     InvocationCanister,
     OpaqueContent,
@@ -21,6 +23,7 @@ from ripieno.canisters import (
     UserCanister,
 )
 from ripieno.conducting.history import (
+    LEFT_OUT,
     HistoryStrategy,
     Shown,
     Superseding,
@@ -30,20 +33,22 @@ from ripieno.conducting.history import (
     sliding_window,
     summarize,
 )
-from ripieno.conducting.history import Supersession as Declared
 from ripieno.conducting.history.cutting import Exchanges
+from ripieno.ensembles.offers import Offer
 from ripieno.jsonvalues import freeze
+from ripieno.models.model import requirements_of
+from ripieno.models.protocol import Request
+from ripieno.models.repair import mend
 from ripieno.models.tokens import EstimatingTokenizer
 from tests.conducting.history.reference_cuts import asks, cuts, exchanges
-from tests.conducting.history.test_strategies_laws import MANY, flat, laws, long_conversation, sizes, turns
+from tests.conducting.history.test_strategies_laws import MANY, flat, laws, long_conversation, show, sizes, turns
 from tests.models.test_repair_wires import TARGETS, histories
 from tests.support.scripted_models import says, scripted
 from tests.support.wire_requests import write
 from tests.support.wire_rules import CHECKERS
 
-ESTIMATE = EstimatingTokenizer()
 LARGE = TextualContent(text="x" * 900)
-FILES = Declared.of({"read": ["read:{path}"], "write": ["read:{path}"]})
+FILES = Supersession.of({"read": ["read:{path}"], "write": ["read:{path}"]})
 ROOM = Supersession(
     keys=FILES.keys, ensembles=frozendict({"read": "files", "write": "files"}), budgets=frozendict({"files": 400})
 )
@@ -61,14 +66,13 @@ STRATEGIES: Mapping[str, HistoryStrategy] = {
 kinds = st.sampled_from(sorted(STRATEGIES))
 
 
-def show(strategy: HistoryStrategy, canisters: Sequence[Canister], memory: dict[object, Any] | None = None) -> Any:
-    """What is shown, by a strategy that waits for nobody: a loop of its own for each would take longer than it."""
-    coroutine: Any = strategy.show(canisters, memory=memory)
-    try:
-        coroutine.send(None)
-    except StopIteration as done:
-        return done.value
-    raise AssertionError("It waits for somebody.")
+def read(number: int, content: Any = LARGE, **arguments: Any) -> list[Canister]:
+    """A call of ``read`` and its result."""
+    return [
+        AssistantCanister(),
+        InvocationCanister(identifier=f"c{number}", name="read", arguments=freeze({"path": "a", **arguments})),
+        ResultCanister(invocation_id=f"c{number}", content=(content,)),
+    ]
 
 
 @st.composite
@@ -103,7 +107,7 @@ def test_going_on_is_the_same_as_beginning_anew(kind: str, canisters: list[Canis
     strategy, memory = STRATEGIES[kind], dict[object, Any]()
     ends = sorted(data.draw(st.sets(st.integers(0, len(canisters)), max_size=30)) | {len(canisters)})
     for end in ends:
-        assert show(strategy, canisters[:end], memory) == show(strategy, canisters[:end])
+        assert show(strategy, canisters[:end], memory=memory) == show(strategy, canisters[:end])
 
 
 @laws
@@ -111,9 +115,9 @@ def test_going_on_is_the_same_as_beginning_anew(kind: str, canisters: list[Canis
 def test_so_it_is_for_conversations_that_are_broken(kind: str, canisters: list[Canister], data: st.DataObject) -> None:
     strategy, memory = STRATEGIES[kind], dict[object, Any]()
     for end in sorted(data.draw(st.sets(st.integers(0, len(canisters)), max_size=8))):
-        assert show(strategy, canisters[:end], memory) == show(strategy, canisters[:end])
+        assert show(strategy, canisters[:end], memory=memory) == show(strategy, canisters[:end])
         other = [UserCanister.of("Something else."), *canisters[:end]]
-        assert show(strategy, other, memory) == show(strategy, other)
+        assert show(strategy, other, memory=memory) == show(strategy, other)
 
 
 @given(canisters=st.one_of(sessions(), histories(), turns().map(flat)), data=st.data())
@@ -146,9 +150,7 @@ def test_cuts_fall_where_they_would_if_everything_was_looked_at_each_time(
         canisters,
         amount=amount,
         keep=keep,
-        marker=0
-        if window
-        else ESTIMATE.count((UserCanister.of("(Earlier parts of this conversation were left out here.)"),)).tokens,
+        marker=0 if window else sizes([UserCanister.of(LEFT_OUT)]),
         shown=(lambda one: int(one in begins)) if window else (lambda one: sizes([canisters[one]])),
         staying=(lambda one: 0) if window else (lambda one: sizes([canisters[one]])),
     )
@@ -163,7 +165,7 @@ def test_a_cut_stays_whatever_becomes_stale_later(canisters: list[Canister], tok
     strategy, memory = chain(NOTES, drop_oldest(tokens)), dict[object, Any]()
     before = None
     for end in asks(canisters):
-        shown = show(strategy, canisters[:end], memory)
+        shown = show(strategy, canisters[:end], memory=memory)
         if before is not None:
             assert shown.left_out >= before.left_out
             if shown.cuts == before.cuts:
@@ -197,11 +199,7 @@ async def test_room_is_made_seldom_and_for_what_comes() -> None:
     canisters: list[Canister] = [UserCanister.of("Begin.")]
     numbers: list[int] = []
     for number in range(60):
-        canisters += [
-            AssistantCanister(),
-            InvocationCanister(identifier=f"c{number}", name="read", arguments=freeze({"path": str(number)})),
-            ResultCanister(invocation_id=f"c{number}", content=(TextualContent(text="line of a file\n" * 26),)),
-        ]
+        canisters += read(number, TextualContent(text="line of a file\n" * 26), path=str(number))
         shown = await strategy.show(canisters, memory=memory)
         numbers.append(shown.shortened)
     assert numbers[:19] == [0] * 19
@@ -211,13 +209,6 @@ async def test_room_is_made_seldom_and_for_what_comes() -> None:
 
 
 async def test_what_a_provider_wants_back_is_no_note_and_other_lines_are_no_stale_ones() -> None:
-    def read(number: int, content: Any = LARGE, **arguments: Any) -> list[Canister]:
-        return [
-            AssistantCanister(),
-            InvocationCanister(identifier=f"c{number}", name="read", arguments=freeze({"path": "a", **arguments})),
-            ResultCanister(invocation_id=f"c{number}", content=(content,)),
-        ]
-
     def noted(*calls: list[Canister]) -> list[int]:
         canisters = [UserCanister.of("Begin."), *flat(calls)]
         shown = show(Superseding(supersession=FILES, weight=0), canisters).canisters
@@ -260,7 +251,7 @@ def test_many_turns_stay_within_their_budget_and_every_wire_takes_them(kind: str
     canisters: tuple[Canister, ...] = ()
     for number, part in enumerate(long_conversation(MANY)):
         if number % 2:
-            shown = show(strategy, canisters, memory)
+            shown = show(strategy, canisters, memory=memory)
             assert not shown.excess
             if kind != "sliding-window":
                 supervisors = sum(sizes([one]) for one in shown.canisters if isinstance(one, SupervisorCanister))
@@ -275,14 +266,6 @@ def test_many_turns_stay_within_their_budget_and_every_wire_takes_them(kind: str
 
 def _written(target: Any, canisters: tuple[Canister, ...], memory: dict[object, Any]) -> Any:
     """The body of a request, as a run writes it: what the last one left makes no difference."""
-    import json
-
-    from ripieno.canisters import Controls
-    from ripieno.ensembles.offers import Offer
-    from ripieno.models.model import requirements_of
-    from ripieno.models.protocol import Request
-    from ripieno.models.repair import mend
-
     mended = mend(canisters, requirements_of(target, {}), memory)
     assert mended.repairs == ()
     request = Request(
@@ -318,7 +301,7 @@ def test_a_late_turn_costs_what_an_early_one_does(kind: str) -> None:
     canisters: tuple[Canister, ...] = ()
     for number, part in enumerate(long_conversation(MANY)):
         if number % 2:
-            show(strategy, canisters, memory)
+            show(strategy, canisters, memory=memory)
         canisters += tuple(part)
     # Each canister once, and what is made in place of some.
     assert looked <= 1.5 * len(canisters)
@@ -326,11 +309,5 @@ def test_a_late_turn_costs_what_an_early_one_does(kind: str) -> None:
 
 def test_a_sealed_content_is_no_note() -> None:
     sealed = OpaqueContent(protocol="p", kind="k", data=freeze({"text": "x" * 4000}))
-    canisters: list[Canister] = [UserCanister.of("Begin.")]
-    for number in range(9):
-        canisters += [
-            AssistantCanister(),
-            InvocationCanister(identifier=f"c{number}", name="read", arguments=freeze({"path": "a"})),
-            ResultCanister(invocation_id=f"c{number}", content=(sealed,)),
-        ]
+    canisters = [UserCanister.of("Begin."), *flat([read(number, sealed) for number in range(9)])]
     assert show(Superseding(supersession=ROOM), canisters).canisters == tuple(canisters)

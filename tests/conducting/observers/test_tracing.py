@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from opentelemetry import propagate, trace
+from opentelemetry import trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -30,7 +30,7 @@ from ripieno.conducting.observers import conventions
 from ripieno.conducting.observers.logs import JsonFormatter, log_runs
 from ripieno.conducting.observers.tracing import Telemetry
 from ripieno.exceptions import ExecutionFault, ProviderUnreachable
-from ripieno.execution import Circumstances, Execution
+from ripieno.execution import Execution
 from tests.support.scripted_models import ensemble, invoke, invokes, results_of, says, scripted, tool
 from tests.support.toml_ensembles import make_ensemble, server, surround
 
@@ -230,34 +230,6 @@ def test_the_model_that_answered_may_be_another_one() -> None:
     assert attributes(span)["gen_ai.response.model"] == "small-2026-01"
     assert attributes(span)["gen_ai.response.finish_reasons"] == ("end_turn",)
     assert "gen_ai.usage.input_tokens" not in attributes(span)
-
-
-async def test_what_a_tool_does_is_inside_of_its_span() -> None:
-    observed = Observed()
-    carried: dict[str, dict[str, str]] = {}
-
-    async def look(context: Any, arguments: dict[str, Any]) -> str:
-        with observed.tracer.start_as_current_span(f"inner {context.invocation}"):
-            propagate.inject(carried.setdefault(context.invocation, {}))
-        return "seen"
-
-    tools = ensemble(tool("look", look))
-    take = observed.telemetry("c", "house/small")
-    around = Circumstances(conversation="c", turn=1, notify=take)
-
-    async def drive() -> None:
-        for identifier in ("a", "b"):
-            await Execution().execute(invoke("look", identifier), ensembles=[tools], circumstances=around)
-
-    await asyncio.create_task(drive())
-    spans = {span.name: span for span in observed.exporter.get_finished_spans()}
-    for identifier in ("a", "b"):
-        inner = spans[f"inner {identifier}"]
-        assert inner.parent is not None
-        # The spans of calls are not ended here: nobody tells of results but a run. Their contexts are distinct.
-        assert carried[identifier]["traceparent"].split("-")[1] == trace.format_trace_id(inner.parent.trace_id)
-    parents = {spans[f"inner {identifier}"].parent.span_id for identifier in ("a", "b")}  # type: ignore[union-attr]
-    assert len(parents) == 2
 
 
 async def test_a_run_that_nobody_follows_is_watched(lines: io.StringIO) -> None:

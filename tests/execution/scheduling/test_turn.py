@@ -5,16 +5,20 @@ from typing import Any
 
 import pytest
 
-from ripieno.approvals import Answer, Approve, ConfirmationRequest
+from ripieno.approvals import Approve
 from ripieno.canisters import ResultCanister
 from ripieno.canisters.controls import Limits, Rules
 from ripieno.canisters.events import ConfirmationRequested, Event, ExecutionBegan, ResultReady
 from ripieno.ensembles import Context, Definition, owner
 from ripieno.ensembles.offers import Offer
+from ripieno.exceptions import InputError
 from ripieno.execution import Circumstances, Execution
 from ripieno.execution.budget import Budget
 from ripieno.execution.scheduling.turn import Turn
-from tests.support.scripted_models import Blocking, Recording, ensemble, invoke, settle_down, tool
+from ripieno.models.protocols.openai_chat import PROTOCOL
+from tests.support.scripted_models import Blocking, Hesitating, Person, Recording, ensemble, invoke, settle_down, tool
+
+execute_invocations = PROTOCOL.invocations.execute_invocations
 
 
 class Stage:
@@ -51,6 +55,12 @@ class Stage:
     def fates(self) -> list[tuple[str, str | None]]:
         """For each call: its identifier, and its text, the category of its fault, or None."""
         return [(entry.invocation.identifier, fate(entry.result)) for entry in self.turn.entries]
+
+    def text(self, place: int) -> str:
+        """The result of the call at a place."""
+        result = self.turn.entries[place].result
+        assert result is not None
+        return result.text
 
     @property
     def started(self) -> list[str]:
@@ -101,17 +111,14 @@ async def test_harmless_calls_start_when_they_are_sealed() -> None:
     "policy", [{"effect": "write"}, {"effect": "destructive"}, {"effect": "write", "confirm": True}, {"terminal": True}]
 )
 async def test_a_barrier_and_all_after_it_wait(policy: dict[str, Any]) -> None:
-    stage = Stage(tool("look"), tool("act", **policy), rules=Rules(approve=("mine.act",)), confirmer=Yes())
+    stage = Stage(
+        tool("look"), tool("act", **policy), rules=Rules(approve=("mine.act",)), confirmer=Person(Approve(), Approve())
+    )
     stage.seal("look a", "act b", "look c")
     await settle_down()
     assert stage.started == ["look a"]
     await stage.turn.finish()
     assert stage.started[:2] == ["look a", "act b"]
-
-
-class Yes:
-    async def confirm(self, request: ConfirmationRequest) -> Answer:
-        return Approve()
 
 
 async def test_a_call_that_cannot_run_is_answered_at_once_and_is_no_barrier() -> None:
@@ -149,7 +156,7 @@ async def test_results_are_ready_as_they_come_and_stand_in_the_models_order() ->
 
 
 async def test_a_call_is_announced_begun_and_ready_once() -> None:
-    stage = Stage(tool("act", effect="write"), rules=Rules(), confirmer=Yes())
+    stage = Stage(tool("act", effect="write"), rules=Rules(), confirmer=Person(Approve(), Approve()))
     stage.seal("act a")
     await stage.turn.finish()
     await settle_down()
@@ -172,9 +179,7 @@ async def test_after_a_terminal_call_nothing_runs(effect: str) -> None:
         ("unknown e", "!cancelled"),
     ]
     assert [entry.accomplished for entry in stage.turn.entries] == [False, True, False, False, False]
-    result = stage.turn.entries[2].result
-    assert result is not None
-    assert "submit came before it" in result.text
+    assert "submit came before it" in stage.text(2)
 
 
 async def test_a_terminal_call_that_fails_ends_nothing() -> None:
@@ -195,9 +200,7 @@ async def test_only_allowed_tools_may_be_called_whoever_hosts_them() -> None:
     stage.seal("find a", "look b", "ask c", "unknown d")
     await stage.turn.finish()
     assert stage.fates == [("find a", "!denied"), ("look b", "look"), ("ask c", "!denied"), ("unknown d", "!denied")]
-    result = stage.turn.entries[0].result
-    assert result is not None
-    assert "'find' may not be called in this turn; allowed: look." in result.text
+    assert "'find' may not be called in this turn; allowed: look." in stage.text(0)
 
 
 async def test_an_empty_list_allows_nothing() -> None:
@@ -226,33 +229,21 @@ async def test_calls_beyond_the_limit_are_refused_and_none_is_started() -> None:
 
 
 async def test_nobody_is_asked_about_a_call_that_a_limit_refuses() -> None:
-    asked: list[str] = []
-
-    class Noting(Yes):
-        async def confirm(self, request: ConfirmationRequest) -> Answer:
-            asked.append(request.invocation)
-            return Approve()
-
-    stage = Stage(tool("act", effect="write"), limits=Limits(calls=1), rules=Rules(), confirmer=Noting())
+    person = Person(Approve(), Approve())
+    stage = Stage(tool("act", effect="write"), limits=Limits(calls=1), rules=Rules(), confirmer=person)
     stage.seal("act a", "act b")
     await stage.turn.finish()
-    assert asked == ["act a"]
+    assert [one.invocation for one in person.requests] == ["act a"]
     assert stage.fates == [("act a", "act"), ("act b", "!limit")]
 
 
 async def test_nobody_is_waited_for_longer_than_the_run_may_take() -> None:
-    class Away:
-        async def confirm(self, request: ConfirmationRequest) -> Answer:
-            await asyncio.Event().wait()
-            return Approve()
-
-    stage = Stage(tool("act", effect="write"), tool("look"), limits=Limits(wall=0.05), rules=Rules(), confirmer=Away())
+    limits = Limits(wall=0.05)
+    stage = Stage(tool("act", effect="write"), tool("look"), limits=limits, rules=Rules(), confirmer=Hesitating())
     stage.seal("act a", "look b")
     await stage.turn.finish()
     assert stage.fates == [("act a", "!limit"), ("look b", "!limit")]
-    result = stage.turn.entries[0].result
-    assert result is not None
-    assert "The call was not run: the confirmation was not answered in time." in result.text
+    assert "The call was not run: the confirmation was not answered in time." in stage.text(0)
     assert stage.budget.exhausted == "0.05 s"
 
 
@@ -331,9 +322,7 @@ async def test_a_cut_lets_what_runs_end_and_begins_nothing() -> None:
     blocking.go.set()
     await task
     assert stage.fates == [("look a", "late"), ("act b", "!cancelled"), ("ask c", "!cancelled")]
-    result = stage.turn.entries[1].result
-    assert result is not None
-    assert "the answer ended with 'length'" in result.text
+    assert "the answer ended with 'length'" in stage.text(1)
 
 
 async def test_what_is_dropped_is_recorded_as_discarded() -> None:
@@ -375,3 +364,49 @@ async def test_a_turn_without_calls_has_nothing_to_do() -> None:
     await stage.turn.drop()
     await stage.turn.cancel()
     assert stage.events == []
+
+
+# Calls without a run: ``execute_invocations`` of a protocol.
+
+
+async def test_readers_run_together_and_a_write_runs_alone_between_them() -> None:
+    log: list[str] = []
+    playing = ensemble(noting(log, "look"), noting(log, "change", effect="write"))
+    calls = [invoke("look", "a"), invoke("look", "b"), invoke("change", "w"), invoke("look", "c")]
+
+    execution = Execution(rules=Rules(approve=("mine.*",)))
+    results = await execute_invocations(calls, [playing], execution)
+
+    assert [one.text for one in results] == ["a", "b", "w", "c"]
+    assert log == ["a>", "b>", "<a", "<b", "w>", "<w", "c>", "<c"]
+
+
+async def test_one_that_is_hosted_elsewhere_is_refused_before_anything_runs() -> None:
+    log: list[str] = []
+    away = tool("away", hosted="caller")
+    with pytest.raises(InputError, match=r"mine\.away is run by the caller"):
+        await execute_invocations([invoke("look", "a"), invoke("away", "b")], [ensemble(noting(log, "look"), away)])
+    await settle_down()
+    assert log == []
+
+
+async def test_each_has_its_result_whatever_the_others_come_to() -> None:
+    results = await execute_invocations(
+        [invoke("look", "a"), invoke("nowhere", "b"), invoke("change", "c"), invoke("look", "d")],
+        [ensemble(tool("look"), tool("change", effect="write"))],
+        Execution(limits=Limits(calls=1)),
+    )
+    assert [one.invocation_id for one in results] == ["a", "b", "c", "d"]
+    assert [fate(one) for one in results][1:] == ["!unknown_tool", "!limit", "!limit"]
+
+
+async def test_cancelling_cancels_them() -> None:
+    blocking = Blocking()
+    playing = ensemble(tool("wait", blocking))
+    waiting = asyncio.create_task(execute_invocations([invoke("wait", "a"), invoke("wait", "b")], [playing]))
+    await settle_down()
+    assert blocking.running == 2
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert blocking.running == 0
