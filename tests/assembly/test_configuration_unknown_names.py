@@ -177,7 +177,7 @@ async def test_a_fallback_without_its_key_stops_nobody(user: User) -> None:
     assert models == ["house/m", "house/small"]
     (alert,) = told
     assert alert.message == (
-        "The fallback garden/m is left out: provider 'garden': api_key wants the variable GARDEN, which is not set."
+        "The fallback garden/m is left out: provider 'garden': api_key needs the variable GARDEN, which is not set."
     )
     assert await chain(user, text, GARDEN="k") == (["house/m", "garden/m", "house/small"], [])
 

@@ -166,7 +166,7 @@ def test_an_endpoint_that_nobody_serves(call: Call, user: User) -> None:
     done = call("ask", "-m", "mine/x", "Hello")
     assert (done.code, done.out) == (exit_codes.PROVIDER, "")
     assert f"Nothing answers at http://127.0.0.1:{port}/v1" in done.err
-    assert "Is the server running" in done.err
+    assert "Check that the server is running" in done.err
 
 
 def test_a_function_that_is_not_there_is_found_before_it_is_called(call: Call, user: User) -> None:

@@ -65,7 +65,7 @@ async def test_where_another_may_do_the_next_is_asked(error: ProviderFailure) ->
         *(ProviderRefusal("p", "no", status=status, category="validation") for status in (400, 413, 422)),
         *(ProviderRefusal("p", "no", status=status, category="permission") for status in (401, 403)),
         ProviderRefusal("p", "no", status=404, category="resource"),
-        InputError("This model takes no temperature."),
+        InputError("This model does not support temperature."),
         ValueError("a bug"),
     ],
     ids=str,

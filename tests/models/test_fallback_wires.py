@@ -115,7 +115,7 @@ async def test_a_conversation_goes_on_elsewhere(first: Protocol, second: Protoco
     assert [event.turn for event in events if isinstance(event, TurnEnded)] == [1, 2, 3]
     assert len([event for event in events if isinstance(event, ResultReady)]) == 3
     again, instead = [event.message for event in events if isinstance(event, Alert)]
-    assert again.startswith("one/m is asked again in ")
+    assert again.startswith("one/m will be retried in ")
     assert instead == "two/m is asked instead of one/m: HTTP 503: Gone for lunch."
     assert (len(asked_one), len(asked_two)) == (4, 1)
     # The second was told all that had been said, in its own words; and the first, what the second did.
@@ -174,7 +174,7 @@ async def test_providers_at_one_address_share_its_breaker() -> None:
                 with pytest.raises(ProviderRefusal):
                     await conducted(assembly, model=model)
             for model in ("a/m", "b/m"):
-                with pytest.raises(ProviderUnreachable, match="left alone"):
+                with pytest.raises(ProviderUnreachable, match="no requests are sent"):
                     await conducted(assembly, model=model)
             with pytest.raises(ProviderRefusal):
                 await conducted(assembly, model="c/m")

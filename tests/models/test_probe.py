@@ -74,7 +74,7 @@ async def test_what_follows_from_another_answer_is_not_asked() -> None:
         settled, findings = await found_at(url)
     assert settled["tool_choice"] is False
     (forced,) = [finding for finding in findings if finding.question == "It calls the tool that it must"]
-    assert (forced.holds, forced.note) == (False, "not asked, since it does not call when it must")
+    assert (forced.holds, forced.note) == (False, "skipped: it makes no call when one is required")
     assert len(model.requests) == 9
 
 

@@ -48,10 +48,10 @@ def test_where_none_is_set_all_are_named() -> None:
         providers_of({"SECOND_NAME": "b"}).access_provider("house")
     (problem,) = caught.value.problems
     assert problem.message == (
-        "provider 'house': api_key wants the variable FIRST or SECOND_WORD or THIRD, none of which is set"
+        "provider 'house': api_key needs the variable FIRST or SECOND_WORD or THIRD, none of which is set"
     )
     assert "export FIRST=" in (problem.hint or "")
-    with pytest.raises(ConfigurationInvalidity, match="wants the variable HERE, which is not set"):
+    with pytest.raises(ConfigurationInvalidity, match="needs the variable HERE, which is not set"):
         providers_of({"FIRST": "a"}, region="{env:HERE}").access_provider("house")
 
 

@@ -18,11 +18,11 @@ from ripieno.canisters import (
     UserCanister,
 )
 from ripieno.exceptions import InputError
-from ripieno.models.repair import Requirements, mend
+from ripieno.models.repair import Requirements, repair
 
 LOOSE = Requirements()
 STRICT = Requirements(
-    names=re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,8}"), identifiers=re.compile(r"[A-Za-z0-9]{9}"), asked_first=True
+    names=re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,8}"), identifiers=re.compile(r"[A-Za-z0-9]{9}"), user_first=True
 )
 
 _identifiers = st.sampled_from(["a", "b", "functions.get:0", "", "x" * 90, "abcdefghi", "\n", "é"])
@@ -46,7 +46,7 @@ def complaints(canisters: Sequence[Canister], requirements: Requirements) -> lis
     """What a strict server would say: written without a look at how the room mends."""
     said: list[str] = []
     spoken = [one for one in canisters if not isinstance(one, SupervisorCanister)]
-    if requirements.asked_first and spoken and isinstance(spoken[0], AssistantCanister | InvocationCanister):
+    if requirements.user_first and spoken and isinstance(spoken[0], AssistantCanister | InvocationCanister):
         said.append("the assistant began")
     calls = [one for one in canisters if isinstance(one, InvocationCanister)]
     if len({one.identifier for one in calls}) != len(calls):
@@ -83,18 +83,18 @@ def _answers(canisters: Sequence[Canister], place: int) -> list[str]:
 
 @given(_conversations, _requirements)
 def test_whatever_was_said_a_strict_server_takes_it(canisters: list[Canister], requirements: Requirements) -> None:
-    mended = mend(canisters, requirements)
-    assert complaints(mended.canisters, requirements) == []
+    repaired = repair(canisters, requirements)
+    assert complaints(repaired.canisters, requirements) == []
     # Only what was wrong is touched, and it is said.
-    assert (mended.canisters is canisters) == (complaints(canisters, requirements) == [])
-    assert bool(mended.repairs) == (mended.canisters is not canisters)
+    assert (repaired.canisters is canisters) == (complaints(canisters, requirements) == [])
+    assert bool(repaired.repairs) == (repaired.canisters is not canisters)
 
 
 @given(_conversations, _requirements)
 def test_mending_is_done_once_and_always_the_same(canisters: list[Canister], requirements: Requirements) -> None:
-    mended = mend(canisters, requirements).canisters
-    assert mend(canisters, requirements).canisters == mended
-    assert mend(mended, requirements).canisters is mended
+    repaired = repair(canisters, requirements).canisters
+    assert repair(canisters, requirements).canisters == repaired
+    assert repair(repaired, requirements).canisters is repaired
 
 
 @given(_conversations, _requirements)
@@ -104,11 +104,11 @@ def test_nothing_that_was_said_is_lost_or_put_in_another_order(
     def said(ones: Sequence[Canister]) -> list[str]:
         return [type(one).__name__ for one in ones if not isinstance(one, ResultCanister)]
 
-    mended = said(mend(canisters, requirements).canisters)
-    if len(mended) > len(said(canisters)):
+    repaired = said(repair(canisters, requirements).canisters)
+    if len(repaired) > len(said(canisters)):
         # Something stands before the assistant's first word.
-        del mended[next(place for place, one in enumerate(mended) if one != "SupervisorCanister")]
-    assert mended == said(canisters)
+        del repaired[next(place for place, one in enumerate(repaired) if one != "SupervisorCanister")]
+    assert repaired == said(canisters)
 
 
 @given(_conversations, _conversations, _requirements)
@@ -116,18 +116,18 @@ def test_what_is_remembered_changes_nothing(
     canisters: list[Canister], more: list[Canister], requirements: Requirements
 ) -> None:
     memory: dict[object, Any] = {}
-    mend(canisters, requirements, memory)
+    repair(canisters, requirements, memory)
     grown = [*canisters, *more]
-    assert mend(grown, requirements, memory) == mend(grown, requirements)
+    assert repair(grown, requirements, memory) == repair(grown, requirements)
     # Another conversation under the same memory is not taken for this one.
-    assert mend(more, requirements, memory) == mend(more, requirements)
+    assert repair(more, requirements, memory) == repair(more, requirements)
 
 
 def test_the_same_call_stays_the_same_object() -> None:
     memory: dict[object, Any] = {}
     canisters: list[Canister] = [InvocationCanister(identifier="a.b", name="read"), ResultCanister(invocation_id="a.b")]
-    first = mend(canisters, STRICT, memory).canisters
-    second = mend([*canisters, UserCanister.of("more")], STRICT, memory).canisters
+    first = repair(canisters, STRICT, memory).canisters
+    second = repair([*canisters, UserCanister.of("more")], STRICT, memory).canisters
     assert all(one is other for one, other in zip(first, second, strict=False))
 
 
@@ -142,19 +142,19 @@ def test_a_lost_result_says_that_nothing_is_known_and_a_late_one_comes_home() ->
         late,
         ResultCanister(invocation_id="nobody's"),
     ]
-    mended = mend(canisters, LOOSE)
-    lost = mended.canisters[3]
+    repaired = repair(canisters, LOOSE)
+    lost = repaired.canisters[3]
     assert isinstance(lost, ResultCanister)
     assert lost.error is not None
     assert lost.error.category == "outcome_unknown"
-    assert mended.canisters[4] is late
-    assert mended.repairs == (
-        "results that were lost: 1",
+    assert repaired.canisters[4] is late
+    assert repaired.repairs == (
+        "missing results added: 1",
         "results moved to their calls: 1",
-        "results of no call left out: 1",
+        "results without a call left out: 1",
     )
 
 
 def test_a_wire_that_takes_nothing_is_an_error() -> None:
-    with pytest.raises(InputError, match="No text was found"):
-        mend((InvocationCanister(identifier="a", name="b"),), Requirements(identifiers=re.compile("never!")))
+    with pytest.raises(InputError, match="No valid replacement was found"):
+        repair((InvocationCanister(identifier="a", name="b"),), Requirements(identifiers=re.compile("never!")))

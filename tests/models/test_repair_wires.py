@@ -24,7 +24,7 @@ from ripieno.exceptions import ProviderFailure
 from ripieno.models import Protocol
 from ripieno.models.model import requirements_of
 from ripieno.models.protocol import Identifiers, Native
-from ripieno.models.repair import mend
+from ripieno.models.repair import repair
 from tests.models.protocols.test_wires_golden import natives_of
 from tests.support.golden_wires import ANSWERS, PROTOCOLS, Scenario
 from tests.support.json_strategies import texts
@@ -107,7 +107,7 @@ def speaks(canister: Canister) -> bool:
 
 def sent(canisters: Sequence[Canister], target: Protocol) -> bytes:
     """The request for a conversation, as a model of that wire would get it."""
-    return write(target, mend(canisters, requirements_of(target, {})).canisters)
+    return write(target, repair(canisters, requirements_of(target, {})).canisters)
 
 
 @given(canisters=histories())

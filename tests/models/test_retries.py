@@ -99,7 +99,7 @@ def test_an_answer_comes_in_the_end_and_every_failure_is_told() -> None:
     first, second, *answer = events
     assert isinstance(first, Alert)
     assert isinstance(second, Alert)
-    assert first.message.startswith("house/m is asked again in 0.")
+    assert first.message.startswith("house/m will be retried in 0.")
     assert first.message.endswith("s (1 of 2): The line is dead.")
     assert second.details["attempt"] == 2
     # A turn begins once, and by its model's name.

@@ -61,7 +61,7 @@ def test_a_cassette_is_recorded_on_request_and_replayed_ever_after(pytester: pyt
     write(pytester)
     missing = pytester.runpytest_subprocess(*OPTIONS)
     missing.assert_outcomes(failed=1)
-    missing.stdout.fnmatch_lines(["*There is no cassette *sea.jsonl: record it with pytest --ripieno-record.*"])
+    missing.stdout.fnmatch_lines(["*There is no cassette *sea.jsonl. To record it, run pytest --ripieno-record.*"])
     recorded = pytester.runpytest_inprocess(*OPTIONS, "--ripieno-record")
     recorded.assert_outcomes(passed=1)
     recorded.stdout.fnmatch_lines(["1 ran"])

@@ -1,4 +1,4 @@
-"""A chain of models: where the first cannot be had, the next is asked the same."""
+"""A chain of models: if one fails before it answers, the next gets the same request."""
 
 import contextlib
 import dataclasses
@@ -17,29 +17,29 @@ from ripieno.models.model import Model
 from ripieno.models.protocol import RESERVED
 from ripieno.models.retries import says_something
 
-#: Characters of what each model failed with, in the error of the last one.
+#: Characters shown of each earlier model's failure.
 _SHOWN = 160
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FallbackModel(Model):
-    """A model with models behind it. To whoever asks it, it is the first of them.
+    """A chain of models that identifies itself as its first model.
 
-    Every turn begins with the first one again: what keeps an endpoint that is down from being asked is its breaker.
-    The next is asked only before the one before it has said anything, and only where another model may do: not for a
-    request that is refused for what it is, or for who asks.
+    Every turn starts with the first model; its breaker keeps an endpoint that is down from being asked. The next model
+    is asked only if the one before it has sent nothing and its error may not occur elsewhere. A request that is
+    refused for its form or its key is not sent to another model.
     """
 
     models: tuple[Model, ...]
 
     @classmethod
     def of(cls, models: Sequence[Model]) -> Model:
-        """The chain of these, of which there is at least one; a single one stays what it is."""
+        """A chain of at least one model; a single model is returned unchanged."""
         first, *models = models
         return cls(provider=first.provider, name=first.name, models=(first, *models)) if models else first
 
     def open(self) -> None:
-        """Makes all of them ready. Errors: ``ProviderFailure``."""
+        """Prepares all models. Errors: ``ProviderFailure``."""
         for model in self.models:
             model.open()
 
@@ -52,14 +52,14 @@ class FallbackModel(Model):
         memory: dict[object, Any] | None = None,
         deltas: bool = True,
     ) -> Batches:
-        """The events of one turn, of the first model that gives any; an ``Alert`` says why another one was passed over.
+        """The events of one turn, from the first model that answers. An ``Alert`` reports each model that failed.
 
-        Errors: ``ProviderFailure``, of the last one that was asked; ``before`` tells of the others.
+        Errors: ``ProviderFailure`` of the last model; ``before`` lists the earlier failures.
         """
         before: list[str] = []
         offer = ensembles if isinstance(ensembles, Offer) else Offer.of(ensembles)
         for place, model in enumerate(self.models):
-            # What one wire remembers of a conversation is nothing to another.
+            # Each wire has a memory of its own.
             kept: dict[object, Any] = {} if memory is None else memory.setdefault((FallbackModel, place), {})
             if memory is not None and RESERVED in memory:
                 kept[RESERVED] = memory[RESERVED]
@@ -84,7 +84,7 @@ class FallbackModel(Model):
             yield (alert,)
 
     def left_out(self, canisters: Iterable[Canister]) -> Mapping[str, int]:
-        """How many contents of which kind would not be sent to the first one."""
+        """Counts, by kind, the contents that the first model cannot receive."""
         return self.models[0].left_out(canisters)
 
 

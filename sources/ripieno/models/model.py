@@ -1,4 +1,4 @@
-"""Models: a provider bound to a name, asked for one turn at a time."""
+"""Models: a provider bound to the name of a model."""
 
 import contextlib
 import dataclasses
@@ -13,16 +13,16 @@ from ripieno.descriptors import RetryPolicy
 from ripieno.ensembles import Ensemble
 from ripieno.ensembles.offers import Offer
 from ripieno.models.protocol import Capabilities, Identifiers, Protocol, Request, Transport
-from ripieno.models.repair import Requirements, mend
+from ripieno.models.repair import Requirements, repair
 from ripieno.models.retries import persist
 
-#: Where a run's memory has that its listener was told: of repairs, and that one call comes at a time.
-_TOLD, _TOLD_SERIAL = "repairs that were told", "told of one call at a time"
+#: Keys in a run's memory: the alert about repairs was sent; the alert about one call at a time was sent.
+_REPAIRS_REPORTED, _SERIAL_REPORTED = "repairs reported", "one call at a time reported"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """An endpoint that speaks a protocol. ``capabilities`` gives those of one model by name."""
+    """An endpoint that speaks a protocol. ``capabilities`` gives those of a model by its name."""
 
     name: str
     protocol: Protocol
@@ -44,7 +44,7 @@ class Model:
         return f"{self.provider.name}/{self.name}"
 
     def open(self) -> None:
-        """Makes ready what its first request would wait for, such as a library. Errors: ``ProviderFailure``."""
+        """Loads what the first request needs, such as a library. Errors: ``ProviderFailure``."""
         self.provider.transport.open()
 
     async def stream(
@@ -70,14 +70,14 @@ class Model:
         memory: dict[object, Any] | None = None,
         deltas: bool = True,
     ) -> Batches:
-        """The events of one turn, as many at a time as came together. No tool is run.
+        """The events of one turn, in batches as they arrived. No tool is run.
 
-        There is one path of events: an answer that is asked for whole is played through the same decoder. Whoever
-        asks turn after turn gives the same ``memory`` each time, so that what was encoded is not encoded again; and
-        whoever does not look at ``deltas`` of text and arguments says so.
-        As long as the model has said nothing, what may pass is tried again, and an ``Alert`` tells of it.
-        Errors: ``ProviderFailure``; whatever was yielded before is no complete answer then. ``NameAbsence`` for an
-        allowed tool that is not offered.
+        An answer that is not streamed passes through the same decoder. A caller that asks turn after turn passes the
+        same ``memory`` each time, so that nothing is encoded twice. ``deltas=False`` allows deltas of text and
+        arguments to be left out. Until the model sends something, transient failures are retried, and an ``Alert``
+        reports each retry.
+        Errors: ``ProviderFailure`` (the events before it are then no complete answer); ``NameAbsence`` for an allowed
+        tool that is not offered.
         """
         protocol = self.provider.protocol
         capabilities = self.provider.capabilities(self.name)
@@ -89,17 +89,18 @@ class Model:
         if stream is not wanted.stream:
             wanted = dataclasses.replace(wanted, stream=stream)
         kept: dict[object, Any] = {} if memory is None else memory
-        mended = mend(canisters, requirements_of(protocol, capabilities), kept)
-        if mended.repairs and _TOLD not in kept:
-            kept[_TOLD] = True
-            yield (Alert(message=f"The conversation was mended for {self.identity}: {'; '.join(mended.repairs)}."),)
+        repaired = repair(canisters, requirements_of(protocol, capabilities), kept)
+        if repaired.repairs and _REPAIRS_REPORTED not in kept:
+            kept[_REPAIRS_REPORTED] = True
+            repairs = "; ".join(repaired.repairs)
+            yield (Alert(message=f"The conversation was repaired for {self.identity}: {repairs}."),)
         serial = wanted.parallel and offer.invokers and not capabilities.get("parallel_calls", True)
-        if serial and _TOLD_SERIAL not in kept:
-            kept[_TOLD_SERIAL] = True
+        if serial and _SERIAL_REPORTED not in kept:
+            kept[_SERIAL_REPORTED] = True
             yield (Alert(message=f"{self.identity} makes one call at a time: parallel = true is not sent."),)
         request = Request(
             model=self.name,
-            canisters=mended.canisters,
+            canisters=repaired.canisters,
             offer=offer,
             controls=wanted,
             capabilities=capabilities,
@@ -120,21 +121,21 @@ class Model:
             if not stream:
                 async for together in natives:
                     for native in together:
-                        whole = protocol.decode(native, name, identifiers)
-                        yield whole if interpreter is None else interpreter.hear(whole)
+                        events = protocol.decode(native, name, identifiers)
+                        yield events if interpreter is None else interpreter.hear(events)
                 return
             decoder = protocol.decoder(name, identifiers)
             decoder.deltas = deltas or interpreter is not None
             feed = decoder.feed
             async for together in natives:
-                events: list[Event] = []
+                received: list[Event] = []
                 try:
                     for native in together:
-                        events += feed(native)
+                        received += feed(native)
                 finally:
-                    # What came before an error has happened all the same.
-                    if events:
-                        yield events if interpreter is None else interpreter.hear(events)
+                    # Events before an error are handed on.
+                    if received:
+                        yield received if interpreter is None else interpreter.hear(received)
             rest = decoder.finish()
             yield rest if interpreter is None else interpreter.hear(rest)
 
@@ -145,21 +146,21 @@ class Model:
         ensembles: Sequence[Ensemble] | Offer = (),
         controls: Controls | None = None,
     ) -> tuple[Canister, ...]:
-        """One turn, collected: the assistant's canisters. No tool is run. Errors: ``ProviderFailure``."""
+        """The assistant's canisters of one turn. No tool is run. Errors: ``ProviderFailure``."""
         async with contextlib.aclosing(self.stream(canisters, ensembles=ensembles, controls=controls)) as events:
             return collect([event async for event in events])
 
     def left_out(self, canisters: Iterable[Canister]) -> Mapping[str, int]:
-        """How many contents of which kind would not be sent."""
+        """Counts, by kind, the contents that cannot be sent."""
         return left_out(canisters, self.provider.protocol)
 
     def sends(self, content: Content) -> bool:
-        """Whether such a content would be sent."""
+        """Whether the content can be sent."""
         return not self.left_out((AssistantCanister(content=(content,)),))
 
 
 def requirements_of(protocol: Protocol, capabilities: Capabilities) -> Requirements:
-    """What a provider wants of a conversation: as its wire does, unless its data has another form of identifiers."""
+    """A wire's requirements; the provider's data may set another form of identifiers."""
     form = capabilities.get("call_identifiers")
     if form is None:
         return protocol.requirements
@@ -168,12 +169,12 @@ def requirements_of(protocol: Protocol, capabilities: Capabilities) -> Requireme
 
 @functools.cache
 def _with_identifiers(requirements: Requirements, form: str) -> Requirements:
-    # Every turn asks for it: five times quicker than making it (measured).
+    # Cached, since every turn needs it: five times faster (measured).
     return dataclasses.replace(requirements, identifiers=re.compile(form))
 
 
 def left_out(canisters: Iterable[Canister], protocol: Protocol) -> dict[str, int]:
-    """How many contents of which kind a protocol cannot send: another protocol's opaque ones, and kinds it lacks."""
+    """Counts, by kind, contents that a protocol cannot send: another protocol's opaque ones, and kinds it lacks."""
     counts: dict[str, int] = {}
     for canister in canisters:
         if isinstance(canister, InvocationCanister):

@@ -1,4 +1,4 @@
-"""What a model can do, found out by asking it: ten tiny questions, each for one or two capabilities."""
+"""Detects a model's capabilities with ten short questions, each for one or two of them."""
 
 import dataclasses
 import re
@@ -26,9 +26,9 @@ from ripieno.models.model import Model
 from ripieno.models.protocol import Capabilities
 from ripieno.schemas import Schema
 
-#: Statuses that say no to this question, and not to all of them.
+#: Statuses that refuse one question, not all of them.
 _REFUSING = frozenset({400, 404, 405, 413, 415, 422, 500, 501})
-#: What every question may cost.
+#: Output tokens of each question.
 _TOKENS = 300
 _ADD = Definition(
     name="add",
@@ -58,7 +58,7 @@ _ONE_CALL = "Use the tool add to add 2 and 3. Do not calculate yourself."
 _TWO_CALLS = (
     "Use the tool add twice, in one and the same answer: for 1 and 2, and for 3 and 4. Do not calculate yourself."
 )
-#: What a probe assumes, so that nothing is refused before the model was asked.
+#: Capabilities that a probe assumes, so that each request is sent.
 _ASSUMED = frozendict(
     function_calling=True,
     parallel_calls=True,
@@ -74,7 +74,7 @@ _ASSUMED = frozendict(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What one question has shown. ``capabilities`` are those it settles; ``note`` is why, where one does not hold."""
+    """The result of one question: the capabilities that it settles, and in ``note`` why one does not hold."""
 
     question: str
     holds: bool
@@ -83,8 +83,8 @@ class Finding:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Asked:
-    """What came back."""
+class _Answer:
+    """The events of one answer."""
 
     events: Sequence[Event]
 
@@ -101,7 +101,6 @@ class _Asked:
         return any(isinstance(one, TurnEnded) and one.usage != NO_USAGE for one in self.events)
 
     def adds(self, *pairs: tuple[int, int]) -> bool:
-        """Whether these sums were asked for, and nothing else."""
         wanted = sorted({"first": one, "second": other}.items() for one, other in pairs)
         return sorted(dict(call.arguments).items() for call in self.calls if call.name == "add") == wanted
 
@@ -110,7 +109,7 @@ _Question = Callable[["Prober"], Awaitable[tuple[bool, dict[str, Any], str]]]
 
 
 class Prober:
-    """Asks one model. ``capabilities`` grow with what is found."""
+    """Asks one model. ``capabilities`` are updated with each finding."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -118,8 +117,8 @@ class Prober:
 
     async def ask(
         self, what: str | Sequence[Canister], *tools: Definition, controls: Controls | None = None, **assumed: Any
-    ) -> _Asked:
-        """One question. Errors: ``ProviderFailure``."""
+    ) -> _Answer:
+        """Asks one question. Errors: ``ProviderFailure``."""
         capabilities: frozendict[str, Any] = frozendict({**self.capabilities, **assumed})
 
         def give(_: str) -> Capabilities:
@@ -130,11 +129,11 @@ class Prober:
         wanted = dataclasses.replace(controls or Controls(stream=False), output_tokens=_TOKENS)
         ensembles = [Ensemble.of_request(tools)] if tools else []
         stream = Model(provider=provider, name=self._model.name).stream(canisters, ensembles=ensembles, controls=wanted)
-        return _Asked([event async for event in stream])
+        return _Answer([event async for event in stream])
 
 
 async def _answers(prober: Prober) -> tuple[bool, dict[str, Any], str]:
-    """It answers at all. One wire has two words for the length of an answer: the one that is taken is found here."""
+    """Whether it answers, and which of the wire's two parameters for the length of an answer it accepts."""
     try:
         await prober.ask("Say the word ready.")
     except ProviderRefusal as refusal:
@@ -151,55 +150,55 @@ async def _answers(prober: Prober) -> tuple[bool, dict[str, Any], str]:
 
 
 async def _streams(prober: Prober) -> tuple[bool, dict[str, Any], str]:
-    asked = await prober.ask("Count from one to twelve, in words.", controls=Controls())
-    streams = asked.deltas > 1
+    answer = await prober.ask("Count from one to twelve, in words.", controls=Controls())
+    streams = answer.deltas > 1
     note = "" if streams else "the answer came in one piece"
-    return streams, {"streaming": streams, "stream_usage": asked.counted}, note
+    return streams, {"streaming": streams, "stream_usage": answer.counted}, note
 
 
 async def _calls(prober: Prober) -> tuple[bool, dict[str, Any], str]:
-    asked = await prober.ask(_ONE_CALL, _ADD)
-    return _verdict("function_calling", asked.adds((2, 3)), asked)
+    answer = await prober.ask(_ONE_CALL, _ADD)
+    return _verdict("function_calling", answer.adds((2, 3)), answer)
 
 
 async def _stream_calls(prober: Prober) -> tuple[bool, dict[str, Any], str]:
-    asked = await prober.ask(_ONE_CALL, _ADD, controls=Controls())
-    return _verdict("stream_calls", asked.adds((2, 3)), asked)
+    answer = await prober.ask(_ONE_CALL, _ADD, controls=Controls())
+    return _verdict("stream_calls", answer.adds((2, 3)), answer)
 
 
 async def _parallel(prober: Prober) -> tuple[bool, dict[str, Any], str]:
-    asked = await prober.ask(_TWO_CALLS, _ADD, controls=Controls(stream=False, parallel=True))
-    return _verdict("parallel_calls", asked.adds((1, 2), (3, 4)), asked)
+    answer = await prober.ask(_TWO_CALLS, _ADD, controls=Controls(stream=False, parallel=True))
+    return _verdict("parallel_calls", answer.adds((1, 2), (3, 4)), answer)
 
 
 async def _required(prober: Prober) -> tuple[bool, dict[str, Any], str]:
-    asked = await prober.ask("Good morning!", _ADD, _SAY, controls=Controls(stream=False, tool_choice="required"))
-    return _verdict("tool_choice", bool(asked.calls), asked)
+    answer = await prober.ask("Good morning!", _ADD, _SAY, controls=Controls(stream=False, tool_choice="required"))
+    return _verdict("tool_choice", bool(answer.calls), answer)
 
 
 async def _forced(prober: Prober) -> tuple[bool, dict[str, Any], str]:
     if not prober.capabilities["tool_choice"]:
-        return False, {"tool_choice": False}, "not asked, since it does not call when it must"
-    asked = await prober.ask(_ONE_CALL, _ADD, _SAY, controls=Controls(stream=False, tool_choice="say"))
-    forced = [call.name for call in asked.calls] == ["say"]
-    return _verdict("tool_choice", forced, asked)
+        return False, {"tool_choice": False}, "skipped: it makes no call when one is required"
+    answer = await prober.ask(_ONE_CALL, _ADD, _SAY, controls=Controls(stream=False, tool_choice="say"))
+    forced = [call.name for call in answer.calls] == ["say"]
+    return _verdict("tool_choice", forced, answer)
 
 
 async def _strict(prober: Prober) -> tuple[bool, dict[str, Any], str]:
-    asked = await prober.ask(_ONE_CALL, _ADD, controls=Controls(stream=False, strict=True))
-    return _verdict("strict", asked.adds((2, 3)), asked)
+    answer = await prober.ask(_ONE_CALL, _ADD, controls=Controls(stream=False, strict=True))
+    return _verdict("strict", answer.adds((2, 3)), answer)
 
 
 async def _images(prober: Prober) -> tuple[bool, dict[str, Any], str]:
     call = InvocationCanister(identifier="call_probe", name="look", arguments=frozendict())
     content = (TextualContent(text="The picture:"), ImageContent(data=_red(), mime_type="image/png"))
     look = Definition(name="look", description="Looks at the picture.", schema=Schema.of({"type": "object"}))
-    said = (UserCanister.of("Which colour has the picture? One word."), call)
-    asked = await prober.ask((*said, ResultCanister(invocation_id="call_probe", content=content)), look)
-    text = "".join(one.text for one in asked.events if isinstance(one, TextDelta))
-    # Many a word ends so: ordered, shared, covered.
+    question = (UserCanister.of("Which colour has the picture? One word."), call)
+    answer = await prober.ask((*question, ResultCanister(invocation_id="call_probe", content=content)), look)
+    text = "".join(one.text for one in answer.events if isinstance(one, TextDelta))
+    # Whole words only: "ordered" and "shared" end in "red", too.
     seen = re.search(r"\bred\b", text, re.IGNORECASE) is not None
-    return seen, {"images_in_results": seen}, "" if seen else f"it did not say what it shows: {text[:60]!r}"
+    return seen, {"images_in_results": seen}, "" if seen else f"it did not name the colour: {text[:60]!r}"
 
 
 async def _sampling(prober: Prober) -> tuple[bool, dict[str, Any], str]:
@@ -207,17 +206,17 @@ async def _sampling(prober: Prober) -> tuple[bool, dict[str, Any], str]:
     return True, {"sampling": True}, ""
 
 
-def _verdict(capability: str, holds: bool, asked: _Asked) -> tuple[bool, dict[str, Any], str]:
+def _verdict(capability: str, holds: bool, answer: _Answer) -> tuple[bool, dict[str, Any], str]:
     if holds:
         return True, {capability: True}, ""
     made = ", ".join(
         f"{call.name}({', '.join(f'{name}={value!r}' for name, value in call.arguments.items())})"
-        for call in asked.calls
+        for call in answer.calls
     )
     return False, {capability: False}, f"it called {made}" if made else "it made no call"
 
 
-#: The questions, with what they settle where the endpoint refuses them.
+#: The questions, with the capabilities that are false if the endpoint refuses them.
 QUESTIONS: tuple[tuple[str, tuple[str, ...], _Question], ...] = (
     ("It answers", (), _answers),
     ("It streams", ("streaming", "stream_usage"), _streams),
@@ -233,10 +232,10 @@ QUESTIONS: tuple[tuple[str, tuple[str, ...], _Question], ...] = (
 
 
 async def probe(model: Model, found: Callable[[Finding], None]) -> dict[str, Any]:
-    """Asks the questions, one after the other; gives the capabilities that were settled.
+    """Asks the questions in order, and returns the capabilities that they settle.
 
-    ``found`` is told each finding as it comes. Errors: ``ProviderFailure`` where no question can be answered: a key
-    that is wrong, a model that is not there, a quota that is used up.
+    ``found`` receives each finding. Errors: ``ProviderFailure`` if no question can be answered: a wrong key, an
+    unknown model, a quota that is used up.
     """
     prober = Prober(model)
     settled: dict[str, Any] = {}
@@ -256,7 +255,6 @@ async def probe(model: Model, found: Callable[[Finding], None]) -> dict[str, Any
 
 
 def _red() -> bytes:
-    """A red picture of 16 by 16 pixels."""
     rows = (b"\0" + b"\xff\x00\x00" * 16) * 16
     chunks = ((b"IHDR", struct.pack(">IIBBBBB", 16, 16, 8, 2, 0, 0, 0)), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
     parts = (

@@ -1,7 +1,7 @@
-"""What a wire format is to the rest of the house, and what every one of them inherits.
+"""The contract of a wire format, and the base classes of its parts.
 
-A protocol is one frozen value with both directions in it: the client half turns canisters into a request and an
-answer into events, the server half reads a request and writes an answer.
+A protocol is one frozen value for both directions. The client half turns canisters into a request and an answer into
+events; the server half reads a request and writes an answer.
 """
 
 import abc
@@ -26,62 +26,59 @@ from ripieno.schemas.lowering import PLAIN, Dialect, Lowered, lower
 Native = Mapping[str, Any]
 Natives = Sequence[Native]
 Capabilities = Mapping[str, Any]
-#: Where a run's memory has the identifiers of calls that are not shown: no later call gets one of them.
+#: Key in a run's memory of the identifiers of hidden calls; no later call gets one of them.
 RESERVED = "identifiers of calls that are not shown"
 
 
 class MessagesProcessor(abc.ABC):
-    """Canisters to the messages of one wire, and back. No I/O."""
+    """Turns canisters into messages of one wire, and back. No I/O."""
 
     @abc.abstractmethod
     def nativize(
         self, canisters: Sequence[Canister], capabilities: Capabilities, memory: dict[object, Any] | None = None
     ) -> bytes:
-        """The messages as JSON: calls and results stand among them where the wire wants them.
+        """The messages as JSON, with calls and results in the wire's order.
 
-        ``memory`` is what a run's last request left, and takes what this one leaves.
+        ``memory`` passes data from one request of a run to the next.
         """
 
     @abc.abstractmethod
     def normalize(self, native: Native) -> tuple[Canister, ...]:
-        """The canisters of a request's messages, a system prompt among them. Errors: ``WireInvalidity``."""
+        """The canisters of a request's messages, with its system prompt. Errors: ``WireInvalidity``."""
 
 
 class InvocationsProcessor(abc.ABC):
     """Tools, calls and results of one wire (seed 002, "InvocationsProcessor").
 
-    Vendors write three methods, without I/O. ``dialect`` is what the wire's readers understand of schemas, and
-    ``strict_dialect`` what its providers can hold arguments to, where they can.
+    A vendor writes three methods, without I/O. ``dialect`` is the subset of JSON Schema that the wire's providers
+    understand; ``strict_dialect`` the subset that they enforce, if any.
     """
 
     dialect: Dialect = PLAIN
     strict_dialect: Dialect | None = None
 
     def prepare_tools(self, ensembles: Sequence[Ensemble] | Offer, *, strict: bool = False) -> Sequence[Native]:
-        """The definitions of all tools in the wire's own form, in an order that is always the same.
-
-        What a provider runs by itself is not among them.
-        """
+        """The definitions of all tools in the wire's form, in a stable order, without provider-hosted tools."""
         offer = ensembles if isinstance(ensembles, Offer) else Offer.of(ensembles)
         return [
             self.definition_of(invoker, strict=strict) for invoker in offer.invokers if invoker.hosted != "provider"
         ]
 
     def lowered(self, invoker: Invoker, *, strict: bool = False) -> Lowered:
-        """The arguments' schema as the wire can say it, and what that loses."""
+        """The arguments' schema in the wire's dialect, with the losses."""
         return lower(invoker.schema, self.strict_dialect if strict and self.strict_dialect else self.dialect)
 
     @abc.abstractmethod
     def definition_of(self, invoker: Invoker, *, strict: bool = False) -> Native:
-        """One tool as the wire defines it; ``strict``: arguments are held to what can be said of their schema."""
+        """One tool in the wire's form; ``strict`` requests that the provider enforces the schema."""
 
     @abc.abstractmethod
     def normalize_invocations(self, native: Native) -> Sequence[InvocationCanister]:
-        """The calls in a whole answer."""
+        """The calls in a complete answer."""
 
     @abc.abstractmethod
     def nativize_results(self, results: Sequence[ResultCanister]) -> Sequence[Native]:
-        """The messages that carry these results."""
+        """The messages with these results."""
 
     async def execute_invocations(
         self,
@@ -89,31 +86,30 @@ class InvocationsProcessor(abc.ABC):
         ensembles: Sequence[Ensemble],
         execution: Execution | None = None,
     ) -> Sequence[ResultCanister]:
-        """One result for each invocation, in their order, scheduled as the calls of one turn.
+        """One result for each invocation, in order; the calls are scheduled like those of one turn.
 
-        Execution is no vendor matter: this is inherited. Errors: ``InputError`` when an invoker is not hosted here;
-        nothing has run then.
+        Independent of the vendor. Errors: ``InputError`` if an invoker is not hosted here; then nothing has run.
         """
         return await schedule(invocations, Offer.of(ensembles), execution or Execution())
 
 
 class ControlsProcessor(abc.ABC):
-    """Controls of one wire, and back. No I/O."""
+    """Turns controls into request parameters of one wire, and back. No I/O."""
 
     @abc.abstractmethod
     def nativize(self, controls: Controls, capabilities: Capabilities) -> Mapping[str, Any]:
-        """The keys that a request has for these controls. Errors: ``InputError`` for what the wire cannot say."""
+        """The request's keys for these controls. Errors: ``InputError`` for a control that the wire lacks."""
 
     @abc.abstractmethod
     def normalize(self, native: Native) -> Controls:
-        """The controls that a request asks for."""
+        """The controls in a request."""
 
 
 class Identifiers:
-    """Gives every call of one answer an identifier that no other call of the conversation has.
+    """Gives each call of an answer an identifier that is unique in the conversation.
 
-    A provider's own is kept. One that is missing, blank or doubled is replaced by one that depends only on the
-    place of the call in the conversation (measured: servers send each of these).
+    A provider's identifier is kept. A missing, blank or duplicate one is replaced by one that depends only on the
+    call's position in the conversation (measured: servers send each of these).
     """
 
     __slots__ = ("_canisters", "_count", "_memory", "_own", "_taken")
@@ -122,15 +118,15 @@ class Identifiers:
         self._canisters = canisters
         self._count = 0
         self._memory: dict[object, Any] = {} if memory is None else memory
-        #: Those of the conversation; and of this answer, which is no part of it before it has ended well.
+        #: Those of the conversation, and those of this answer, which joins the conversation only if it succeeds.
         self._taken: set[str] | None = None
         self._own: set[str] = set()
 
     def settle(self, identifier: object) -> str:
-        """The identifier to use for the next call of the answer."""
+        """The identifier of the answer's next call."""
         taken = self._taken
         if taken is None:
-            # The last request of the same run has seen all but the newest.
+            # The run's last request has collected all but the newest.
             seen, taken = self._memory.get(Identifiers, (0, set[str]()))
             taken.update(one.identifier for one in self._canisters[seen:] if isinstance(one, InvocationCanister))
             self._memory[Identifiers] = (len(self._canisters), taken)
@@ -147,45 +143,40 @@ class Identifiers:
 
 
 class Decoder(Contract):
-    """Turns one answer, piece by piece, into events."""
+    """Turns one answer into events, piece by piece."""
 
-    #: Whether anybody looks at deltas; where nobody does, they may be left out.
+    #: Whether deltas are needed; otherwise they may be left out.
     deltas: bool
 
     def feed(self, native: Native) -> Iterable[Event]:
         """The events of one native event. Errors: ``ProviderRefusal`` for an error inside the stream."""
-        ...
 
     def finish(self) -> Iterable[Event]:
-        """The last events. Errors: ``WireInvalidity`` when the wire ended without its terminal event."""
-        ...
+        """The last events. Errors: ``WireInvalidity`` if the wire ended without its terminal event."""
 
 
 class Encoder(Contract):
     """Turns events into the bytes of one streamed answer."""
 
     def feed(self, event: Event) -> bytes:
-        """The bytes for one event; empty when the wire has no word for it."""
-        ...
+        """The bytes for one event; empty if the wire cannot express it."""
 
     def wait(self) -> bytes:
-        """What tells a client that the answer goes on while nothing of it comes; empty where there is no word for it.
+        """A message that the answer continues, for use while nothing else is sent; empty if the wire has none.
 
-        Comments keep connections alive, but some clients count only what is said (measured).
+        SSE comments keep connections alive, but some clients count only events (measured).
         """
-        ...
 
     def fail(self, refusal: "Refusal") -> bytes:
-        """The bytes that end an answer that cannot go on: its clients make an error of their own of it."""
-        ...
+        """The bytes that end an answer with an error."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class HostedTool:
-    """A tool that a client wants its server to run. ``kind`` is the wire's word: ``web_search``, ``mcp``, ``acme:x``.
+    """A tool that the server is to run. ``kind`` is the wire's name: ``web_search``, ``mcp``, ``acme:x``.
 
-    ``label`` is what the client calls it, where it may have several of a kind; ``names`` are those of its tools that
-    the client wants, where it says so. An address that stands in it is not taken over.
+    ``label`` is the client's name for it, if there may be several of a kind. ``names`` are the tools of it that the
+    client allows, if it says so. A server address in the declaration is ignored.
     """
 
     kind: str
@@ -195,10 +186,10 @@ class HostedTool:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a client asks a server of ours for.
+    """A client's request to a gateway.
 
-    ``tools`` are run by the client, ``hosted`` ones by whoever answers, if anybody. ``native`` is the request as it
-    came: what an answer repeats of it, and how the client had declared its tools, is the wire's own business.
+    The client runs ``tools``; the server runs ``hosted`` tools, if it can. ``native`` is the request as received; the
+    wire repeats parts of it in its answer.
     """
 
     model: str
@@ -211,9 +202,9 @@ class Asked:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why a request is not answered, or an answer ends. ``status`` is that of HTTP.
+    """The reason that a request is refused or an answer ends. ``status`` is the HTTP status.
 
-    ``code`` is a word for programs, ``parameter`` what of the request it is about; ``seconds`` when to ask again.
+    ``code`` is for programs, ``parameter`` the part of the request at fault, ``seconds`` the time until a retry.
     """
 
     status: int
@@ -225,31 +216,30 @@ class Refusal:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a model is asked, before it has a wire."""
+    """A request to a model, independent of the wire."""
 
     model: str
     canisters: Sequence[Canister]
     offer: Offer
     controls: Controls
     capabilities: Capabilities
-    #: What a run's last request left behind for the next one, for whoever encodes both. Never needed, only quicker.
+    #: Passes encoded data from one request of a run to the next. Optional, for speed only.
     memory: dict[object, Any] = dataclasses.field(default_factory=dict[object, Any])
 
 
 class Interpreter(Contract):
-    """Makes something else of the events of one answer: calls of what stands in its text."""
+    """Changes the events of one answer: extracts calls from its text."""
 
     def hear(self, events: Iterable[Event]) -> Iterable[Event]:
-        """The events that these become. The last of them end the turn, and nothing is held back then."""
-        ...
+        """The resulting events. The turn's last event releases everything held back."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """One wire format, both directions. A value made of functions; nothing to subclass.
+    """One wire format, both directions: a value made of functions, never subclassed.
 
-    ``path`` is where a client posts, below the provider's base URL, with ``{model}`` where the model's name stands
-    in it; ``routes`` are where a server answers. ``sdk`` is a key of the table in ``protocols.transport``.
+    ``path`` is where a client posts, below the provider's base URL; ``{model}`` is replaced by the model's name.
+    ``routes`` are where a server answers. ``sdk`` is a key of the table in ``models/transport/transport.py``.
     """
 
     name: str
@@ -259,58 +249,55 @@ class Protocol:
     controls: ControlsProcessor
     #: A request to the bytes of its body.
     request: Callable[[Request], bytes]
-    #: The kinds of contents that the wire has a word for; the others are left out, and an event says so.
+    #: The kinds of contents that the wire can express; the others are left out, and an event reports it.
     carries: tuple[type, ...]
-    #: A decoder for one streamed answer; the text is the provider's name, for errors.
+    #: Makes a decoder for a streamed answer; the text is the provider's name, for errors.
     decoder: Callable[[str, "Identifiers"], Decoder]
-    #: A whole answer to events, through the same decoder.
+    #: Turns a complete answer into events, through the same decoder.
     decode: Callable[[Native, str, "Identifiers"], Iterable[Event]]
     path: str
-    #: Where it posts for a streamed answer, on a wire where that is elsewhere.
+    #: The path for a streamed answer, if it differs.
     stream_path: str | None = None
-    #: What its SDK reads of the environment to reach a server at ``{url}``, where ``sdk`` does not say.
+    #: The environment variable through which its SDK finds a server at ``{url}``, if ``sdk`` does not imply it.
     environment: str | None = None
-    #: A parameter, such as ``{model}``, is part of the request that ``parse`` is given.
+    #: A path parameter, such as ``{model}``, becomes part of the request for ``parse``.
     routes: tuple[str, ...]
-    #: A client's request, read. Errors: ``InputError``.
+    #: Reads a client's request. Errors: ``InputError``.
     parse: Callable[[Native], Asked]
-    #: An encoder for one streamed answer to what was asked.
+    #: Makes an encoder for a streamed answer to a request.
     encoder: Callable[[Asked], Encoder]
-    #: Other encoders, by what tells them apart: the names of their events, say.
+    #: Other encoders, by what selects them, such as the names of their events.
     variants: Mapping[str, Callable[[Asked], Encoder]] = dataclasses.field(
         default_factory=frozendict[str, Callable[[Asked], Encoder]]
     )
-    #: All events of an answer to the bytes of a whole one.
+    #: Turns all events of an answer into its complete body.
     encode: Callable[[Iterable[Event], Asked], bytes]
-    #: The wire's own form of an error.
+    #: Turns an error into the wire's form.
     refuse: Callable[[Refusal], bytes]
-    #: Whether an answer can have the results of calls that its server ran. Elsewhere such calls are not shown, either.
+    #: Whether an answer can include results of calls that its server ran. Otherwise such calls are hidden, too.
     shows_results: bool = False
-    #: What it wants of a conversation beside the form.
+    #: Requirements on the conversation itself.
     requirements: Requirements = Requirements()  # noqa: RUF009
-    #: What the events of the answer to a request go through; None, or a result of None, leaves them as they are.
+    #: Makes the filter of an answer's events; None, or a result of None, leaves them unchanged.
     interpret: "Callable[[Request, Identifiers], Interpreter | None] | None" = None
 
     def path_for(self, model: str, *, stream: bool) -> str:
-        """The path of one request. The model's name is escaped: none leads anywhere else."""
+        """The path of one request. The model's name is escaped, so it cannot lead elsewhere."""
         path = self.stream_path if stream and self.stream_path is not None else self.path
         return path.replace("{model}", urllib.parse.quote(model, safe=""))
 
 
 class Transport(Contract):
-    """Carries requests to one endpoint. Made by the protocols' transport room; tests bring their own."""
+    """Carries requests to one endpoint. ``models/transport`` implements it; tests bring their own."""
 
     def exchange(self, body: bytes, *, path: str, stream: bool) -> AbstractAsyncContextManager[AsyncIterator[Natives]]:
-        """The native events of an answer, as many at a time as come together; or the one whole answer.
+        """The native events of an answer, in batches as they arrive, or one complete answer.
 
         Errors: ``ProviderFailure``.
         """
-        ...
 
     def open(self) -> None:
-        """Makes ready what the first request would wait for. May be called twice, and never: requests do it, too."""
-        ...
+        """Prepares the first request. May be called several times, or never: requests do it themselves."""
 
     async def close(self) -> None:
-        """Lets go of what is open."""
-        ...
+        """Closes all connections."""

@@ -1,4 +1,4 @@
-"""Provider descriptors to live models: names are looked up, keys found, protocols imported at first use."""
+"""Live providers from their descriptors: keys resolved at first use, protocols imported at first use."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -12,19 +12,19 @@ from ripieno.descriptors.timeouts import Caution, Timeouts
 from ripieno.exceptions import ConfigurationInvalidity, InputError, NameAbsence, Problem
 from ripieno.models.model import Model, Provider
 from ripieno.models.protocol import Capabilities, Protocol
-from ripieno.models.protocols.prompted import around
+from ripieno.models.protocols.prompted import prompted_protocol
 from ripieno.models.protocols.text_calls.interpreter import interpret
 from ripieno.models.transport.breaker import Breaker, Breakers
 from ripieno.models.transport.clouds import reach
 from ripieno.models.transport.endpoints import Endpoint
 
 _PROMPTED = "prompted"
-#: The part of a backoff that chance may take away. Requests of one process rarely fail in the same moment.
+#: The part of a backoff that jitter may remove. Requests of one process rarely fail at the same moment.
 _JITTER = 0.25
 
 
 class Providers:
-    """All providers that are known, each made when it is first asked for, and closed together."""
+    """All known providers. Each is made at first use; all are closed together."""
 
     def __init__(
         self,
@@ -39,15 +39,15 @@ class Providers:
         self._secrets = secrets
         self._caution = caution
         self._breakers = Breakers()
-        #: The provider as which each endpoint was asked first.
+        #: The first provider that used each endpoint.
         self._guarded: dict[Breaker, str] = {}
         self._made: dict[str, Provider] = {}
 
     def access_model(self, identity: str) -> Model:
-        """The model ``provider/model``; the name of the model may have slashes of its own.
+        """The model ``provider/model``; the model's own name may contain slashes.
 
-        Errors: ``InputError`` for a name without a slash, ``NameAbsence`` for an unknown provider,
-        ``ConfigurationInvalidity`` for a missing variable, each with what to do.
+        Errors, each with a hint: ``InputError`` for a name without a slash, ``NameAbsence`` for an unknown provider,
+        ``ConfigurationInvalidity`` for a missing variable.
         """
         name, slash, model = identity.partition("/")
         if not slash or not model:
@@ -61,7 +61,7 @@ class Providers:
         return Model(provider=provider, name=model)
 
     def access_provider(self, name: str) -> Provider:
-        """The provider of that name. Errors: as ``access_model``."""
+        """The provider with this name. Errors: as ``access_model``."""
         if name not in self.descriptors:
             hint = "Add one as a table [providers.NAME]; `ripieno providers` lists them."
             raise NameAbsence("provider", name, self.descriptors, hint=hint)
@@ -71,11 +71,11 @@ class Providers:
 
     @property
     def openings(self) -> Mapping[str, int]:
-        """How often the breaker of each endpoint has opened, by the provider as which it was asked first."""
+        """The number of times that each endpoint's breaker opened, by the first provider that used the endpoint."""
         return {name: breaker.openings for breaker, name in self._guarded.items()}
 
     def _make(self, descriptor: ProviderDescriptor) -> Provider:
-        # Without a carrier, its descriptor would have been refused.
+        # A prompted descriptor without a carrier is refused earlier.
         prompted = descriptor.protocol == _PROMPTED and descriptor.carrier is not None
         protocol = self._protocol(descriptor.carrier if prompted and descriptor.carrier else descriptor.protocol)
         if descriptor.base_url is None and descriptor.cloud is None:
@@ -126,7 +126,7 @@ class Providers:
         return _prompted(provider) if prompted else provider
 
     def _expand(self, descriptor: ProviderDescriptor, key: str, choice: Choice) -> str:
-        """The first template whose variables are all set, filled. Errors: ``ConfigurationInvalidity``, naming them."""
+        """The first template whose variables are all set, expanded. Errors: ``ConfigurationInvalidity``."""
         lacking: list[list[str]] = []
         for text in alternatives(choice):
             template = Template.parse(text, variables=True)
@@ -136,7 +136,7 @@ class Providers:
         names = " or ".join(" and ".join(variables) for variables in lacking)
         raise self._problem(
             descriptor,
-            f"{key} wants the variable {names}, {'which is not' if len(lacking) == 1 else 'none of which is'} set",
+            f"{key} needs the variable {names}, {'which is not' if len(lacking) == 1 else 'none of which is'} set",
             f"Set it (export {lacking[0][0]}=…), or write another {key} under [providers.{descriptor.name}].",
         )
 
@@ -146,22 +146,21 @@ class Providers:
         return ConfigurationInvalidity((problem,))
 
     async def close(self) -> None:
-        """Closes what was opened."""
         made, self._made = self._made, {}
         for provider in made.values():
             await provider.transport.close()
 
 
 def _prompted(provider: Provider) -> Provider:
-    """The same endpoint, for models that are prompted to call: their calls survive streaming as any text does."""
+    """The same endpoint for models that call by text. Such calls survive streaming as any text does."""
 
     def capabilities(model: str) -> Capabilities:
         return {**provider.capabilities(model), "stream_calls": True}
 
-    return dataclasses.replace(provider, protocol=around(provider.protocol), capabilities=capabilities)
+    return dataclasses.replace(provider, protocol=prompted_protocol(provider.protocol), capabilities=capabilities)
 
 
 def _leaves_calls(descriptor: ProviderDescriptor) -> bool:
-    """Whether any of its models leaves calls in the text; which ones do, each request's capabilities say."""
+    """Whether any of its models leaves calls in the text; each request's capabilities say which ones."""
     rows = (descriptor.capabilities, *(row.capabilities for row in descriptor.models))
     return any(row.get("text_calls") for row in rows)

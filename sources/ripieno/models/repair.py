@@ -1,7 +1,7 @@
-"""Conversations that another program, another provider or an accident has made, mended so that any wire takes them.
+"""Repairs conversations so that every wire accepts them.
 
-What is mended depends on the canisters alone: the same conversation is mended in the same way each time. One that was
-conducted here needs nothing, and is given back as it is.
+A repair depends only on the canisters, so the same conversation gets the same repairs. A conversation that was
+conducted here needs none and is returned unchanged.
 """
 
 import collections
@@ -33,64 +33,65 @@ _LOST = Fault(
     category="outcome_unknown",
     code="result_missing",
     message="The result of this call was lost.",
-    suggestion="Whether it had an effect is not known: look before you call again.",
+    suggestion="It is unknown whether the call had an effect. Check before you call again.",
 )
-#: Digests that are tried; a wire that takes none of them takes nothing.
+#: Number of digests to try for a replacement.
 _ATTEMPTS = 1000
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")
-#: What is said first where the assistant spoke first.
+#: The user's text before a conversation that the assistant begins.
 _BEGINNING = "(The conversation goes on.)"
-#: Where a run's memory has how much of its conversation is in order, and what was made instead of what.
-_FOUND, _MADE = "conversation in order", "conversation mended"
+#: Keys in a run's memory: the part of the conversation known to be valid, and the replacements made.
+_VALID, _MADE = "conversation valid", "conversation repaired"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Requirements:
-    """What a wire wants of a conversation. Patterns are those of whole names and identifiers."""
+    """A wire's requirements on a conversation. The patterns match whole names and identifiers."""
 
     names: re.Pattern[str] = re.compile(r"[A-Za-z0-9_-]{1,64}")
     identifiers: re.Pattern[str] = re.compile(r"(?s:.{1,64})")
-    #: Whether somebody else must have spoken before the assistant.
-    asked_first: bool = False
+    #: Whether the assistant must not be first.
+    user_first: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Mended:
-    """The canisters as a wire takes them, and what was done to them, in words."""
+class Repaired:
+    """The canisters in a form that a wire accepts, and descriptions of the repairs."""
 
     canisters: Sequence[Canister]
     repairs: tuple[str, ...] = ()
 
 
-def mend(canisters: Sequence[Canister], requirements: Requirements, memory: dict[object, Any] | None = None) -> Mended:
-    """The same conversation, in which each call has one result, before the assistant speaks again.
+def repair(
+    canisters: Sequence[Canister], requirements: Requirements, memory: dict[object, Any] | None = None
+) -> Repaired:
+    """The same conversation, in which each call has one result before the assistant speaks again.
 
-    * A result that is missing is made: what became of the call is not known.
-    * A result at the wrong place, or behind a word of the supervisor's, is moved to its call. One of no call is left
-      out, and a second one of a call, too.
-    * A call whose identifier is taken, or that the wire would refuse, gets another, and its result with it; so does a
-      name that the wire would refuse.
+    * A missing result is added: the outcome of the call is unknown.
+    * A result in the wrong place, or after a supervisor's canister, is moved to its call. A result without a call is
+      left out, as is a second result of a call.
+    * A call with a duplicate or invalid identifier gets another, and so does its result. An invalid name is replaced.
 
-    ``memory`` is what a run's last request left, and takes what this one leaves.
+    ``memory`` passes data from one request of a run to the next.
     """
     kept: dict[object, Any] = {} if memory is None else memory
     if _is_sound(canisters, requirements, kept):
-        return Mended(canisters=canisters)
-    mender = _Mender(requirements, kept.setdefault(_MADE, {}))
-    mended = tuple(mender.mend(canisters))
-    return Mended(
-        canisters=mended, repairs=tuple(f"{what}: {count}" for what, count in mender.repairs.items() if count)
+        return Repaired(canisters=canisters)
+    repairer = _Repairer(requirements, kept.setdefault(_MADE, {}))
+    repaired = tuple(repairer.repair(canisters))
+    return Repaired(
+        canisters=repaired, repairs=tuple(f"{what}: {count}" for what, count in repairer.repairs.items() if count)
     )
 
 
 def _is_sound(canisters: Sequence[Canister], requirements: Requirements, memory: dict[object, Any]) -> bool:
-    """Whether nothing is to be mended. What the last request of the same run has found is not looked at again."""
-    known, taken = memory.get(_FOUND, ((), set[str]()))
+    """Whether no repair is needed. What the run's last request has checked is not checked again."""
+    known, taken = memory.get(_VALID, ((), set[str]()))
     seen = len(known)
-    # Tuples compare the same objects without looking into them. A history's strategy may have changed the beginning.
+    # Tuples compare identical objects quickly. A history strategy may have changed the beginning.
     if tuple(canisters[:seen]) != known:
         seen, taken = 0, set[str]()
-    if requirements.asked_first and _begins_with_assistant(canisters):
+    if requirements.user_first and _begins_with_assistant(canisters):
         return False
     names, identifiers = requirements.names.fullmatch, requirements.identifiers.fullmatch
     waiting: set[str] = set()
@@ -102,7 +103,7 @@ def _is_sound(canisters: Sequence[Canister], requirements: Requirements, memory:
             waiting.discard(canister.invocation_id)
             answered = True
             continue
-        # Nobody speaks between results: where supervisors have messages of their own, a word would part them.
+        # Nothing may separate results: some wires send a supervisor's canister as a message of its own.
         if waiting and (isinstance(canister, SupervisorCanister) or (answered and _is_of_assistant(canister))):
             return False
         answered = not _is_of_assistant(canister)
@@ -115,15 +116,15 @@ def _is_sound(canisters: Sequence[Canister], requirements: Requirements, memory:
     if waiting:
         return False
     if canisters:
-        memory[_FOUND] = (tuple(canisters), taken)
+        memory[_VALID] = (tuple(canisters), taken)
     return True
 
 
 def _begins_with_assistant(canisters: Iterable[Canister]) -> bool:
-    """Whether the assistant speaks before anybody else, results not counted: before its call, none will stay there."""
+    """Whether the assistant is first. Results are ignored: before their call, none remains."""
     begun = False
     for canister in canisters:
-        # A supervisor behind words that say nothing is no leading one: it would have the first message.
+        # A supervisor after empty user content does not lead: it would be the first message.
         if _is_of_assistant(canister) or (begun and isinstance(canister, SupervisorCanister)):
             return True
         if isinstance(canister, UserCanister | DocumentCanister):
@@ -137,8 +138,8 @@ def _says_something(content: Content) -> bool:
     return bool(content.text.strip()) if isinstance(content, TextualContent) else not isinstance(content, OpaqueContent)
 
 
-class _Mender:
-    """Mends one conversation. ``made`` has what was made before: the same objects keep their encodings."""
+class _Repairer:
+    """Repairs one conversation. ``made`` keeps earlier replacements, so that their encodings stay valid."""
 
     def __init__(self, requirements: Requirements, made: dict[object, Any]) -> None:
         self.repairs: collections.Counter[str] = collections.Counter()
@@ -147,8 +148,8 @@ class _Mender:
         self._taken: set[str] = set()
         self._substitutes: dict[str, Iterator[str]] = {}
 
-    def mend(self, canisters: Sequence[Canister]) -> Iterator[Canister]:
-        if self._requirements.asked_first and _begins_with_assistant(canisters):
+    def repair(self, canisters: Sequence[Canister]) -> Iterator[Canister]:
+        if self._requirements.user_first and _begins_with_assistant(canisters):
             canisters = self._begun(canisters)
         results: dict[str, collections.deque[ResultCanister]] = collections.defaultdict(collections.deque)
         for canister in canisters:
@@ -174,23 +175,22 @@ class _Mender:
                 answers.append(self._answer(call, result))
             yield from answers
         if left := sum(map(len, results.values())):
-            self.repairs["results of no call left out"] += left
+            self.repairs["results without a call left out"] += left
 
     def _begun(self, canisters: Sequence[Canister]) -> Sequence[Canister]:
-        """With a word of the user before the assistant's."""
-        self.repairs["the assistant began, and so something stands before it"] += 1
+        self.repairs["a user message added before the assistant's first"] += 1
         leading = sum(1 for _ in itertools.takewhile(lambda one: isinstance(one, SupervisorCanister), canisters))
         timestamp = canisters[leading].timestamp
-        said = UserCanister(content=(TextualContent(text=_BEGINNING),), timestamp=timestamp)
-        return (*canisters[:leading], self._remember(_BEGINNING, lambda: said, None), *canisters[leading:])
+        user = UserCanister(content=(TextualContent(text=_BEGINNING),), timestamp=timestamp)
+        return (*canisters[:leading], self._remember(_BEGINNING, lambda: user, None), *canisters[leading:])
 
     def _call(self, call: InvocationCanister) -> InvocationCanister:
-        """The call under an identifier and a name that the wire takes."""
+        """The call with an identifier and a name that the wire accepts."""
         names = self._requirements.names
         name = call.name if names.fullmatch(call.name) else next(_substitutes(call.name or "unnamed", names))
         identifier = call.identifier
         if identifier in self._taken or not self._requirements.identifiers.fullmatch(identifier):
-            # One iterator for each: where a server uses one identifier turn after turn, none is tried twice.
+            # One iterator per identifier: if a server repeats one in every turn, no substitute is tried twice.
             if identifier not in self._substitutes:
                 self._substitutes[identifier] = _substitutes(identifier, self._requirements.identifiers)
             identifier = next(one for one in self._substitutes[identifier] if one not in self._taken)
@@ -203,10 +203,9 @@ class _Mender:
         return self._remember(made, lambda: dataclasses.replace(call, identifier=identifier, name=name), call)
 
     def _answer(self, call: InvocationCanister, result: ResultCanister | None) -> ResultCanister:
-        """The result of a call, under its identifier."""
         identifier = call.identifier
         if result is None:
-            self.repairs["results that were lost"] += 1
+            self.repairs["missing results added"] += 1
             lost = ResultCanister(invocation_id=identifier, error=_LOST, timestamp=call.timestamp)
             return self._remember(("lost", identifier), lambda: lost, None)
         if result.invocation_id == identifier:
@@ -215,7 +214,7 @@ class _Mender:
         return self._remember(made, lambda: dataclasses.replace(result, invocation_id=identifier), result)
 
     def _remember(self, key: object, make: Callable[[], C], original: object) -> C:
-        """What was made under this key, or is now. The original is kept with it: its address is its name."""
+        """The value under a key, made once. ``original`` is kept alive, since its address is part of the key."""
         if key not in self._made:
             self._made[key] = (make(), original)
         made: C = self._made[key][0]
@@ -227,10 +226,10 @@ def _is_of_assistant(canister: Canister) -> bool:
 
 
 def _substitutes(original: str, pattern: re.Pattern[str]) -> Iterator[str]:
-    """Texts that a pattern takes instead of another one, best first. Errors: ``InputError``."""
+    """Replacements that fit a pattern, best first. Errors: ``InputError``."""
     clean = _ILLEGAL.sub("_", original)
     yield from filter(pattern.fullmatch, (clean[:64], f"_{clean}"[:64]) if clean else ())
     for number in range(_ATTEMPTS):
         digest = hashlib.sha256(f"{number} {original}".encode(errors="surrogatepass")).hexdigest()
         yield from filter(pattern.fullmatch, (f"{clean[:31]}_{digest[:8]}", f"call_{digest[:24]}", digest[:9]))
-    raise InputError(f"No text was found that the wire takes for {original[:100]!r}: it must fit {pattern.pattern}.")
+    raise InputError(f"No valid replacement was found for {original[:100]!r}: the wire needs {pattern.pattern}.")

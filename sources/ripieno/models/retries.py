@@ -1,4 +1,4 @@
-"""Asking a model again after a fault that may pass, as long as nothing of its answer was handed on."""
+"""Retries of a model after transient failures, as long as nothing of its answer was handed on."""
 
 import asyncio
 import contextlib
@@ -13,16 +13,16 @@ from ripieno.exceptions import ProviderFailure
 
 
 def says_something(event: Event) -> bool:
-    """Whether an event is part of what a model says: after it, another try would say it twice."""
+    """Whether an event is part of the model's answer; after it, a retry would repeat content."""
     return not isinstance(event, Alert | TurnBegan)
 
 
 async def persist(attempt: Callable[[], Batches], retry: RetryPolicy, identity: str) -> Batches:
-    """The events of the first attempt that succeeds, each in the batches in which they came.
+    """The events of the first attempt that succeeds, in the batches in which they came.
 
-    Before every further attempt stands an ``Alert`` with the provider's own words. ``TurnBegan`` is held back until
-    the model says something, and gets its ``identity``: a turn begins once. Errors: ``ProviderFailure``, of the last
-    attempt; and of any that had handed something on.
+    An ``Alert`` with the provider's message precedes each further attempt. ``TurnBegan`` is held back until the model
+    answers, and gets its ``identity``: a turn begins once. Errors: ``ProviderFailure`` of the last attempt, or of an
+    attempt that had handed something on.
     """
     failed = 0
     while True:
@@ -50,7 +50,7 @@ async def persist(attempt: Callable[[], Batches], retry: RetryPolicy, identity: 
             if seconds is None:
                 raise
             alert = Alert(
-                message=f"{identity} is asked again in {seconds:.2g} s ({failed} of {retry.max_retries}): "
+                message=f"{identity} will be retried in {seconds:.2g} s ({failed} of {retry.max_retries}): "
                 f"{error.reason}",
                 details=frozendict({"category": error.category, "attempt": failed, "seconds": seconds}),
             )

@@ -1,4 +1,4 @@
-"""How many tokens a conversation takes: as its provider counted them, or an estimate that says it is one."""
+"""Token counts of conversations: reported by the provider, or estimated."""
 
 import dataclasses
 import math
@@ -10,47 +10,46 @@ from ripieno.canisters.conversation import Usage
 from ripieno.ensembles.offers import Offer
 from ripieno.jsonvalues import encode, is_list, is_table
 
-#: ASCII characters a token: in prose and code, and in JSON.
+#: ASCII characters per token: in prose and code, and in JSON.
 _TEXT, _JSON = 4.0, 3.5
-#: Bytes a token of what is not ASCII.
+#: Bytes per token of non-ASCII text.
 _OTHER = 4.5
-#: Tokens around each message and each tool.
+#: Tokens of overhead for each message and tool.
 _FRAME = 4
-#: Tokens of an image, a sound or a document, whose size in tokens only its provider knows.
+#: Tokens assumed for an image, a sound or a document; only the provider knows their number.
 _MEDIUM = 1500
-#: A text in an opaque content that is at least so long and has no space in it is sealed: base64 of what nobody can
-#: read. So many characters of it make a token, if what it seals is text.
+#: A text in opaque content of at least this length without a space is encrypted base64. If it encrypts text, so many
+#: characters make one token.
 _SEALED, _SEALED_TEXT = 200, 5.5
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TokenCount:
-    """A number of tokens. ``estimated``: nobody has counted all of them."""
+    """A number of tokens. ``estimated``: not all of them were counted."""
 
     tokens: int
     estimated: bool
 
 
 class ConversationTokenizer(Protocol):
-    """Counts what a model would read. Applications that have a model's own tokenizer write one."""
+    """Counts what a model reads. An application with a model's own tokenizer implements it."""
 
     def count(self, canisters: Sequence[Canister], offer: Offer | None = None) -> TokenCount:
-        """The tokens of a conversation, with the tools that are offered beside it."""
-        ...
+        """The tokens of a conversation and of the offered tools."""
 
 
 class EstimatingTokenizer:
-    """Estimates by the number of characters.
+    """Estimates from the number of characters.
 
     Measured against the tokenizer ``o200k_base``: within a third for prose in seven languages, for Python and for JSON.
-    Contents of which ``sends`` says that they are not sent take none.
+    Contents that ``sends`` rejects count as zero.
     """
 
     def __init__(self, sends: Callable[[Content], bool] = lambda _: True) -> None:
         self._sends = sends
 
     def count(self, canisters: Sequence[Canister], offer: Offer | None = None) -> TokenCount:
-        """The estimate. Takes time in proportion to the conversation."""
+        """The estimate, in time proportional to the conversation."""
         tokens = sum(map(self._canister, canisters))
         for invoker in () if offer is None else offer.invokers:
             schema = encode(invoker.arguments_schema).decode()
@@ -71,7 +70,7 @@ class EstimatingTokenizer:
 
 
 class ReportedTokenizer:
-    """What the provider counted for a conversation so far, and an estimate of what has come since."""
+    """The provider's count of a conversation, plus an estimate of what was added since."""
 
     def __init__(self, otherwise: ConversationTokenizer | None = None) -> None:
         self._otherwise: ConversationTokenizer = otherwise or EstimatingTokenizer()
@@ -79,14 +78,14 @@ class ReportedTokenizer:
         self._tokens = 0
 
     def learn(self, canisters: Sequence[Canister], usage: Usage) -> None:
-        """The provider has counted these canisters, its answer among them, and the tools. A count of 0 is none."""
+        """Records the provider's count of these canisters, its answer and the tools. A count of 0 is ignored."""
         if usage.input_tokens:
             self._counted, self._tokens = tuple(canisters), usage.total_tokens
 
     def count(self, canisters: Sequence[Canister], offer: Offer | None = None) -> TokenCount:
-        """The count, which is no estimate as long as nothing was said since. The tools are in what was reported."""
+        """The count, exact while nothing was added since. The report includes the tools."""
         known = len(self._counted)
-        # Tuples compare the same objects without looking into them.
+        # Tuples compare identical objects quickly.
         if not known or tuple(canisters[:known]) != self._counted:
             return self._otherwise.count(canisters, offer)
         rest = canisters[known:]
@@ -102,7 +101,7 @@ def _content(content: Content) -> float:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """All texts in a JSON value, without the names in objects."""
+    """All texts in a JSON value, without the keys of objects."""
     if isinstance(value, str):
         yield value
     elif is_table(value):
@@ -116,7 +115,7 @@ def _texts(value: object) -> Iterator[str]:
 def _inside(text: str) -> float:
     if len(text) < _SEALED or " " in text or not text.isascii():
         return _text(text, _TEXT)
-    # It may as well be a medium.
+    # It may be media.
     return min(len(text) / _SEALED_TEXT, _MEDIUM)
 
 

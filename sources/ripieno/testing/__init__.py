@@ -18,9 +18,9 @@
             conversation = await ripieno.conduct(model, "What is in it?", ensembles=ensembles)
         assert conversation.text == "It begins with Ripieno"
 
-The model asks for what its score says; tools, rules, limits and the wire format are the real ones, in one process.
-The form of scores is documented in ``ripieno.testing.scores``. ``ripieno.testing.fixtures`` has fixtures for pytest:
-scores, and cassettes that are recorded once and replayed afterwards.
+The model follows its score; tools, rules, limits and the wire format are real, in one process.
+``ripieno.testing.scores`` documents scores. ``ripieno.testing.fixtures`` has pytest fixtures for scores, and for
+cassettes that are recorded once and then replayed.
 """
 
 from collections.abc import Iterable
@@ -34,10 +34,7 @@ __all__ = ["call", "model_of", "turn"]
 
 
 def call(tool: str, label: str | None = None, /, **arguments: Any) -> ScoredCall:
-    """A call of a turn; what later turns call its result comes second.
-
-    Errors: ``JsonInvalidity`` when an argument is no JSON.
-    """
+    """A call of a turn; later turns refer to its result by ``label``. Errors: ``JsonInvalidity``."""
     return ScoredCall(tool=tool, label=label, arguments=freeze(arguments))
 
 
@@ -51,7 +48,7 @@ def turn(
     finish: ModelFinish | None = None,
     pace: float = 0.0,
 ) -> Turn:
-    """One answer of the model, as ``[[turns]]`` in a score's file: the keys mean the same."""
+    """One answer of the model, with the keys of ``[[turns]]`` in a score file."""
     return Turn(
         text=text,
         reasoning=reasoning,

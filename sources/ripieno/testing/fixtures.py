@@ -1,12 +1,12 @@
-"""Fixtures for pytest: scores as models, and cassettes. A ``conftest.py`` names this module.
+"""Pytest fixtures for scores as models, and for cassettes. A ``conftest.py`` enables them:
 
 ::
 
     pytest_plugins = ["ripieno.testing.fixtures"]
 
-``score(...)`` gives a model that plays turns, over a real wire format. ``cassette(path)`` gives a cassette: it is
-recorded where the file is missing and ``pytest --ripieno-record`` is said (or ``RIPIENO_RECORD=1``), and replayed
-otherwise. Relative paths are beside the test.
+``score(...)`` gives a model that follows a score, over a real wire format. ``cassette(path)`` records a missing file if
+``pytest --ripieno-record`` or ``RIPIENO_RECORD=1`` is set, and replays an existing one. Relative paths are beside the
+test.
 """
 
 import os
@@ -32,16 +32,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def score() -> Scoring:
-    """``ripieno.testing.wires.model_of``: makes the model of a score, or of turns."""
+    """``ripieno.testing.wires.model_of``: makes the model of a score or of turns."""
     return model_of
 
 
 @pytest.fixture
 def cassette(request: pytest.FixtureRequest) -> Iterator[Cassettes]:
-    """A function: a path to a ``Recorder`` or a ``Replay``; both have ``conduct`` and ``assemble``.
+    """A function from a path to a ``Recorder`` or a ``Replay``; both have ``conduct`` and ``assemble``.
 
-    Keywords are those of ``Replay``; ``secrets`` and ``variables`` count for a recording, too. A recording that the
-    test fails with is kept beside, as ``.failed``: it is not replayed by mistake.
+    Keywords are those of ``Replay``; ``secrets`` and ``variables`` apply to a recording, too. The recording of a failed
+    test is renamed to ``.failed``, so that it is not replayed.
     """
     recordings: list[Recorder] = []
 
@@ -53,7 +53,7 @@ def cassette(request: pytest.FixtureRequest) -> Iterator[Cassettes]:
             recordings.append(Recorder(whole, **kept))
             return recordings[-1]
         if not whole.exists():
-            pytest.fail(f"There is no cassette {whole}: record it with pytest --ripieno-record.", pytrace=False)
+            pytest.fail(f"There is no cassette {whole}. To record it, run pytest --ripieno-record.", pytrace=False)
         return Replay(whole, **settings)
 
     yield open_cassette
@@ -65,7 +65,7 @@ def cassette(request: pytest.FixtureRequest) -> Iterator[Cassettes]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Notes on a test that it failed, for those fixtures that end later."""
+    """Marks a failed test, for fixtures that end later."""
     report: pytest.TestReport = yield
     if report.failed:
         item.ripieno_failed = True  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,4 +1,4 @@
-"""Scores as models over a wire format: requests and answers are encoded and decoded in this process, as over HTTP."""
+"""Scores as models over a wire format: requests and answers are encoded and decoded in this process."""
 
 import contextlib
 import functools
@@ -22,7 +22,7 @@ _NAME = "score"
 
 
 class ScoreTransport:
-    """Answers each request as a server of the score would. ``chunk`` is in characters of a streamed piece."""
+    """Answers requests as a server of the score. ``chunk`` is the number of characters per streamed piece."""
 
     def __init__(self, score: Score, protocol: Protocol, chunk: int = CHUNK) -> None:
         self._score = score
@@ -30,7 +30,6 @@ class ScoreTransport:
         self._chunk = chunk
 
     def exchange(self, body: bytes, *, path: str, stream: bool) -> AbstractAsyncContextManager[AsyncIterator[Natives]]:
-        """As ``Transport.exchange``."""
         return self._exchange(body, path, stream)
 
     @contextlib.asynccontextmanager
@@ -54,10 +53,10 @@ class ScoreTransport:
             yield _whole(read_objects(self._protocol.encode(events_of(answer, model=asked.model), asked), _NAME))
 
     def open(self) -> None:
-        """There is nothing to make ready."""
+        """Does nothing."""
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Does nothing."""
 
 
 def model_of(
@@ -68,11 +67,11 @@ def model_of(
     chunk: int = CHUNK,
     **fields: Any,
 ) -> Model:
-    """The model of a score, or of turns, over a wire format, without a network. It can be recorded.
+    """The model of a score or of turns, over a wire format, without a network. It can be recorded.
 
-    ``continues`` lets turns go on when the user speaks again. ``protocol`` None is one that has reasoning, too.
-    ``chunk`` is in characters of a streamed piece; ``fields`` are capabilities of the model. Errors:
-    ``ConfigurationInvalidity`` when turns refer to what is not there; ``NameAbsence`` for an unknown protocol.
+    ``continues``: a new user message does not restart the turns. By default, ``protocol`` is one with reasoning.
+    ``chunk`` is the number of characters per streamed piece; ``fields`` are capabilities of the model. Errors:
+    ``ConfigurationInvalidity`` for an invalid reference in turns; ``NameAbsence`` for an unknown protocol.
     """
     whole = score if isinstance(score, Score) else Score.of_turns(tuple(score), continues=continues)
     wire = protocol if isinstance(protocol, Protocol) else _protocol(protocol)
@@ -91,12 +90,12 @@ def _protocol(name: str | None) -> Protocol:
     registry = discover()
     names = sorted(registry.protocols) if name is None else [name]
     known: list[Protocol] = [registry.resolve("protocols", one) for one in names]
-    # Of those with a server's half, the last by name carries everything that a score can say.
+    # Of the protocols with a server half, the last by name supports everything in scores.
     return next((one for one in reversed(known) if one.routes), known[0])
 
 
 def _parameters(protocol: Protocol, path: str, stream: bool) -> Mapping[str, str]:
-    """What a server reads of the path, where the wire says something there."""
+    """The path parameters that a server reads, if the wire has any."""
     if "{model}" not in protocol.path:
         return {}
     before, _, _ = protocol.path.partition("{model}")

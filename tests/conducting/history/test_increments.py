@@ -38,7 +38,7 @@ from ripieno.ensembles.offers import Offer
 from ripieno.jsonvalues import freeze
 from ripieno.models.model import requirements_of
 from ripieno.models.protocol import Request
-from ripieno.models.repair import mend
+from ripieno.models.repair import repair
 from ripieno.models.tokens import EstimatingTokenizer
 from tests.conducting.history.reference_cuts import asks, cuts, exchanges
 from tests.conducting.history.test_strategies_laws import MANY, flat, laws, long_conversation, show, sizes, turns
@@ -266,10 +266,10 @@ def test_many_turns_stay_within_their_budget_and_every_wire_takes_them(kind: str
 
 def _written(target: Any, canisters: tuple[Canister, ...], memory: dict[object, Any]) -> Any:
     """The body of a request, as a run writes it: what the last one left makes no difference."""
-    mended = mend(canisters, requirements_of(target, {}), memory)
-    assert mended.repairs == ()
+    repaired = repair(canisters, requirements_of(target, {}), memory)
+    assert repaired.repairs == ()
     request = Request(
-        model="m", canisters=mended.canisters, offer=Offer(()), controls=Controls(), capabilities={}, memory=memory
+        model="m", canisters=repaired.canisters, offer=Offer(()), controls=Controls(), capabilities={}, memory=memory
     )
     body = target.request(request)
     assert body == write(target, canisters)

@@ -163,7 +163,7 @@ def test_a_streamed_call_without_its_last_part_never_runs() -> None:
 
 @pytest.mark.parametrize("path", ["", "a", "$", "$a", "$.", "$[x]", "$.a[", "$['a", "$..a"])
 def test_places_that_there_are_not(path: str) -> None:
-    with pytest.raises(ValueError, match="is no place"):
+    with pytest.raises(ValueError, match="is not a valid path"):
         steps_of(path)
     with pytest.raises(WireInvalidity, match="cannot be read"):
         heard(answer(call("f", willContinue=True), put(path, stringValue="x")))
@@ -200,15 +200,15 @@ def test_only_one_end_allows_calls(word: str, finish: Finish) -> None:
 @pytest.mark.parametrize(
     ("word", "hint"),
     [
-        ("MALFORMED_FUNCTION_CALL", "schema simpler"),
-        ("UNEXPECTED_TOOL_CALL", "offer a tool"),
+        ("MALFORMED_FUNCTION_CALL", "simplify the tool's schema"),
+        ("UNEXPECTED_TOOL_CALL", "Offer one"),
         ("TOO_MANY_TOOL_CALLS", "fewer tools"),
         ("MISSING_THOUGHT_SIGNATURE", "signature_placeholder"),
-        ("MALFORMED_RESPONSE", "ask again"),
+        ("MALFORMED_RESPONSE", "Ask again"),
     ],
 )
 def test_answers_that_break_off(word: str, hint: str) -> None:
-    with pytest.raises(ProviderRefusal, match=rf"broke its answer off: {word} \(Because\).*{hint}"):
+    with pytest.raises(ProviderRefusal, match=rf"broke off its answer: {word} \(Because\).*{hint}"):
         heard(answer(text("Hm.")), answer(reason=word, finishMessage="Because"))
 
 

@@ -270,7 +270,7 @@ async def test_a_chat_that_calls_python_by_itself(stream: bool) -> None:
 async def test_the_client_lists_the_model_and_an_unknown_method_is_refused() -> None:
     async with serve(create_application(SCORE, [PROTOCOL])) as url, talking_to(url) as client:
         assert [model.name async for model in await client.models.list()] == ["models/telling"]
-        with pytest.raises(errors.ClientError, match="no method 'countTokens'"):
+        with pytest.raises(errors.ClientError, match="method 'countTokens' is unknown"):
             await client.models.count_tokens(model="m", contents="Hi.")
 
 

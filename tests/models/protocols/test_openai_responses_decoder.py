@@ -188,7 +188,7 @@ def test_fragments_of_one_text_where_the_item_says_more() -> None:
         ({"type": "error", "code": "x", "message": "Gone."}, "Gone"),
         ({"type": "error", "error": {"message": "Gone."}}, "Gone"),
         ({"type": "response.failed", "response": {"status": "failed", "error": {"message": "Gone."}}}, "Gone"),
-        ({"type": "response.failed"}, "'failed', and it did not say why"),
+        ({"type": "response.failed"}, "'failed' without a reason"),
         ({"type": "response.cancelled", "response": {"status": "cancelled", "error": None}}, "'cancelled'"),
         ({"object": "response", "status": "failed", "error": {"message": "Gone."}}, "Gone"),
     ],

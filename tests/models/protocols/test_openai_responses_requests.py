@@ -90,7 +90,7 @@ def test_leading_supervisors_are_one_instruction() -> None:
 
 
 def test_stop_sequences_are_an_error_not_a_silence() -> None:
-    with pytest.raises(InputError, match="no word for stop: leave it out"):
+    with pytest.raises(InputError, match="does not support stop: leave it out"):
         body(controls=Controls(stop=("END",)))
     assert body(controls=Controls(stop=()))["model"] == "m"
 
@@ -252,20 +252,20 @@ def test_histories_of_clients() -> None:
         ({"input": [{"role": "narrator", "content": "x"}]}, "'narrator'"),
         ({"input": [{"role": "user", "content": 7}]}, "Content is a text or a list"),
         ({"input": [{"role": "user", "content": [7]}]}, "is an object with a type"),
-        ({"input": [{"role": "user", "content": [{"type": "audio"}]}]}, "'audio', which cannot be read"),
+        ({"input": [{"role": "user", "content": [{"type": "audio"}]}]}, "'audio', which is not supported"),
         ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "data:x;base64,?"}]}]}, "base64"),
         ({"input": [{"content": "x"}]}, "An item is an object with a type"),
         ({"input": [{"type": "function_call_output", "output": "x"}]}, "function_call_output has no call_id"),
-        ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "item_reference points nowhere: send the item"),
-        ({"previous_response_id": "resp_1"}, "previous_response_id points nowhere: send the whole conversation"),
-        ({"conversation": "conv_1"}, "conversation points nowhere"),
-        ({"prompt": {"id": "pmpt_1"}}, "prompt points nowhere"),
+        ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "item_reference refers to nothing: send the item"),
+        ({"previous_response_id": "resp_1"}, "previous_response_id refers to nothing: send the whole conversation"),
+        ({"conversation": "conv_1"}, "conversation refers to nothing"),
+        ({"prompt": {"id": "pmpt_1"}}, "prompt refers to nothing"),
         ({"background": True}, "background answers could not be fetched"),
         ({"tools": [{"type": "mcp"}]}, "has no server_label"),
         ({"tools": [{"type": "function", "function": {}}]}, "A tool has no name"),
-        ({"tool_choice": {"type": "web_search"}}, "tool_choice names 'web_search', which is none of the tools"),
+        ({"tool_choice": {"type": "web_search"}}, "tool_choice names 'web_search', which is not among the tools"),
         ({"tool_choice": 7}, "tool_choice is an object"),
-        ({"max_output_tokens": 0}, "max_output_tokens is a whole number"),
+        ({"max_output_tokens": 0}, "max_output_tokens is an integer"),
         ({"reasoning": {"effort": "huge"}}, "'huge'"),
         ({"stream": "yes"}, "stream is true or false"),
     ],

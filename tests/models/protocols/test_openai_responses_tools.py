@@ -115,7 +115,7 @@ def test_calls_and_choices_have_the_flat_names_too() -> None:
     assert parse(GIT, READ, tool_choice={"type": "function", "name": "read"}).controls.tool_choice == "read"
     assert parse(GIT, tool_choice={"type": "function", "name": "read"}).controls.tool_choice == "git__read"
     other = {**GIT, "name": "svn"}
-    with pytest.raises(RequestInvalidity, match="'read', which is none of the tools"):
+    with pytest.raises(RequestInvalidity, match="'read', which is not among the tools"):
         parse(GIT, other, tool_choice={"type": "function", "name": "read"})
 
 
@@ -192,7 +192,7 @@ def test_a_free_form_tool_is_a_function_for_whoever_knows_no_other() -> None:
     chat = sent(CHAT, asked)
     (function,) = (tool["function"] for tool in chat["tools"])
     assert function["parameters"]["required"] == ["input"]
-    assert "lark grammar has it:\nstart: /.+/" in function["parameters"]["properties"]["input"]["description"]
+    assert "lark grammar:\nstart: /.+/" in function["parameters"]["properties"]["input"]["description"]
     (call,) = chat["messages"][1]["tool_calls"]
     assert call == {
         "id": "c",
@@ -248,7 +248,7 @@ def test_servers_are_named_by_their_labels_and_never_by_their_addresses() -> Non
         HostedTool(kind="mcp", label="git", names=("log",)),
         HostedTool(kind="mcp", label="git", names=("log", "show")),
     )
-    with pytest.raises(RequestInvalidity, match="read_only, which nobody here can tell: name the tools"):
+    with pytest.raises(RequestInvalidity, match="read_only, which is not supported here: name the tools"):
         parse({**git, "allowed_tools": {"read_only": True}})
     with pytest.raises(RequestInvalidity, match="is a list of names"):
         parse({**git, "allowed_tools": "log"})
@@ -337,7 +337,7 @@ def test_many_lists_of_tools_do_not_add_up() -> None:
 
 
 def test_what_is_wrong_in_a_conversation_is_named_with_its_place() -> None:
-    with pytest.raises(RequestInvalidity, match=r"item_reference points nowhere") as caught:
+    with pytest.raises(RequestInvalidity, match=r"item_reference refers to nothing") as caught:
         parse(input=[{"role": "user", "content": "Hi."}, {"type": "item_reference", "id": "msg_1"}])
     assert caught.value.parameter == "input[1]"
     with pytest.raises(RequestInvalidity, match="'narrator'") as chat:

@@ -41,7 +41,7 @@ from ripieno.models.protocol import Asked, Request
 from ripieno.models.protocols.anthropic import PROTOCOL as MESSAGES
 from ripieno.models.protocols.openai_chat import PROTOCOL as CHAT
 from ripieno.models.protocols.prompted import PROTOCOL as PROMPTED
-from ripieno.models.protocols.prompted import around
+from ripieno.models.protocols.prompted import prompted_protocol
 from ripieno.models.protocols.prompted.reader import in_words, recover
 from ripieno.models.protocols.prompted.styles import STYLES
 from ripieno.models.protocols.prompted.writer import written_result
@@ -104,7 +104,7 @@ async def test_a_conversation_of_three_turns(tmp_path: Any, carrier: Protocol, s
     results = [one for one in conversation.canisters if isinstance(one, ResultCanister)]
     assert [one.invocation_id for one in results] == [one.identifier for one in calls]
     # It is said once that the calls are prompted, and what can run early does.
-    assert len([event for event in events if isinstance(event, Alert) and "prompted" in event.message]) == 1
+    assert len([event for event in events if isinstance(event, Alert) and "its tools are in the prompt" in event.message]) == 1
     assert [event.finish for event in events if isinstance(event, TurnEnded)] == ["invocations", "invocations", "stop"]
     assert any(event.early for event in events if isinstance(event, ExecutionBegan)) or not stream
 
@@ -197,7 +197,7 @@ def request(*canisters: Canister, controls: Controls | None = None, **more: Any)
 
 def sent(*canisters: Canister, controls: Controls | None = None, **more: Any) -> list[dict[str, Any]]:
     """The messages that a chat server hears."""
-    body = json.loads(around(CHAT).request(request(*canisters, controls=controls, **more)))
+    body = json.loads(prompted_protocol(CHAT).request(request(*canisters, controls=controls, **more)))
     assert not body.keys() & {"tools", "tool_choice", "parallel_tool_calls"}
     messages: list[dict[str, Any]] = body["messages"]
     return messages
@@ -242,10 +242,10 @@ def test_the_same_canisters_are_written_once() -> None:
     memory: dict[object, Any] = {}
     first = dataclasses.replace(request(*CONVERSATION), memory=memory)
     longer = dataclasses.replace(request(*CONVERSATION, AssistantCanister.of("Now.")), memory=memory)
-    whole = json.loads(around(CHAT).request(first))["messages"]
-    again = json.loads(around(CHAT).request(longer))["messages"]
+    whole = json.loads(prompted_protocol(CHAT).request(first))["messages"]
+    again = json.loads(prompted_protocol(CHAT).request(longer))["messages"]
     assert again[:-1] == whole
-    assert again == json.loads(around(CHAT).request(dataclasses.replace(longer, memory={})))["messages"]
+    assert again == json.loads(prompted_protocol(CHAT).request(dataclasses.replace(longer, memory={})))["messages"]
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_unreadable_arguments_return_as_they_came() -> None:
 @given(conversations())
 def test_any_conversation_can_be_said_in_words(canisters: tuple[Canister, ...]) -> None:
     for carrier in (CHAT, MESSAGES):
-        body = json.loads(around(carrier).request(request(*canisters)))
+        body = json.loads(prompted_protocol(carrier).request(request(*canisters)))
         assert "tools" not in body
         text = json.dumps(body["messages"])
         assert '"tool_calls"' not in text
@@ -308,7 +308,7 @@ def test_any_conversation_can_be_said_in_words(canisters: tuple[Canister, ...]) 
 
 
 def test_a_rehearsed_model_reads_its_prompt() -> None:
-    body = json.loads(around(CHAT).request(request(*CONVERSATION)))
+    body = json.loads(prompted_protocol(CHAT).request(request(*CONVERSATION)))
     read = recover(CHAT.parse(body))
     assert read is not None
     assert [tool.name for tool in read.tools] == ["list_rooms", "read_file"]
@@ -329,8 +329,8 @@ def test_a_rehearsed_model_reads_its_prompt() -> None:
 
 
 def test_it_has_no_wire_of_its_own() -> None:
-    assert PROMPTED.routes == around(CHAT).routes == ()
-    for refuse in (PROMPTED.parse, PROMPTED.encoder, around(CHAT).parse, around(CHAT).encode):
+    assert PROMPTED.routes == prompted_protocol(CHAT).routes == ()
+    for refuse in (PROMPTED.parse, PROMPTED.encoder, prompted_protocol(CHAT).parse, prompted_protocol(CHAT).encode):
         with pytest.raises(InputError, match="carrier"):
             refuse({}, "m")  # type: ignore[call-arg, arg-type]
     with pytest.raises(InputError, match="carrier"):
@@ -339,7 +339,7 @@ def test_it_has_no_wire_of_its_own() -> None:
 
 
 def test_the_processors_of_a_whole_answer() -> None:
-    wire = around(CHAT)
+    wire = prompted_protocol(CHAT)
     text = '<tool_call>{"name": "read_file", "arguments": {"path": "a"}}</tool_call>'
     native = {"choices": [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]}
     (call,) = wire.invocations.normalize_invocations(native)

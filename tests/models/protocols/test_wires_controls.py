@@ -209,9 +209,9 @@ def test_allowed_tools_are_read() -> None:
 
 @both
 def test_controls_that_a_model_does_not_take(protocol: Protocol) -> None:
-    with pytest.raises(InputError, match=r"takes no temperature or top_p.*sampling = true"):
+    with pytest.raises(InputError, match=r"does not support temperature or top_p.*sampling = true"):
         write(protocol, [], controls=Controls(temperature=0.5, top_p=0.5), sampling=False)
-    with pytest.raises(InputError, match=r"cannot be made to call a tool.*tool_choice = true"):
+    with pytest.raises(InputError, match=r"cannot be forced to call a tool.*tool_choice = true"):
         write(protocol, [], offer=OFFER, controls=Controls(tool_choice="required"), tool_choice=False)
     with pytest.raises(NameAbsence, match=r"no offered tool named 'read_fil'.*'read_file'"):
         write(protocol, [], offer=OFFER, controls=Controls(tool_choice="read_fil"))

@@ -394,7 +394,7 @@ def test_servers_of_the_messages_wire() -> None:
         HostedTool(kind="mcp", label="web"),
     )
     off = {**toolset, "configs": {"push": {"enabled": False}}}
-    with pytest.raises(RequestInvalidity, match=r"tools\[0\].*switch on those"):
+    with pytest.raises(RequestInvalidity, match=r"tools\[0\].*enable the wanted tools"):
         ANTHROPIC.parse({"model": "m", "messages": [], "tools": [off]})
 
 

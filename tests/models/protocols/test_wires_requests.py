@@ -185,8 +185,8 @@ def test_arguments_that_cannot_be_read_do_not_return_to_a_server_that_parses_the
         ({"tools": [7]}, "tools is a list of objects"),
         ({"tools": [{"type": "function", "function": {}}, {}]}, "A tool has no"),
         ({"temperature": "hot"}, "temperature is a number"),
-        ({"max_tokens": 0}, "max_tokens is a whole number"),
-        ({"max_tokens": 1.5}, "max_tokens is a whole number"),
+        ({"max_tokens": 0}, "max_tokens is an integer"),
+        ({"max_tokens": 1.5}, "max_tokens is an integer"),
         ({"stream": "yes"}, "stream is true or false"),
         ({"tool_choice": 7}, "tool_choice is an object"),
         ({"tool_choice": {"type": "magic"}}, "cannot be read|'magic'"),
@@ -204,7 +204,7 @@ def test_arguments_that_cannot_be_read_do_not_return_to_a_server_that_parses_the
                     }
                 ]
             },
-            "no base64|cannot be read here",
+            "invalid base64|is not supported here",
         ),
         (
             {
@@ -218,7 +218,7 @@ def test_arguments_that_cannot_be_read_do_not_return_to_a_server_that_parses_the
                     }
                 ]
             },
-            "no base64",
+            "invalid base64",
         ),
     ],
 )

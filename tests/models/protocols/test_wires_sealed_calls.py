@@ -111,7 +111,7 @@ def test_what_goes_on_after_a_call_was_sealed() -> None:
     assert heard().hear(*map(chunk, quiet)).sealed == [("f", {"a": 1})]
     # It may run already: what it is cannot change.
     for fragment in (part(0, None, ',"b":2}'), part(0, None, {"b": 2})):
-        with pytest.raises(WireInvalidity, match=r"went on with a call \('f'\) that was complete"):
+        with pytest.raises(WireInvalidity, match=r"continued a call \('f'\) that was complete"):
             heard().hear(chunk(fragment))
 
 
@@ -210,9 +210,9 @@ def test_only_some_ends_of_messages_allow_calls(word: str, finish: Finish) -> No
 
 
 def test_an_end_for_calls_without_any() -> None:
-    with pytest.raises(WireInvalidity, match=r"'tool_calls', and sent no call.*stream_calls = false"):
+    with pytest.raises(WireInvalidity, match=r"'tool_calls' but sent no call.*stream_calls = false"):
         Listening(CHAT).hear(chunk(content="Hm."), chunk(reason="tool_calls")).end()
-    with pytest.raises(WireInvalidity, match=r"'tool_use', and sent no call"):
+    with pytest.raises(WireInvalidity, match=r"'tool_use' but sent no call"):
         Listening(MESSAGES).hear(reason("tool_use")).end()
     # The provider's own tools take a break: it wants to be asked again.
     assert Listening(MESSAGES).hear(reason("pause_turn")).end().finish == "invocations"
@@ -227,7 +227,7 @@ def test_an_end_without_its_word() -> None:
         Listening(MESSAGES).hear({"type": "message_stop"}).end()
     with pytest.raises(WireInvalidity, match="without its terminal event"):
         Listening(MESSAGES).hear(start(0, {"type": "text", "text": "Hi."}), stop(0)).end()
-    with pytest.raises(ProviderRefusal, match="broke its answer off"):
+    with pytest.raises(ProviderRefusal, match="broke off its answer"):
         Listening(CHAT).hear(chunk(content="Hi."), chunk(reason="error")).end()
 
 

@@ -89,7 +89,7 @@ def test_it_opens_after_so_many_failures_in_a_row() -> None:
     breaker.fail(1, "second", trying=False)
     assert breaker.seconds(1) is None
     breaker.fail(2, "third", trying=False)
-    assert (breaker.seconds(2), breaker.seconds(11), breaker.words) == (10, 1, "third")
+    assert (breaker.seconds(2), breaker.seconds(11), breaker.reason) == (10, 1, "third")
     assert breaker.seconds(12) is None
 
 

@@ -338,8 +338,8 @@ async def answer_chat(_: Request) -> Response:
     ("cloud", "protocol", "words"),
     [
         ("nimbus", CHAT, "No cloud is named 'nimbus'"),
-        ("bedrock", CHAT, "cannot carry"),
-        ("azure", ANTHROPIC, "cannot carry"),
+        ("bedrock", CHAT, "does not support"),
+        ("azure", ANTHROPIC, "does not support"),
     ],
 )
 def test_a_cloud_that_does_not_fit(cloud: str, protocol: Protocol, words: str) -> None:
@@ -373,5 +373,5 @@ def test_a_provider_is_made_of_its_variables() -> None:
         "/openai/deployments/m/chat/completions?api-version=v+1"
     )
     del secrets["HOUSE_ENDPOINT"]
-    with pytest.raises(ConfigurationInvalidity, match="base_url wants the variable HOUSE_ENDPOINT"):
+    with pytest.raises(ConfigurationInvalidity, match="base_url needs the variable HOUSE_ENDPOINT"):
         Providers({"house": descriptor}, protocol=lambda _: CHAT, secrets=secrets).access_provider("house")

@@ -70,7 +70,7 @@ async def test_hints_say_what_to_do_next() -> None:
     assert "api_key of [providers.house]" in hints[401]
     assert "model" in hints[404]
     assert "base_url" in hints[404]
-    assert "wait" in hints[429]
+    assert "Wait" in hints[429]
     assert "later" in hints[500]
 
 
@@ -80,7 +80,7 @@ async def test_hints_say_what_to_do_next() -> None:
 async def test_a_hint_does_not_run_into_the_words_of_the_server(words: str, between: str) -> None:
     async with serving(answering(words.encode(), "text/plain", 401)) as (url, _):
         error = await fail(url)
-    assert str(error) == f"Provider 'house': HTTP 401: {words}{between}Is api_key of [providers.house] right?"
+    assert str(error) == f"Provider 'house': HTTP 401: {words}{between}Check api_key of [providers.house]."
 
 
 @pytest.mark.parametrize(
@@ -90,18 +90,18 @@ async def test_a_hint_does_not_run_into_the_words_of_the_server(words: str, betw
             429,
             b"{}",
             {"retry-after": "120"},
-            "It wants to be left alone for 120 s, which is longer than is waited for (60 s): it was not asked again.",
+            "It requests a pause of 120 s, longer than the limit (60 s), so there was no retry.",
         ),
-        (503, b"{}", {"retry-after": "5"}, "It wants to be left alone for 5 s."),
+        (503, b"{}", {"retry-after": "5"}, "It requests a pause of 5 s."),
         # It would not have been asked again anyway.
         (
             429,
             b'{"error":{"code":"insufficient_quota","message":"Pay."}}',
             {"retry-after": "120"},
-            "It wants to be left alone for 120 s.",
+            "It requests a pause of 120 s.",
         ),
-        (429, b"{}", {}, "wait, or use another model."),
-        (429, b"{}", {"retry-after-ms": "20"}, "wait, or use another model."),
+        (429, b"{}", {}, "Wait, or use another model."),
+        (429, b"{}", {"retry-after-ms": "20"}, "Wait, or use another model."),
     ],
 )
 async def test_how_long_a_server_wants_to_be_left_alone_is_told(
@@ -158,7 +158,7 @@ async def test_a_redirect_is_not_followed(stream: bool) -> None:
             error = await fail(url, stream=stream)
     assert isinstance(error, ProviderRefusal)
     assert f"HTTP 307: it redirects to {elsewhere}/v1" in str(error)
-    assert "set base_url" in error.hint
+    assert "Set base_url" in error.hint
     assert asked_elsewhere == []
 
 

@@ -172,7 +172,7 @@ async def test_debugging_tells_calls_by_name_index_and_bytes(
         ("The input has a result of call_1.", None),
         (f"Arguments wait for the name of their call (index 0, {early} bytes).", early),
         (f"Arguments wait for the name of their call (index 0, {whole - early - 2} bytes).", whole - early - 2),
-        (f"Arguments that waited for the name {wild} are told ({whole - 2} bytes).", whole - 2),
+        (f"Arguments that waited for the name {wild} are sent on ({whole - 2} bytes).", whole - 2),
         (f"The call {wild} begins (index 0).", None),
         (f"The call {wild} is complete (index 0, {whole} bytes of arguments).", whole),
         ("The call read begins (index 1).", None),

@@ -338,7 +338,7 @@ async def test_a_cassette_that_is_cut_anywhere_is_read_or_refused(tmp_path: path
             assert replay.whole is (size == len(data))
             ended = await replay.conduct()
         except (ReplayDivergence, ToolExecutionFailure) as error:
-            assert "the recording stopped here" in str(error)  # noqa: PT017
+            assert "the recording ends here" in str(error)  # noqa: PT017
             stopped += 1
         except InputError as error:
             assert str(cut) in str(error)  # noqa: PT017

@@ -215,7 +215,7 @@ def test_a_file_that_takes_no_more_is_no_failure_of_a_server(tmp_path: pathlib.P
     message = {"direction": "sent", "message": {"jsonrpc": "2.0", "method": "one"}}
     with room_for(file, 20):
         recording.tap("it", message)
-        with pytest.raises(InputError, match="Nothing more can be recorded"):
+        with pytest.raises(InputError, match="Cannot continue recording"):
             recording.note("what", "we do")
     recording.close()
     assert read(file).whole

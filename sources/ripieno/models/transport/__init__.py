@@ -1,1 +1,1 @@
-"""The HTTP side of asking a model: endpoints, authentication, timeouts, errors, event streams."""
+"""HTTP transport to model endpoints: authentication, timeouts, errors, event streams."""

@@ -1,8 +1,8 @@
-"""Amazon's event streams: native events out of binary frames.
+"""Amazon event streams: native events from binary frames.
 
-The official SDK decodes them inside of streams that read a response of their own, past our clock; what it does it with
-is private. So its extra's other half does it here: ``botocore`` takes the bytes apart and checks them, and what the
-frames mean is told by their headers: ``chunk`` has an event in base64, an error or exception has words.
+The official SDK decodes them only within its own response streams, without our timeouts, and its decoder is private.
+Here, ``botocore`` splits and verifies the bytes. The headers of a frame give its meaning: ``chunk`` has an event in
+base64, an error or exception has a message.
 """
 
 import base64
@@ -19,9 +19,9 @@ _MODULE = "botocore.eventstream"
 
 
 async def unframe(chunks: AsyncIterable[bytes], provider: str) -> AsyncGenerator[Natives, None]:
-    """The events of a streamed answer, as many at a time as came together. An error in a frame becomes an event.
+    """The events of a streamed answer, in batches as they arrived. An error in a frame becomes an event.
 
-    Errors: ``WireInvalidity`` for frames that cannot be read; ``ProviderFailure`` where nothing here can read any.
+    Errors: ``WireInvalidity`` for invalid frames; ``ProviderFailure`` for an unsupported botocore.
     """
     eventstream: Any = importlib.import_module(_MODULE)
     try:
@@ -30,7 +30,7 @@ async def unframe(chunks: AsyncIterable[bytes], provider: str) -> AsyncGenerator
         raise ProviderFailure(
             provider,
             f"Its event stream cannot be read: {error}.",
-            hint="This botocore is not one that ripieno knows. Install one: pip install --upgrade 'ripieno[bedrock]'.",
+            hint="This version of botocore is not supported. Run: pip install --upgrade 'ripieno[bedrock]'.",
         ) from error
     async for chunk in chunks:
         natives: list[Native] = []
@@ -43,19 +43,18 @@ async def unframe(chunks: AsyncIterable[bytes], provider: str) -> AsyncGenerator
                     natives.append(native)
         except (damage, struct.error, LookupError, TypeError, ValueError, WireInvalidity) as error:
             failure = error
-        # What came before an error has happened all the same.
+        # Events before an error are handed on.
         yield natives
         if failure is not None:
             raise WireInvalidity(provider, f"It sent frames that cannot be read ({failure}).") from failure
 
 
 def _native(headers: Mapping[str, Any], payload: bytes, provider: str) -> Native | None:
-    """The event of one frame; None where it is of a kind that means nothing here."""
+    """The event of one frame; None for a kind without meaning here."""
     match headers.get(":message-type"):
         case "exception":
-            said = read_object(payload or b"{}", provider)
-            words = said.get("message") or said.get("Message") or ""
-            return _error(headers.get(":exception-type"), words)
+            error = read_object(payload or b"{}", provider)
+            return _error(headers.get(":exception-type"), error.get("message") or error.get("Message"))
         case "error":
             return _error(headers.get(":error-code"), headers.get(":error-message"))
         case "event" if headers.get(":event-type") == "chunk":
@@ -67,5 +66,4 @@ def _native(headers: Mapping[str, Any], payload: bytes, provider: str) -> Native
 
 
 def _error(kind: Any, words: Any) -> Native:
-    """The wire's own event for an error."""
     return {"type": "error", "error": {"type": str(kind or "error"), "message": str(words or "")}}

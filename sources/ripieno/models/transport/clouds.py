@@ -1,9 +1,9 @@
-"""Clouds that stand between us and the models, and how each is reached.
+"""Cloud platforms that host other vendors' models, and access to each.
 
-*azure* wants the name of a deployment in the path, and the version of its interface beside it; all else is the plain
-wire. *bedrock* and *vertex* rewrite path and body, sign requests, and one has an event stream of its own: there the
-body goes through the SDK's ``post`` as a mapping, once more than elsewhere, and credentials and signatures are the
-SDK's matter; what comes back is split here (``ripieno.models.transport.aws_frames``).
+*azure* needs the name of a deployment in the path and the version of its API in the query; all else is the plain wire.
+*bedrock* and *vertex* rewrite path and body and sign requests. Their body goes through the SDK's ``post`` as a mapping
+(parsed once more than elsewhere), and the SDK finds credentials. Bedrock's event stream has a format of its own, which
+``aws_frames.py`` reads.
 """
 
 import dataclasses
@@ -22,34 +22,34 @@ from ripieno.models.transport.endpoints import Endpoint, key_of
 from ripieno.models.transport.http import Answer, broken, silent
 from ripieno.models.transport.transport import HttpTransport
 
-#: The SDK that each cloud is reached with.
+#: The SDK for each cloud.
 CLOUDS: Mapping[str, str] = {"azure": "openai", "bedrock": "anthropic", "vertex": "anthropic"}
-#: What each SDK needs beside itself, and what brings it.
+#: The further module that an SDK needs, and the extra that installs it.
 _EXTRAS: Mapping[str, tuple[str, str]] = {"bedrock": ("boto3", "bedrock"), "vertex": ("google.auth", "vertex")}
-#: Those whose SDK finds addresses and credentials itself.
+#: Clouds whose SDK finds addresses and credentials itself.
 HOMES = frozenset(_EXTRAS)
 
-#: Headers that the SDKs make for each request, beside those that they always have.
-_UNSAID = ("x-stainless-retry-count", "x-stainless-timeout", "x-stainless-read-timeout")
+#: Headers that the SDKs add to single requests, besides their default headers.
+_REQUEST_HEADERS = ("x-stainless-retry-count", "x-stainless-timeout", "x-stainless-read-timeout")
 
 
 def reach(endpoint: Endpoint, protocol: Protocol, breaker: Breaker | None = None) -> tuple[HttpTransport, Protocol]:
-    """The transport for an endpoint, and the protocol as it is spoken there.
+    """The transport for an endpoint, and the protocol with the endpoint's paths.
 
-    Errors: ``ProviderFailure`` for a cloud that is not known, or that does not speak this protocol.
+    Errors: ``ProviderFailure`` for a cloud that is unknown or does not support this protocol.
     """
     cloud = endpoint.cloud
     if cloud is None:
         return HttpTransport(endpoint, breaker), protocol
     if cloud not in CLOUDS:
         raise ProviderFailure(
-            endpoint.provider, f"No cloud is named {cloud!r}.", hint=f"There is: {', '.join(CLOUDS)}."
+            endpoint.provider, f"No cloud is named {cloud!r}.", hint=f"Known clouds: {', '.join(CLOUDS)}."
         )
     if protocol.sdk != CLOUDS[cloud]:
         raise ProviderFailure(
             endpoint.provider,
-            f"The cloud {cloud!r} cannot carry the protocol {protocol.name!r}.",
-            hint=f"It carries protocols whose sdk is {CLOUDS[cloud]!r}.",
+            f"The cloud {cloud!r} does not support the protocol {protocol.name!r}.",
+            hint=f"It supports protocols whose sdk is {CLOUDS[cloud]!r}.",
         )
     if cloud == "azure":
         return HttpTransport(endpoint, breaker), _by_deployment(endpoint, protocol)
@@ -58,10 +58,7 @@ def reach(endpoint: Endpoint, protocol: Protocol, breaker: Breaker | None = None
 
 
 def _by_deployment(endpoint: Endpoint, protocol: Protocol) -> Protocol:
-    """The protocol with the paths of deployments: a model is named by the name of its deployment.
-
-    Without a version the present interface is used, whose paths are those of everybody else.
-    """
+    """The protocol with the paths of deployments. Without ``api_version``, the paths of the current API."""
     if endpoint.api_version is None:
         return dataclasses.replace(protocol, path=f"/openai/v1{protocol.path}")
     version = urllib.parse.urlencode({"api-version": endpoint.api_version})
@@ -69,14 +66,14 @@ def _by_deployment(endpoint: Endpoint, protocol: Protocol) -> Protocol:
 
 
 class FramedTransport(HttpTransport):
-    """For a cloud that has an event stream of its own."""
+    """A transport for Bedrock's event stream."""
 
     def _split(self, pieces: AsyncIterator[bytes]) -> AsyncGenerator[Natives, None]:
         return unframe(pieces, self._endpoint.provider)
 
 
 class SdkCarrier:
-    """Posts mappings through the client that an SDK has for a cloud, over a pool of that SDK's kind."""
+    """Posts mappings through an SDK's client for a cloud, over a pool of the SDK's kind."""
 
     failures: tuple[type[Exception], ...] = ()
 
@@ -84,21 +81,20 @@ class SdkCarrier:
         self._endpoint = endpoint
         self._client: Any = None
         self._sdk: Any = None
-        #: What every request is told beside its body.
+        #: Options of every request.
         self._options: Mapping[str, Any] = EMPTY
 
     def open(self) -> None:
-        """Imports the SDK, and makes the pool. Errors: ``ProviderFailure``."""
         if self._client is not None:
             return
         import httpx2
 
         self.failures = (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError)
         timeouts = self._endpoint.timeouts
-        # Reading is timed by a watch of ours: this client knows no first byte, and sets a timer for each piece.
+        # ``Watch`` times reading: this client has no time-out for the first byte, and sets a timer for each piece.
         timeout = httpx2.Timeout(None, connect=timeouts.connect, write=timeouts.between)
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=64)
-        # No redirects: an endpoint that moves would be followed with the key in hand.
+        # No redirects: they would receive the key.
         client = httpx2.AsyncClient(timeout=timeout, limits=limits, follow_redirects=False)
         self._prepare(client)
         self._client = client
@@ -107,7 +103,7 @@ class SdkCarrier:
         endpoint = self._endpoint
         key = key_of(endpoint)
         module, extra = _EXTRAS[endpoint.cloud or ""]
-        # A token that is given needs nobody to fetch it; an event stream always needs its parser.
+        # A given token needs no module that fetches one; an event stream always needs its parser.
         if (endpoint.cloud == "bedrock" or key is None) and not _installed(module):
             raise ProviderFailure(
                 endpoint.provider,
@@ -133,12 +129,13 @@ class SdkCarrier:
                 self._sdk = AsyncAnthropicVertex(access_token=key, **settings)
         except Exception as error:
             raise self._refused(error) from None
-        # What the SDKs tell of this machine, its user did not ask them to.
-        told = (name for name in self._sdk.default_headers if name.lower().startswith("x-stainless-"))
-        self._options = {"headers": {**dict.fromkeys((*told, *_UNSAID), anthropic.omit), **endpoint.headers}}
+        # Remove the SDKs' headers about this machine.
+        removed = (name for name in self._sdk.default_headers if name.lower().startswith("x-stainless-"))
+        self._options = {
+            "headers": {**dict.fromkeys((*removed, *_REQUEST_HEADERS), anthropic.omit), **endpoint.headers}
+        }
 
     async def send(self, body: bytes, path: str) -> Answer:
-        """Posts a body, as a mapping."""
         import anthropic
         import httpx2
 
@@ -153,11 +150,11 @@ class SdkCarrier:
                 stream_cls=anthropic.AsyncStream[object],
                 options=self._options,
             )
-            return _Raw(response)
+            return _raw(response)
         except anthropic.APIStatusError as error:
-            return _Raw(error.response)
+            return _raw(error.response)
         except anthropic.APIConnectionError as error:
-            # What the pool beneath it said is known here by name.
+            # Errors of the pool have types that ``explain`` knows.
             cause = error.__cause__
             failure = cause if isinstance(cause, httpx2.HTTPError) else self._refused(error)
         except httpx2.HTTPError:
@@ -167,16 +164,15 @@ class SdkCarrier:
         raise failure
 
     def _refused(self, error: Exception) -> ProviderFailure:
-        """Credentials, regions and projects that cannot be found, in the words of who looked for them."""
+        """The error for credentials, regions or projects that were not found, in the SDK's words."""
         return ProviderFailure(
             self._endpoint.provider,
             f"No request could be made for {self._endpoint.shown}: {str(error) or type(error).__name__}",
-            hint="Are its credentials, region and project set?",
+            hint="Check that its credentials, region and project are set.",
             category="permission",
         )
 
     def explain(self, error: Exception) -> ProviderUnreachable:
-        """What an error of the pool means."""
         import httpx2
 
         provider, base, reason = self._endpoint.provider, self._endpoint.shown, str(error) or type(error).__name__
@@ -185,35 +181,19 @@ class SdkCarrier:
         if isinstance(error, httpx2.TimeoutException):
             words = f"{base} took too long ({type(error).__name__})."
             return ProviderUnreachable(provider, words, hint="Try again later.", category="timeout")
-        # An address that is none will not become one.
+        # An invalid address stays invalid.
         lost = isinstance(error, httpx2.HTTPError) and not isinstance(error, httpx2.UnsupportedProtocol)
         return broken(self._endpoint, reason, retryable=lost)
 
     async def close(self) -> None:
-        """Closes the pool."""
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
 
 
-class _Raw:
-    """An answer that the SDK has not looked at."""
-
-    __slots__ = ("_response", "headers", "status")
-
-    def __init__(self, response: Any) -> None:
-        self._response = response
-        self.status: int = response.status_code
-        self.headers: Mapping[str, str] = response.headers
-
-    def pieces(self) -> AsyncIterator[bytes]:
-        """The body, as it comes."""
-        found: AsyncIterator[bytes] = self._response.aiter_bytes()
-        return found
-
-    async def close(self) -> None:
-        """Hangs up, unless the body has come to its end."""
-        await self._response.aclose()
+def _raw(response: Any) -> Answer:
+    """A response that the SDK has not read."""
+    return Answer(response.status_code, response.headers, response.aiter_bytes, response.aclose)
 
 
 def _installed(module: str) -> bool:

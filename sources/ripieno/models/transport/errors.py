@@ -1,4 +1,4 @@
-"""What endpoints say when they refuse: their own words, in the shapes that servers use, and what to do next."""
+"""Errors of endpoints: their messages, in the shapes that servers use, with a category and a hint."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,24 +10,24 @@ from ripieno.jsonvalues import is_list, is_table, parse
 
 #: Characters of a refusal that are shown.
 _SHOWN = 500
-#: Where servers put their words, at any level: the first one that has some.
+#: Keys of error messages, at any level; the first nonempty value counts.
 _KEYS = ("error", "errors", "detail", "message", "msg")
 _DEPTH = 4
 
 
-#: What a status means, by seed 000, section 7.1, and whether the same request may do better in a moment.
+#: The category of each status (seed 000, section 7.1), and whether a retry may succeed soon.
 _STATUSES: Mapping[int, tuple[str, bool]] = {
     401: ("permission", False),
     402: ("quota", False),
     403: ("permission", False),
     404: ("resource", False),
     408: ("timeout", True),
-    409: ("resource", True),  # Somebody else holds a lock on it.
+    409: ("resource", True),  # Another client holds a lock.
     410: ("resource", False),
     429: ("quota", True),
     504: ("timeout", True),
 }
-#: The same for the words by which errors are called inside an answer: the first that is found in one of them.
+#: The same by the name of an error inside an answer; the first word that a name contains counts.
 _WORDS: Mapping[str, tuple[str, bool]] = {
     "insufficient_quota": ("quota", False),
     "billing": ("quota", False),
@@ -49,16 +49,16 @@ _WORDS: Mapping[str, tuple[str, bool]] = {
     "invalid": ("validation", False),
     "validation": ("validation", False),
 }
-#: Where errors are called by a word, or by a status.
+#: Keys of an error's name or status.
 _NAMES = ("code", "type", "status")
 
 
 def refusal(
     provider: str, status: int, text: str, *, location: str | None = None, headers: Mapping[str, str] | None = None
 ) -> ProviderRefusal:
-    """The error that an endpoint answered. ``text`` is the body, ``location`` where a redirect points to.
+    """The error for an endpoint's refusal. ``text`` is the body, ``location`` the target of a redirect.
 
-    ``headers``, with names in lower case, may say when to ask again, and whether to.
+    ``headers``, with lower-case names, may state whether and when to retry.
     """
     try:
         body: object = parse(text)
@@ -71,8 +71,8 @@ def refusal(
     if category == "quota" and judge(body) == ("quota", False):
         retryable = False
     given = headers or {}
-    if (said := given.get("x-should-retry")) in ("true", "false"):
-        retryable = said == "true"
+    if (should_retry := given.get("x-should-retry")) in ("true", "false"):
+        retryable = should_retry == "true"
     after = seconds_after(given)
     return ProviderRefusal(
         provider,
@@ -87,7 +87,7 @@ def refusal(
 
 
 def judge(body: Any) -> tuple[str, bool]:
-    """The category of an error that stands inside an answer, and whether the same request may do better in a moment."""
+    """The category of an error inside an answer, and whether a retry may succeed soon."""
     error: Any = body.get("error", body) if is_table(body) else None
     if not is_table(error):
         return "execution", False
@@ -110,35 +110,35 @@ def _judge_status(status: int) -> tuple[str, bool]:
 
 def _hint(provider: str, status: int) -> str:
     if 300 <= status < 400:
-        return "Redirects are not followed, for the key would go along: set base_url to where it is."
+        return "Redirects are not followed, since the target would receive the key. Set base_url to the new address."
     if status >= 500:
-        return "The fault is on its side: try again later."
+        return "The provider has a problem. Try again later."
     return {
-        400: "Does this model take such a request? Its capabilities can be set in the provider's data.",
-        401: f"Is api_key of [providers.{provider}] right?",
-        402: "Its credit is used up; pay, or use another model.",
-        403: "Is the key allowed to do this?",
-        404: "Is the name of the model right, and base_url?",
-        413: "The request is too large: shorten the conversation.",
-        429: "Its rate or its quota is used up; wait, or use another model.",
-    }.get(status, "The endpoint does not take this request.")
+        400: "Check that this model supports such a request. Its capabilities can be set in the provider's data.",
+        401: f"Check api_key of [providers.{provider}].",
+        402: "The credit is used up. Add credit, or use another model.",
+        403: "Check that the key has permission for this.",
+        404: "Check the name of the model and base_url.",
+        413: "The request is too large. Shorten the conversation.",
+        429: "The rate limit or quota is used up. Wait, or use another model.",
+    }.get(status, "The endpoint does not accept this request.")
 
 
 def _waiting(after: float | None, *, retryable: bool) -> str:
-    """For how long the server wants to be left alone, and why it was not waited for."""
+    """The pause that the server requests, and why there was no retry after it."""
     if after is None or after < 1:
         return ""
     longer = retryable and after > LONGEST_ASKED
-    why = f", which is longer than is waited for ({LONGEST_ASKED:g} s): it was not asked again" if longer else ""
-    return f" It wants to be left alone for {after:.0f} s{why}."
+    why = f", longer than the limit ({LONGEST_ASKED:g} s), so there was no retry" if longer else ""
+    return f" It requests a pause of {after:.0f} s{why}."
 
 
 def message_of(body: Any, depth: int = _DEPTH) -> str:
-    """The words in the body of an error.
+    """The message in the body of an error.
 
-    Known are ``{"error": {"message"}}``, ``{"error": "…"}``, ``{"detail": "…"}``, ``{"detail": [{"msg"}]}``,
-    ``{"message"}``, ``{"errors": […]}``, and any of these in a list; and ``metadata.raw``, where one that passes errors
-    on puts what it was told itself.
+    Known shapes: ``{"error": {"message"}}``, ``{"error": "…"}``, ``{"detail": "…"}``, ``{"detail": [{"msg"}]}``,
+    ``{"message"}``, ``{"errors": […]}``, any of these in a list, and ``metadata.raw``, in which a router repeats the
+    error that it received.
     """
     if isinstance(body, str):
         return body
@@ -148,5 +148,5 @@ def message_of(body: Any, depth: int = _DEPTH) -> str:
         return ""
     words = next(filter(None, (message_of(body.get(key), depth - 1) for key in _KEYS)), "")
     metadata = body.get("metadata")
-    told = metadata.get("raw") if is_table(metadata) else None
-    return f"{words}: {told}" if isinstance(told, str) and told else words
+    raw = metadata.get("raw") if is_table(metadata) else None
+    return f"{words}: {raw}" if isinstance(raw, str) and raw else words

@@ -1,4 +1,4 @@
-"""Keeps secrets of endpoints out of the logs of the libraries that carry requests to models."""
+"""Redaction of endpoints' secrets in the logs of HTTP libraries."""
 
 import re
 
@@ -16,7 +16,7 @@ _TOKENS = re.compile(r"(x-amz-security-token['\"]?\s*[:=]\s*['\"]?)[^\s'\"]+", r
 
 
 class _TokenRedactor(Redactor):
-    """Replaces the token that a cloud's own chain of credentials has found, which only its header tells."""
+    """Replaces the token that a cloud's credential chain has found; only its header contains it."""
 
     def __bool__(self) -> bool:
         return True
@@ -29,6 +29,6 @@ _TOKEN_REDACTOR = _TokenRedactor()
 
 
 def mute(endpoint: Endpoint) -> None:
-    """Keeps the secrets of an endpoint out of logs, for as long as it lives."""
+    """Redacts the secrets of an endpoint in logs, for the endpoint's lifetime."""
     redact_logs(_LOGGERS, _TOKEN_REDACTOR)
     redact_logs(_LOGGERS, endpoint.redactor)

@@ -1,7 +1,7 @@
-"""Server-sent events, split from bytes: one JSON object an event.
+"""Server-sent events, split from bytes: one JSON object per event.
 
 Only ``data`` fields count: every protocol here repeats the kind inside its JSON, and some servers send no
-``event`` lines (measured: an SDK drops those events). Comments keep connections alive and are passed over.
+``event`` lines (measured: an SDK drops those events). Comments keep connections alive and are ignored.
 """
 
 import re
@@ -13,15 +13,15 @@ import orjson
 from ripieno.exceptions import JsonInvalidity, WireInvalidity
 from ripieno.jsonvalues import is_list, is_table, parse
 
-#: What the chat protocol sends as its last event, which is no JSON.
+#: The last event of the chat protocol, which is not JSON.
 DONE: Mapping[str, Any] = {"type": "[DONE]"}
-#: Bytes of one event; far above what any provider sends, far below what would hurt.
+#: Maximum bytes of one event; far above what any provider sends, far below what would harm.
 EVENT_BYTES = 16 * 1024 * 1024
-#: Arguments that stand as an object, and are not empty.
+#: Arguments that are a nonempty object instead of a text.
 _OBJECT_OF_ARGUMENTS = re.compile(rb'"(?:arguments|input|args)"\s*:\s*\{\s*"')
-#: Lines that say what the JSON says again. No line begins so inside of JSON, in which ends of lines are escaped.
+#: Lines that only repeat what the JSON contains. Inside JSON no line begins so, since line ends are escaped.
 _EVENT_LINES = re.compile(rb"\n\nevent: [^\n]*\n")
-#: What stands between two events that are one line each.
+#: The separator between two events of one line each.
 _BETWEEN = b"}\n\ndata: {"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -33,18 +33,18 @@ class Splitter:
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
-        #: What came since the last blank line. Joined once, so that a large event stays linear.
+        #: Data since the last blank line. Joined once, so that a large event takes linear time.
         self._kept: list[bytes] = []
         self._size = 0
         self._after_return = False
 
     def feed(self, chunk: bytes) -> Sequence[Mapping[str, Any]]:
-        """The events that are complete with this chunk. Errors: ``WireInvalidity``."""
-        # Finding a byte takes half the time of asking whether it is in there (measured).
+        """The events that this chunk completes. Errors: ``WireInvalidity``."""
+        # ``find`` takes half the time of ``in`` (measured).
         if self._after_return or chunk.find(b"\r") >= 0:
             chunk = self._unify(chunk)
         kept = self._kept
-        # A blank line may also be cut in two: its first half ends what is kept.
+        # A blank line may be split between two chunks.
         if chunk.find(b"\n\n") < 0 and not (kept and chunk[:1] == b"\n" and kept[-1][-1:] == b"\n"):
             if chunk:
                 self._keep(chunk)
@@ -63,7 +63,7 @@ class Splitter:
         return [event for block in blocks.split(b"\n\n") if (event := self._read(block)) is not None]
 
     def finish(self) -> list[Mapping[str, Any]]:
-        """The event that stood without a blank line after it, if any. Errors: ``WireInvalidity`` when it was cut."""
+        """The last event, if no blank line follows it. Errors: ``WireInvalidity`` if it is incomplete."""
         block = b"".join(self._kept)
         self._kept.clear()
         try:
@@ -75,7 +75,7 @@ class Splitter:
         return [] if event is None else [event]
 
     def _unify(self, chunk: bytes) -> bytes:
-        """The chunk with LF alone. A pair that was cut in two is one end of a line."""
+        """The chunk with LF only. A CR LF that was split counts as one line end."""
         if self._after_return and chunk[:1] == b"\n":
             chunk = chunk[1:]
             self._after_return = False
@@ -106,11 +106,9 @@ class Splitter:
 
 
 def _together(blocks: bytes) -> Sequence[Mapping[str, Any]] | None:
-    """What most chunks are, parsed at once: blocks of one line of data, an object each, with no arguments as one.
+    """Parses most chunks at once: blocks of one line with one object each, whose arguments are not objects.
 
-    A line before it may say what kind of event it is.
-
-    None for any other, which is read block by block.
+    An ``event`` line before the data is allowed. None for other chunks, which are read block by block.
     """
     if blocks[:7] == b"event: ":
         blocks = blocks[blocks.find(b"\n") + 1 :]
@@ -125,33 +123,32 @@ def _together(blocks: bytes) -> Sequence[Mapping[str, Any]] | None:
         events: Sequence[Mapping[str, Any]] = orjson.loads(b"[%s]" % data)
     except orjson.JSONDecodeError:
         return None
-    # An object that was cut into two blocks is not mended here.
+    # An object that was split over two blocks is not repaired here.
     return events if len(events) == blocks.count(_BETWEEN) + 1 else None
 
 
 def read_object(data: bytes, provider: str) -> Mapping[str, Any]:
-    """A JSON object from a provider. Errors: ``WireInvalidity``, with the beginning of what it sent instead."""
+    """A JSON object from a provider. Errors: ``WireInvalidity``, with the beginning of the data."""
     return _table(_value(data, provider), provider)
 
 
 def read_objects(data: bytes, provider: str) -> Sequence[Mapping[str, Any]]:
-    """The objects of a JSON array, which one wire sends in place of events; or the one object. Errors: as above."""
+    """The objects of a JSON array, which one wire sends instead of events, or one object. Errors: as above."""
     value = _value(data, provider)
     return [_table(one, provider) for one in value] if is_list(value) else [_table(value, provider)]
 
 
 def _value(data: bytes, provider: str) -> object:
-    """What stands in the JSON.
+    """The value of the JSON.
 
-    The fast parser reads the envelope; what a model wrote stands inside it as text, and is parsed strictly later.
-    Where arguments stand as an object, the strict parser reads all of it, so that no integer becomes a float and
-    no key is lost.
+    The fast parser reads the envelope; texts of a model inside it are parsed strictly later. If arguments are an
+    object, the strict parser reads everything, so that no integer becomes a float and no key is lost.
     """
     try:
         return parse(data, max_bytes=EVENT_BYTES) if _OBJECT_OF_ARGUMENTS.search(data) else orjson.loads(data)
     except (JsonInvalidity, orjson.JSONDecodeError) as error:
         beginning = data[:120].decode("utf-8", "replace")
-        raise WireInvalidity(provider, f"It sent what is no JSON ({error}): {beginning!r}") from error
+        raise WireInvalidity(provider, f"It sent invalid JSON ({error}): {beginning!r}") from error
 
 
 def _table(value: object, provider: str) -> Mapping[str, Any]:
@@ -161,7 +158,7 @@ def _table(value: object, provider: str) -> Mapping[str, Any]:
 
 
 async def split(chunks: AsyncIterable[bytes], provider: str) -> AsyncGenerator[Sequence[Mapping[str, Any]], None]:
-    """The events of a streamed answer, as many at a time as came together. Errors: ``WireInvalidity``."""
+    """The events of a streamed answer, in batches as they arrived. Errors: ``WireInvalidity``."""
     splitter = Splitter(provider)
     async for chunk in chunks:
         yield splitter.feed(chunk)

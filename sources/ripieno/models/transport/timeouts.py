@@ -1,4 +1,4 @@
-"""How long an answer may take: until it begins, between two of its pieces, and as a whole."""
+"""Time-outs of an answer: until it begins, between two pieces, and as a whole."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
@@ -10,7 +10,7 @@ _Value = TypeVar("_Value")
 
 
 class Lateness(TimeoutError):
-    """A time-out of ours: ``key`` names it as the configuration does, ``seconds`` is its length."""
+    """A time-out of ours: ``key`` is its name in the configuration, ``seconds`` its length."""
 
     def __init__(self, key: str, seconds: float) -> None:
         super().__init__(key)
@@ -19,10 +19,10 @@ class Lateness(TimeoutError):
 
 
 class Watch:
-    """The clock of one answer, from its request on. Made inside the running loop.
+    """The clock of one answer, from its request on. Created in the running loop.
 
-    Only waits for the endpoint are timed, never what is done with a piece meanwhile. There is one timer, which is moved
-    when it rings and not before: setting one for each piece takes longer than reading it (measured: 7 µs of 10).
+    Only waits for the endpoint count, not the processing of a piece. One timer is moved when it fires: a timer for
+    each piece takes longer than reading it (measured: 7 µs of 10).
     """
 
     __slots__ = ("_before", "_due", "_end", "_key", "_loop", "_rang", "_task", "_timeouts", "_timer")
@@ -34,14 +34,14 @@ class Watch:
         self._end = now + timeouts.whole
         self._due = min(now + timeouts.first_byte, self._end)
         self._key = "first_byte"
-        #: The task that waits, and how often it had been cancelled by others before.
+        #: The waiting task, and how often others had cancelled it before.
         self._task: asyncio.Task[Any] | None = None
         self._before = 0
         self._rang = False
         self._timer: asyncio.TimerHandle | None = None
 
     async def begin(self, answer: Awaitable[_Value]) -> _Value:
-        """What comes before the first piece. Errors: ``Lateness``; those of what is awaited."""
+        """Waits for the response's headers. Errors: ``Lateness``; those of ``answer``."""
         self._wait()
         try:
             return await answer
@@ -52,7 +52,7 @@ class Watch:
             self._task = None
 
     async def pieces(self, chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-        """The pieces of the answer, as they come. Errors: ``Lateness``; those of the chunks."""
+        """The pieces of the answer, as they arrive. Errors: ``Lateness``; those of ``chunks``."""
         loop, between, end = self._loop, self._timeouts.between, self._end
         step = chunks.__anext__
         while True:
@@ -71,7 +71,6 @@ class Watch:
             self._due = min(loop.time() + between, end)
 
     def close(self) -> None:
-        """Nothing is waited for any more."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -99,7 +98,7 @@ class Watch:
         task.cancel()
 
     def _judge(self) -> None:
-        """Whose the cancellation is: the timer's is taken back, and is an error. Errors: ``Lateness``."""
+        """Turns the timer's cancellation, and no other, into an error. Errors: ``Lateness``."""
         if not self._rang:
             return
         self._rang = False

@@ -1,17 +1,17 @@
-"""How requests reach an endpoint: an official SDK settles the headers, and a carrier of ours takes the bytes.
+"""Requests to an endpoint: an official SDK provides the headers, a carrier of ours sends the bytes.
 
 ============  =====================================  ==========================================
-``sdk``       the client that is made                what it settles
+``sdk``       the client that is made                what it provides
 ============  =====================================  ==========================================
 anthropic     ``anthropic.AsyncAnthropic``           version header, bearer key
 openai        ``openai.AsyncOpenAI``                 organization headers, bearer key
 google        none                                   the key in ``x-goog-api-key``
 ============  =====================================  ==========================================
 
-A ``cloud`` between us and the models may want it otherwise (``ripieno.models.transport.clouds``):
+With a ``cloud`` (``ripieno.models.transport.clouds``):
 
 ============  =====================================  ==========================================
-``cloud``     the client that is made                what it settles
+``cloud``     the client that is made                what it provides
 ============  =====================================  ==========================================
 azure         ``openai.AsyncOpenAI``                 organization headers; the key in ``api-key``; paths by deployment
 bedrock       ``anthropic.AsyncAnthropicBedrock``    path, body and signature
@@ -19,8 +19,8 @@ vertex        ``anthropic.AsyncAnthropicVertex``     path, body and token
 ============  =====================================  ==========================================
 
 The SDKs' typed body transforms grow with the history, and their accumulators lose calls (measured), so neither is
-used. They are imported when a provider is first asked, never before. Their retries are off: they tell nobody, and
-know nothing of a run's time.
+used. SDKs are imported at the first request to a provider. Their retries are off: they report nothing and ignore a
+run's time limit.
 """
 
 import asyncio
@@ -39,9 +39,9 @@ from ripieno.models.transport.log_redaction import mute
 from ripieno.models.transport.sse import EVENT_BYTES, read_objects, split
 from ripieno.models.transport.timeouts import Lateness, Watch
 
-#: Bytes of an error's body that are read.
+#: Maximum bytes read of an error's body.
 _ERROR_BYTES = 64 * 1024
-#: What people read: no wire sends it. So many characters of it are shown.
+#: Content types of web pages, which no wire sends, and the characters of a page that are shown.
 _PAGES = frozenset({"text/html", "application/xhtml+xml"})
 _PAGE_SHOWN = 120
 
@@ -49,7 +49,7 @@ _PAGE_SHOWN = 120
 class HttpTransport:
     """Posts bodies to one endpoint, over one carrier.
 
-    ``breaker`` is shared by all that ask the same endpoint; without one it is asked however often it fails.
+    ``breaker`` is shared by all users of the endpoint; without one, no number of failures blocks it.
     """
 
     def __init__(self, endpoint: Endpoint, breaker: Breaker | None = None, carrier: Carrier | None = None) -> None:
@@ -62,9 +62,8 @@ class HttpTransport:
         return self._streamed(body, path) if stream else self._whole(body, path)
 
     def open(self) -> None:
-        """Imports what the endpoint needs, and makes the pool. Errors: ``ProviderFailure``."""
         mute(self._endpoint)
-        with self._explained():
+        with self._translated():
             self._carrier.open()
 
     @contextlib.asynccontextmanager
@@ -77,7 +76,7 @@ class HttpTransport:
     async def _streamed(self, body: bytes, path: str) -> AsyncGenerator[AsyncIterator[Natives], None]:
         async with self._posted(body, path) as (answer, watch):
             if "json" in answer.headers.get("content-type", ""):
-                # A server that does not stream answers whole, all at once, or with an error: decoders know each.
+                # A server that does not stream sends a complete answer or an error; decoders know both.
                 yield _one(*read_objects(await self._everything(answer, watch), self._endpoint.provider))
                 return
             async with (
@@ -87,13 +86,12 @@ class HttpTransport:
                 yield natives
 
     def _split(self, pieces: AsyncIterator[bytes]) -> AsyncGenerator[Natives, None]:
-        """The native events of a streamed answer."""
         return split(pieces, self._endpoint.provider)
 
     @contextlib.asynccontextmanager
     async def _posted(self, body: bytes, path: str) -> AsyncGenerator[tuple[Answer, Watch], None]:
         """The answer to a request that was not refused, and its clock."""
-        with self._judged() as answered, self._explained():
+        with self._through_breaker() as answered, self._translated():
             mute(self._endpoint)
             with contextlib.closing(Watch(self._endpoint.timeouts)) as watch:
                 answer = await watch.begin(self._carrier.send(body, path))
@@ -121,14 +119,14 @@ class HttpTransport:
         beginning = (await self._beginning(answer, watch))[:_PAGE_SHOWN]
         return WireInvalidity(
             self._endpoint.provider,
-            f"{self._endpoint.shown} answered {kind}, which is for people: {beginning!r}",
-            hint="Is base_url right?",
+            f"{self._endpoint.shown} answered with a web page ({kind}): {beginning!r}",
+            hint="Check base_url.",
         )
 
     async def _beginning(self, answer: Answer, watch: Watch) -> str:
-        """The beginning of a body that is only to be shown: as much of it as comes."""
+        """The beginning of a body for an error message: as much of it as arrives."""
         data = b""
-        # A refusal whose words do not come is one all the same.
+        # If the body fails, the refusal is still reported.
         with contextlib.suppress(*self._carrier.failures, Lateness):
             async with contextlib.aclosing(watch.pieces(answer.pieces())) as pieces:
                 async for chunk in pieces:
@@ -138,7 +136,7 @@ class HttpTransport:
         return data.decode("utf-8", "replace")
 
     async def _everything(self, answer: Answer, watch: Watch) -> bytes:
-        """The whole body. Errors: ``WireInvalidity`` where it is too large."""
+        """The complete body. Errors: ``WireInvalidity`` if it is too large."""
         chunks: list[bytes] = []
         size = 0
         async with contextlib.aclosing(watch.pieces(answer.pieces())) as pieces:
@@ -152,16 +150,16 @@ class HttpTransport:
         return b"".join(chunks)
 
     @contextlib.contextmanager
-    def _judged(self) -> Generator[Callable[[], None], None, None]:
-        """Lets a request through if the endpoint is not left alone for now, and remembers what became of it.
+    def _through_breaker(self) -> Generator[Callable[[], None], None, None]:
+        """Lets a request pass if the breaker allows it, and records its outcome.
 
-        Its body calls what it is given when the endpoint has answered. Only failures of the endpoint itself count: one
-        that refuses a request is well. Errors: ``ProviderUnreachable``, with the time of the next try.
+        The body calls the yielded function when the endpoint has answered. Only failures of the endpoint itself
+        count; a refusal does not. Errors: ``ProviderUnreachable``, with the time of the next try.
         """
         breaker, clock = self._breaker, asyncio.get_running_loop().time
         seconds = breaker.seconds(clock())
         if seconds is not None:
-            raise self._left_alone(seconds)
+            raise self._blocked(seconds)
         trying = breaker.enter()
         settled = False
 
@@ -173,10 +171,10 @@ class HttpTransport:
         try:
             yield answered
         except ProviderFailure as error:
-            # What was raised first holds the request, and that has the key.
+            # The first error holds the request, which contains the key.
             error.__context__ = None
             if isinstance(error, Absence):
-                # A server that has yet to be started is asked as soon as it is there.
+                # A server that is being started can be asked as soon as it listens.
                 breaker.leave(trying=trying)
             elif isinstance(error, ProviderUnreachable) or (getattr(error, "status", None) or 0) >= 500:
                 breaker.fail(clock(), error.reason, trying=trying and not settled)
@@ -190,21 +188,21 @@ class HttpTransport:
                 breaker.leave(trying=trying)
             raise
 
-    def _left_alone(self, seconds: float) -> ProviderUnreachable:
+    def _blocked(self, seconds: float) -> ProviderUnreachable:
         breaker = self._breaker
-        when = f"in {max(1, round(seconds))} s" if seconds else "as soon as the request that tries it now has ended"
+        when = f"in {max(1, round(seconds))} s" if seconds else "after the trial request that is under way"
         return ProviderUnreachable(
             self._endpoint.provider,
-            f"{self._endpoint.shown} failed {breaker.failures} times in a row, so it is left alone: it is tried again "
-            f"{when}. The last time: {breaker.words}",
+            f"{self._endpoint.shown} failed {breaker.failures} times in a row, so no requests are sent for now. "
+            f"The next try is {when}. The last failure: {breaker.reason}",
             hint="Use another model, or see [breaker].",
             retryable=False,
             after=seconds or None,
         )
 
     @contextlib.contextmanager
-    def _explained(self) -> Generator[None, None, None]:
-        """Errors of the carrier in the words of this family, and no error with a secret in it."""
+    def _translated(self) -> Generator[None, None, None]:
+        """Translates errors of the carrier, and removes secrets from all errors."""
         failure: ProviderFailure
         try:
             yield
@@ -218,27 +216,25 @@ class HttpTransport:
             failure = self._carrier.explain(error)
         else:
             return
-        raise self._hidden(failure)
+        raise self._redacted(failure)
 
-    def _hidden(self, error: ProviderFailure) -> ProviderFailure:
-        """The error, without this endpoint's secrets."""
+    def _redacted(self, error: ProviderFailure) -> ProviderFailure:
+        """The error without this endpoint's secrets."""
         hidden = self._endpoint.redactor.value([error.reason, getattr(error, "body", None)])
         if hidden != [error.reason, getattr(error, "body", None)]:
             error.reason = hidden[0]
             error.args = (error.provider, error.reason)
             if isinstance(error, ProviderRefusal):
                 error.body = hidden[1]
-            # Parsers keep the text that they could not read.
+            # Parsers keep the text that they failed to read.
             error.__cause__ = None
         return error
 
     async def close(self) -> None:
-        """Closes the pool."""
         await self._carrier.close()
 
 
 def late(endpoint: Endpoint, error: Lateness) -> ProviderUnreachable:
-    """What it means that the time was up."""
     words = {
         "first_byte": "no answer began",
         "between": "no more of its answer came",
@@ -249,7 +245,7 @@ def late(endpoint: Endpoint, error: Lateness) -> ProviderUnreachable:
         f"{endpoint.shown} took too long: {words[error.key]} within {error.seconds:g} s.",
         hint=f"If it needs more time: {error.key} = … under [providers.{endpoint.provider}.timeouts].",
         category="timeout",
-        # It would be as long the next time.
+        # A retry would take as long.
         retryable=error.key != "whole",
     )
 

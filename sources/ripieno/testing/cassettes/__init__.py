@@ -1,9 +1,9 @@
-"""Cassettes: runs that are recorded into a file, and played again without a key, a network, a tool or a process.
+"""Cassettes: runs recorded into a file, and replayed without a key, a network, a tool or a process.
 
-``Recorder`` records, ``Replay`` replays. ``lines`` has the format of the file, ``redacting`` finds secrets that several
-events share, ``bodies`` compares requests, ``values`` writes and reads what lines hold, ``taping`` and ``playing`` are
-what stands around and in the place of a model, ``players`` keeps the recorded order, ``traffic`` writes down
-messages of MCP servers.
+``Recorder`` (``record.py``) records, ``Replay`` (``replay.py``) replays. ``file.py`` is the file format, ``values.py``
+encodes values, ``requests.py`` compares requests, ``redaction.py`` finds secrets that span several events.
+``recorded_parts.py`` wraps the parts of a recorded run and ``replayed_parts.py`` replaces those of a replayed one.
+``recorder.py`` writes the lines of a run; ``player.py`` keeps their order.
 """
 
 from ripieno.testing.cassettes.record import Recorder

@@ -1,4 +1,4 @@
-"""An assembly whose runs are recorded, replayed, or go on from where a cassette ends."""
+"""Assemblies whose runs are recorded, replayed, or continued after the end of a cassette."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,44 +18,31 @@ from ripieno.models import Model
 
 
 class Cassette(Protocol):
-    """What records runs, or plays them."""
+    """A recorder or a replay."""
 
     @property
     def replays(self) -> bool:
         """Whether everything comes from the cassette."""
-        ...
 
     @property
     def tap(self) -> Tap | None:
-        """Who is told what MCP servers are told and say, if anybody is."""
-        ...
+        """Receives messages to and from MCP servers; None if they are not recorded."""
 
     def confirmer(self, inner: Confirmer | None = None) -> Confirmer:
-        """The confirmer of an execution that takes part."""
-        ...
+        """The confirmer for an execution that uses the cassette."""
 
     def hide(self, secrets: Iterable[str]) -> None:
-        """These never stand in a cassette."""
-        ...
+        """Keeps these secrets out of the cassette."""
 
     def begins(self) -> Conversation | None:
-        """What the next recorded run begins with, if there is one."""
-        ...
+        """The beginning of the next recorded run, if any."""
 
-    def conduct(
-        self,
-        model: Any,
-        what: Any,
-        *,
-        execution: Any = None,
-        **settings: Any,
-    ) -> Run:
+    def conduct(self, model: Any, what: Any, *, execution: Any = None, **settings: Any) -> Run:
         """As ``ripieno.conduct``."""
-        ...
 
 
 class CassetteAssembly(Assembly):
-    """As an assembly, with a cassette. One that only replays connects nothing, and needs no model."""
+    """An assembly with a cassette. A pure replay connects nothing and needs no model."""
 
     def __init__(
         self,
@@ -68,7 +55,7 @@ class CassetteAssembly(Assembly):
     ) -> None:
         super().__init__(loaded, confirmer=cassette.confirmer(confirmer), **settings)
         self._cassette = cassette
-        self._told = tuple(watchers)
+        self._watchers = tuple(watchers)
         self.surroundings = dataclasses.replace(self.surroundings, tap=cassette.tap)
         variables = self.surroundings.secrets
         cassette.hide((*withheld(loaded, variables), *secrets_among(variables)))
@@ -90,21 +77,21 @@ class CassetteAssembly(Assembly):
         limits: Limits | None = None,
         answers: Mapping[str, Answer | Given] | None = None,
     ) -> Run:
-        """As ``Assembly.conduct``. What a replay's run begins with may be left out."""
+        """As ``Assembly.conduct``. A replay does not need ``what``."""
         agents = self.configuration.agents
         descriptor = agents[agent] if agent is not None and agent in agents else None
-        common: dict[str, Any] = {"auxdata": auxdata, "answers": answers, "watchers": self._told}
+        common: dict[str, Any] = {"auxdata": auxdata, "answers": answers, "watchers": self._watchers}
         if self._cassette.replays:
             instructions = supervisor or (None if descriptor is None else descriptor.instructions) or None
             return self._cassette.conduct(None, what, execution=self.execution, supervisor=instructions, **common)
         begun = self._cassette.begins() if what is None else None
         what = what if begun is None else begun.canisters
         if what is None:
-            raise InputError("There is nothing to conduct: say something.")
+            raise InputError("There is nothing to conduct. Give a text, canisters or a conversation.")
         chosen, settings = self._settle(
             model=model, agent=agent, ensembles=ensembles, supervisor=supervisor, tools=tools, controls=controls
         )
-        # Whoever summarizes is not recorded: what is shown is the whole conversation.
+        # Summaries are not recorded: the model gets the whole conversation.
         del settings["history"]
         settings["limits"] = limits or settings["limits"]
         return self._cassette.conduct(chosen, what, execution=self.execution, **settings, **common)

@@ -1,4 +1,4 @@
-"""The file of a cassette: JSON lines, the first of which is a header, written one by one and read however they end.
+"""Cassette files: JSON lines after a header, written one by one and readable even if incomplete.
 
 ::
 
@@ -11,8 +11,8 @@
     {"kind": "result", "run": 1, "ms": 12.0, "invocation": "call_1", "turn": 1, "result": {…}, …}
     {"kind": "end"}
 
-``ms`` are milliseconds since the run began; natives have ``since``, milliseconds since their request, too. Messages to
-and from MCP servers belong to no run: their ``ms`` are since the recording began. Nothing plays them.
+``ms`` are milliseconds since the run began. Natives also have ``since``, milliseconds since their request. Messages to
+and from MCP servers belong to no run: their ``ms`` count from the start of the recording. They are not replayed.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ from ripieno.exceptions import InputError, SerializationInvalidity
 from ripieno.jsonvalues import is_list, is_table
 
 VERSION = 1
-#: What the lines of each kind have, and of which type.
+#: The fields of each kind of line, with their types.
 _FIELDS: Mapping[str, Mapping[str, type]] = {
     "conduct": {"run": int, "conversation": dict, "kept": int, "models": list, "settings": dict},
     "ensemble": {"run": int, "ensembles": list},
@@ -47,7 +47,7 @@ _FIELDS: Mapping[str, Mapping[str, type]] = {
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CassetteLine:
-    """One line after the header. ``number`` counts the lines of the file from 1; ``ms`` are since the run began."""
+    """One line after the header. ``number`` counts the file's lines from 1; ``ms`` count from the start of the run."""
 
     number: int
     kind: str
@@ -62,7 +62,7 @@ class CassetteLine:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Tape:
-    """All that was read. ``whole``: the recording was ended in order."""
+    """A cassette. ``whole``: the recording ended properly."""
 
     path: str
     lines: tuple[CassetteLine, ...]
@@ -70,33 +70,32 @@ class Tape:
 
 
 class Writer:
-    """Writes lines, each at once. The file is new, and nobody else can read it. Errors: ``InputError``."""
+    """Writes each line immediately, to a new file that only its owner can read. Errors: ``InputError``."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = pathlib.Path(path)
         try:
             descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except FileExistsError:
-            raise InputError(f"There is a file at {self.path} already: move it away, or record to another.") from None
+            raise InputError(f"{self.path} already exists: move it away, or record to another file.") from None
         except OSError as error:
-            raise InputError(f"Nothing can be recorded to {self.path}: {error.strerror}.") from error
+            raise InputError(f"Cannot record to {self.path}: {error.strerror}.") from error
         self._file = open(descriptor, "w", encoding="ascii", newline="\n")  # noqa: SIM115
         created = datetime.datetime.now(datetime.UTC).isoformat()
         self.write({"kind": "cassette", "version": VERSION, "created": created})
 
     def write(self, line: Mapping[str, Any]) -> None:
-        """Writes a line. Errors: ``InputError``, when the file takes no more."""
-        # In ASCII: half of a character, as models and names of files have them, is no UTF-8.
+        """Writes a line. Errors: ``InputError`` if the file cannot be extended."""
+        # ASCII, since lone surrogates in models' texts and file names are not valid UTF-8.
         text = json.dumps(line, separators=(",", ":"), allow_nan=False)
         try:
             self._file.write(f"{text}\n")
             self._file.flush()
         except OSError as error:
-            raise InputError(f"Nothing more can be recorded to {self.path}: {error.strerror}.") from error
+            raise InputError(f"Cannot continue recording to {self.path}: {error.strerror}.") from error
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more is written."""
         return self._file.closed
 
     def close(self) -> None:
@@ -107,9 +106,9 @@ class Writer:
 
 
 def read(path: str | os.PathLike[str]) -> Tape:
-    """A cassette. A last line that is torn, as after a crash, is where the recording stopped.
+    """Reads a cassette. An incomplete last line, as after a crash, marks the end of the recording.
 
-    Errors: ``InputError`` when it cannot be read; ``SerializationInvalidity``, which names the line, when it is none.
+    Errors: ``InputError`` if it cannot be read; ``SerializationInvalidity`` with the line if it is no cassette.
     """
     shown = os.fspath(path)
     try:
@@ -118,7 +117,7 @@ def read(path: str | os.PathLike[str]) -> Tape:
         raise InputError(f"The cassette {shown} cannot be read: {error.strerror}.") from error
     *rows, rest = data.split(b"\n")
     if not rows:
-        raise SerializationInvalidity(f"{shown} is no cassette: it has no first line.")
+        raise SerializationInvalidity(f"{shown} is not a cassette: it has no complete line.")
     _check_header(_row(rows[0], shown, 1), shown)
     lines = tuple(_line(_row(row, shown, number), shown, number) for number, row in enumerate(rows[1:], 2))
     whole = bool(lines) and lines[-1].kind == "end" and not rest
@@ -129,34 +128,34 @@ def _row(row: bytes, path: str, number: int) -> Mapping[str, Any]:
     try:
         value = json.loads(row)
     except (ValueError, RecursionError) as error:
-        raise SerializationInvalidity(f"{path}, line {number}: it is no JSON ({error}).") from None
+        raise SerializationInvalidity(f"{path}, line {number}: invalid JSON ({error}).") from None
     if not is_table(value):
-        raise SerializationInvalidity(f"{path}, line {number}: it is no JSON object.")
+        raise SerializationInvalidity(f"{path}, line {number}: not a JSON object.")
     return value
 
 
 def _check_header(header: Mapping[str, Any], path: str) -> None:
     if header.get("kind") != "cassette":
-        raise SerializationInvalidity(f"{path} is no cassette: its first line is not the header of one.")
+        raise SerializationInvalidity(f"{path} is not a cassette: its first line is not the header of one.")
     if header.get("version") != VERSION:
         version = header.get("version")
         raise SerializationInvalidity(
-            f"{path}: the cassette has version {version!r}; this is version {VERSION}. Record it again."
+            f"{path}: the cassette has version {version!r}; this Ripieno reads version {VERSION}. Record it again."
         )
 
 
 def _line(fields: Mapping[str, Any], path: str, number: int) -> CassetteLine:
     kind = fields.get("kind")
     if not isinstance(kind, str) or kind not in _FIELDS:
-        raise SerializationInvalidity(f"{path}, line {number}: there is no line of kind {kind!r}.")
+        raise SerializationInvalidity(f"{path}, line {number}: unknown kind {kind!r}.")
     for name, wanted in _FIELDS[kind].items():
         if type(fields.get(name)) is not wanted:
-            raise SerializationInvalidity(f"{path}, line {number}: {name!r} of {kind!r} is no {wanted.__name__}.")
+            raise SerializationInvalidity(f"{path}, line {number}: {name!r} of {kind!r} is not a {wanted.__name__}.")
     events = fields.get("events")
-    heard = is_list(events) and all(map(is_table, events))
-    if kind == "native" and not heard and fields.get("ended") not in ("whole", "left"):
-        raise SerializationInvalidity(f"{path}, line {number}: it has no events.")
+    valid = is_list(events) and all(map(is_table, events))
+    if kind == "native" and not valid and fields.get("ended") not in ("whole", "left"):
+        raise SerializationInvalidity(f"{path}, line {number}: 'events' is not a list of objects.")
     ms = fields.get("ms", 0.0)
     if type(ms) not in (int, float):
-        raise SerializationInvalidity(f"{path}, line {number}: 'ms' is no number.")
+        raise SerializationInvalidity(f"{path}, line {number}: 'ms' is not a number.")
     return CassetteLine(number=number, kind=kind, run=fields.get("run", 0), ms=float(ms), fields=fields)

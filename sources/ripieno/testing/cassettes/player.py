@@ -1,4 +1,4 @@
-"""Plays the lines of one run in their order: whoever wants one waits until it is the next."""
+"""Replays the lines of one run in order: each consumer waits until its line is next."""
 
 import asyncio
 import collections
@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 from ripieno.exceptions import ReplayDivergence
 from ripieno.testing.cassettes.file import CassetteLine
 
-#: What a line is for: a kind, and the request or the call.
+#: The consumer of a line: its kind, and the request or the call.
 Key: TypeAlias = tuple[str, object]
 _CALL = "call"
-#: Seconds for which nothing is played before what waits is told that its line will not come.
+#: Seconds without progress after which a waiting consumer gets an error.
 PATIENCE = 10.0
 
 
@@ -28,16 +28,16 @@ def _key(line: CassetteLine) -> Key:
 
 
 class Player:
-    """The lines of one run. ``offered`` is told what is offered from then on.
+    """The lines of one run. ``offered`` receives each line with the tools offered from then on.
 
-    ``speed`` 1 plays with the recorded timing, 2 twice as fast, and None as fast as it goes. ``step`` counts the
-    requests that were played. Errors of all of it: ``ReplayDivergence``.
+    ``speed`` 1 replays with the recorded timing, 2 twice as fast, None without pauses. ``step`` counts the replayed
+    requests. Errors of all methods: ``ReplayDivergence``.
     """
 
     def __init__(
         self, lines: Iterable[CassetteLine], *, path: str, speed: float | None, offered: Callable[[CassetteLine], None]
     ) -> None:
-        # What a tool asked in the middle of a call is not asked again: the tool does not run.
+        # Questions of a running tool are not asked again: the tool does not run.
         self._lines = collections.deque(one for one in lines if not one.fields.get("question"))
         self._path = path
         self._speed = speed
@@ -51,11 +51,10 @@ class Player:
 
     @property
     def exhausted(self) -> bool:
-        """Whether nothing is left."""
         return not self._lines
 
     async def take(self, kind: str, what: object = None) -> CassetteLine:
-        """The next line, when it is for this."""
+        """The next line, once it is for this consumer."""
         key = (kind, what)
         while True:
             if self._failure is not None and kind != _CALL:
@@ -70,14 +69,14 @@ class Player:
             finally:
                 self._waiters.pop(key, None)
             if not waiter.done():
-                raise self.diverged(f"nobody asks for what the recording has next, and what is wanted is {_said(key)}")
+                raise self.diverged(f"the run does not reach the next line; it needs {_described(key)}")
 
     def take_now(self, kind: str, what: object = None) -> CassetteLine | None:
-        """The next line, if it is for this."""
+        """The next line, if it is for this consumer."""
         return self._pop() if self._lines and _key(self._lines[0]) == (kind, what) else None
 
     def launch(self, invocation: str) -> CassetteLine | None:
-        """A call begins; its result, where it had that without beginning."""
+        """Begins a call. Returns its result if it has one without having started."""
         self._launched.add(invocation)
         head = self._lines[0] if self._lines else None
         if head is not None and _key(head) == (_CALL, invocation) and head.fields.get("started") is False:
@@ -85,22 +84,21 @@ class Player:
         return None
 
     def has(self, kind: str, what: object) -> bool:
-        """Whether any line that is left is for this."""
         return any(_key(line) == (kind, what) for line in self._lines)
 
     def skip(self, request: int) -> None:
-        """Nobody hears the rest of an answer."""
+        """Drops the rest of an answer."""
         kept = [line for line in self._lines if _key(line) != ("native", request)]
         self._lines = collections.deque(kept)
         self._advance()
 
     def fail(self, error: ReplayDivergence) -> None:
-        """Ends it with an error, which whoever comes next is told."""
+        """Ends the replay with an error, for all further consumers."""
         self._failure = self._failure or error
         self._wake(self._waiters.keys())
 
     def diverged(self, what: str) -> ReplayDivergence:
-        """The error that says where the replay went another way."""
+        """The error for a run that differs from the recording."""
         return ReplayDivergence(self._path, self.step, what)
 
     def _pop(self) -> CassetteLine:
@@ -113,7 +111,7 @@ class Player:
     def _advance(self) -> None:
         while self._lines and self._lines[0].kind == "ensemble":
             self._offered(self._lines.popleft())
-        # Whoever waits for a line that will not come next has to know.
+        # A consumer whose line cannot be next must get its error.
         self._wake(self._waiters.keys() if not self._lines else (_key(self._lines[0]),))
 
     def _wake(self, keys: Iterable[Any]) -> None:
@@ -123,18 +121,17 @@ class Player:
                 waiter.set_result(None)
 
     def _check(self, key: Key) -> None:
-        """Errors: ``ReplayDivergence`` when that line cannot become the next one."""
+        """Checks that the line can still become the next one. Errors: ``ReplayDivergence``."""
         if not self._lines:
-            raise self.diverged(f"the recording stopped here; what is wanted is {_said(key)}")
+            raise self.diverged(f"the recording ends here; the run needs {_described(key)}")
         head = _key(self._lines[0])
         if key[0] == _CALL:
             if not self.has(*key):
-                raise self.diverged(f"the recording has no result for {_said(key)}")
+                raise self.diverged(f"the recording has no result for {_described(key)}")
         elif head[0] != _CALL or head[1] not in self._launched:
-            raise self.diverged(f"the recording has {_said(head)} next, and what is wanted is {_said(key)}")
+            raise self.diverged(f"the recording has {_described(head)} next; the run needs {_described(key)}")
 
     async def _rest(self, line: CassetteLine) -> None:
-        """Until the line is due."""
         if self._speed is None:
             return
         loop = asyncio.get_running_loop()
@@ -145,7 +142,7 @@ class Player:
             await asyncio.sleep(seconds)
 
 
-def _said(key: Key) -> str:
+def _described(key: Key) -> str:
     kind, what = key
     return {
         "request": "a request to the model",

@@ -1,4 +1,4 @@
-"""Recording: what an application holds while its runs are written into a cassette."""
+"""The recorder that an application uses to record its runs into a cassette."""
 
 import os
 import pathlib
@@ -13,8 +13,14 @@ from ripieno.exceptions import UsageError
 from ripieno.execution import Execution
 from ripieno.models import Model
 from ripieno.testing.cassettes.assembly import CassetteAssembly, assemble_with
-from ripieno.testing.cassettes.recorded_parts import TapedConfirmer, TapedExecution, links_of, record_model, tape_model
-from ripieno.testing.cassettes.recorder import Ends, RunTape, Traffic, open_desk
+from ripieno.testing.cassettes.recorded_parts import (
+    RecordingConfirmer,
+    RecordingExecution,
+    links_of,
+    recorded_model,
+    recording_model,
+)
+from ripieno.testing.cassettes.recorder import RunEnds, RunRecorder, Traffic, open_writer
 
 
 class Recorder:
@@ -27,8 +33,8 @@ class Recorder:
             conversation = await assembly.conduct("What is in README.rst?")
         recording.close()
 
-    ``secrets`` never stand in the file, nor do those variables of ``variables`` (the environment by default) that are
-    secrets by their names or looks. Errors: ``InputError`` when there is such a file already.
+    The file never contains ``secrets``, nor ``variables`` (by default the environment) whose names or values look
+    secret. Errors: ``InputError`` if the file exists.
     """
 
     def __init__(
@@ -39,11 +45,11 @@ class Recorder:
         variables: Mapping[str, str] | None = None,
     ) -> None:
         self.path = pathlib.Path(path)
-        self._desk = open_desk(path, secrets, os.environ if variables is None else variables)
-        self._tapes: dict[str, RunTape] = {}
+        self._writer = open_writer(path, secrets, os.environ if variables is None else variables)
+        self._tapes: dict[str, RunRecorder] = {}
         self._runs = 0
-        self._ends = Ends()
-        self._traffic = Traffic(self._desk)
+        self._ends = RunEnds()
+        self._traffic = Traffic(self._writer)
 
     def __enter__(self) -> "Recorder":
         return self
@@ -53,20 +59,20 @@ class Recorder:
 
     def close(self) -> None:
         """Ends the recording. May be called twice."""
-        self._desk.flush(all_of_it=True)
-        self._desk.writer.close()
+        self._writer.flush(all_of_it=True)
+        self._writer.file.close()
 
     def hide(self, secrets: Iterable[str]) -> None:
-        """From now on these never stand in the file."""
-        self._desk.redactor.learn(secrets)
+        """Keeps these secrets out of the file from now on."""
+        self._writer.redactor.learn(secrets)
 
     def note(self, name: str, value: Any) -> None:
-        """Something of the application's own, as JSON: whoever replays asks for it by its name, in the same order."""
-        self._desk.put({"kind": "note", "name": name, "value": value})
+        """Records a JSON value of the application; a replay returns it by its name, in the same order."""
+        self._writer.put({"kind": "note", "name": name, "value": value})
 
     def confirmer(self, inner: Confirmer | None = None) -> Confirmer:
-        """The confirmer to give to an ``Execution`` or an assembly that is recorded."""
-        return TapedConfirmer(inner or RulesConfirmer(), self._tapes.get)
+        """The confirmer for an ``Execution`` or an assembly that is recorded."""
+        return RecordingConfirmer(inner or RulesConfirmer(), self._tapes.get)
 
     def conduct(
         self,
@@ -78,20 +84,19 @@ class Recorder:
     ) -> Run:
         """As ``ripieno.conduct``, recorded.
 
-        Errors: ``UsageError`` for an execution whose confirmer is not one of ``confirmer``, and for a model without a
-        wire.
+        Errors: ``UsageError`` for an execution without a confirmer of ``confirmer``, and for a model without a wire.
         """
         execution = execution or Execution()
-        if not isinstance(execution.confirmer, TapedConfirmer | RulesConfirmer):
+        if not isinstance(execution.confirmer, RecordingConfirmer | RulesConfirmer):
             raise UsageError(
-                "What its confirmer answers would not be recorded. Make the execution with "
+                "Its confirmer's answers would not be recorded. Make the execution with "
                 "Execution(confirmer=recording.confirmer(yours))."
             )
         self._runs += 1
-        tape = RunTape(self._desk, self._runs)
-        run = conduct(tape_model(model, tape), what, execution=TapedExecution(execution, tape), **settings)
+        tape = RunRecorder(self._writer, self._runs)
+        run = conduct(recording_model(model, tape), what, execution=RecordingExecution(execution, tape), **settings)
         conversation = run.conversation
-        models = tuple(map(record_model, links_of(model)))
+        models = tuple(map(recorded_model, links_of(model)))
         tape.begin(conversation, self._ends.kept(conversation), models, execution, settings)
         self._tapes[conversation.identifier] = tape
         self._ends.note(run)
@@ -99,18 +104,18 @@ class Recorder:
 
     @property
     def tap(self) -> Tap:
-        """Records messages to and from MCP servers: for the ``Surroundings`` of ensembles that no assembly opens."""
+        """Records messages to and from MCP servers: for ``Surroundings`` outside of an assembly."""
         return self._traffic.record
 
     @property
     def replays(self) -> bool:
-        """Nothing: everything is live."""
+        """False: everything is live."""
         return False
 
     def begins(self) -> Conversation | None:
-        """Nothing is recorded before it is said."""
+        """None: a recording needs its beginning."""
         return None
 
     def assemble(self, configuration: Any = None, **settings: Any) -> CassetteAssembly:
-        """As ``ripieno.assemble``; what the assembly conducts is recorded."""
+        """As ``ripieno.assemble``; runs of the assembly are recorded."""
         return assemble_with(self, configuration, **settings)

@@ -1,4 +1,4 @@
-"""What stands around a model, a confirmer and an execution while they are recorded: each does what it did before."""
+"""Wrappers that record a model, a confirmer and an execution without changing their behaviour."""
 
 import contextlib
 import dataclasses
@@ -21,24 +21,22 @@ from ripieno.models import Model
 from ripieno.models.fallback import FallbackModel
 from ripieno.models.protocol import Natives, Transport
 from ripieno.models.protocols.prompted import Messages
-from ripieno.testing.cassettes.recorder import RunTape
+from ripieno.testing.cassettes.recorder import RunRecorder
 from ripieno.testing.cassettes.values import RecordedModel
 
 
-class TapedTransport:
-    """Carries requests as another transport does, and records both ways."""
+class RecordingTransport:
+    """A transport that records the requests and answers of another one."""
 
-    def __init__(self, inner: Transport, tape: RunTape, model: str) -> None:
+    def __init__(self, inner: Transport, tape: RunRecorder, model: str) -> None:
         self._inner = inner
         self._tape = tape
         self._model = model
 
     def open(self) -> None:
-        """As ``Transport.open``."""
         self._inner.open()
 
     def exchange(self, body: bytes, *, path: str, stream: bool) -> AbstractAsyncContextManager[AsyncIterator[Natives]]:
-        """As ``Transport.exchange``."""
         return self._exchange(body, path, stream)
 
     @contextlib.asynccontextmanager
@@ -50,7 +48,7 @@ class TapedTransport:
                 state.open = True
                 yield self._heard(natives, number, state)
         except ProviderFailure as error:
-            # One that comes from reading what was heard comes again when that is played.
+            # An error from decoding recurs when the recorded answer is decoded.
             if state.broken or not state.open:
                 self._tape.failed(number, error)
                 state.settled = True
@@ -77,12 +75,12 @@ class TapedTransport:
             yield batch
 
     async def close(self) -> None:
-        """Leaves it open: whoever made the other transport closes that."""
+        """Does nothing: the inner transport's owner closes it."""
 
 
 @dataclasses.dataclass(slots=True)
 class _Exchange:
-    """How far an exchange has come."""
+    """The state of an exchange."""
 
     open: bool = False
     broken: bool = False
@@ -90,11 +88,11 @@ class _Exchange:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class TapedModel(Model):
-    """A model whose requests and answers are recorded. Made by ``tape_model``."""
+class RecordingModel(Model):
+    """A model whose requests and answers are recorded. Made by ``recording_model``."""
 
     inner: Model
-    tape: RunTape
+    tape: RunRecorder
 
     async def batches(
         self,
@@ -103,9 +101,8 @@ class TapedModel(Model):
         ensembles: Sequence[Ensemble] | Offer = (),
         controls: Controls | None = None,
         memory: dict[object, Any] | None = None,
-        deltas: bool = True,  # noqa: ARG002  whoever replays may look at them
+        deltas: bool = True,  # noqa: ARG002  a replay may need them
     ) -> Batches:
-        """As ``Model.batches``."""
         offer = ensembles if isinstance(ensembles, Offer) else Offer.of(ensembles)
         self.tape.offer(offer)
         batches = self.inner.batches(canisters, ensembles=offer, controls=controls, memory=memory)
@@ -118,35 +115,33 @@ class TapedModel(Model):
                 yield events
 
     def left_out(self, canisters: Iterable[Canister]) -> Mapping[str, int]:
-        """As ``Model.left_out``."""
         return self.inner.left_out(canisters)
 
 
-def tape_model(model: Model, tape: RunTape) -> TapedModel:
-    """The model, recorded. Errors: ``UsageError`` for one that has no wire."""
-    if isinstance(model, TapedModel):
-        return tape_model(model.inner, tape)
-    links = [_tape_wire(one, tape) for one in links_of(model)]
-    return TapedModel(provider=model.provider, name=model.name, inner=FallbackModel.of(links), tape=tape)
+def recording_model(model: Model, tape: RunRecorder) -> RecordingModel:
+    """The model, recorded. Errors: ``UsageError`` for a model without a wire."""
+    if isinstance(model, RecordingModel):
+        return recording_model(model.inner, tape)
+    links = [_recording_link(one, tape) for one in links_of(model)]
+    return RecordingModel(provider=model.provider, name=model.name, inner=FallbackModel.of(links), tape=tape)
 
 
 def links_of(model: Model) -> Sequence[Model]:
-    """The models of a chain; one that is none is the only one."""
+    """The models of a chain, or the single model."""
     return model.models if isinstance(model, FallbackModel) else (model,)
 
 
-def _tape_wire(model: Model, tape: RunTape) -> Model:
+def _recording_link(model: Model, tape: RunRecorder) -> Model:
     if type(model) is not Model:
         raise UsageError(
-            f"{model.identity} ({type(model).__name__}) has no wire, so there is nothing of it that could be recorded. "
+            f"{model.identity} ({type(model).__name__}) has no wire, so it cannot be recorded. "
             "Record a model of a provider, or one of ripieno.testing.wires.model_of."
         )
-    transport = TapedTransport(model.provider.transport, tape, model.identity)
+    transport = RecordingTransport(model.provider.transport, tape, model.identity)
     return dataclasses.replace(model, provider=dataclasses.replace(model.provider, transport=transport))
 
 
-def record_model(model: Model) -> RecordedModel:
-    """The value of a model."""
+def recorded_model(model: Model) -> RecordedModel:
     provider = model.provider
     capabilities = {name: value for name, value in provider.capabilities(model.name).items() if _is_json(value)}
     return RecordedModel(
@@ -168,30 +163,29 @@ def _is_json(value: object) -> bool:
     return True
 
 
-class TapedConfirmer:
-    """Asks another confirmer, and records what it answers. ``tape_of`` finds the tape of a conversation."""
+class RecordingConfirmer:
+    """Records the answers of another confirmer. ``recorder_of`` gives the recorder of a conversation's run."""
 
-    def __init__(self, inner: Confirmer, tape_of: Callable[[str], RunTape | None]) -> None:
+    def __init__(self, inner: Confirmer, recorder_of: Callable[[str], RunRecorder | None]) -> None:
         self.inner = inner
-        self._tape_of = tape_of
+        self._recorder_of = recorder_of
 
     async def confirm(self, request: ConfirmationRequest) -> Answer:
-        """As ``Confirmer.confirm``."""
         answer: object = None
         try:
             given = answer = await self.inner.confirm(request)
         finally:
-            tape = self._tape_of(request.conversation)
+            tape = self._recorder_of(request.conversation)
             if tape is not None:
                 tape.decision(request, answer)
         return given
 
 
-class TapedExecution(Execution):
-    """Another execution, whose calls are recorded."""
+class RecordingExecution(Execution):
+    """An execution whose calls are recorded."""
 
-    def __init__(self, inner: Execution, tape: RunTape) -> None:
-        # It is the same in everything but this: its parts are shared, whatever they are.
+    def __init__(self, inner: Execution, tape: RunRecorder) -> None:
+        # All parts are shared with the inner execution.
         self.__dict__.update(vars(inner))
         self._tape = tape
 
@@ -204,10 +198,9 @@ class TapedExecution(Execution):
         seconds: float | None = None,
         settled: Callable[[Call], None] | None = None,
     ) -> Call | ResultCanister:
-        """As ``Execution.launch``."""
         invocation, tape = prepared.invocation.identifier, self._tape
 
-        def tell(event: Event) -> None:
+        def notify(event: Event) -> None:
             if not isinstance(event, ExecutionBegan):
                 tape.event(invocation, event)
             if scope.notify is not None:
@@ -225,8 +218,8 @@ class TapedExecution(Execution):
             "invocation": invocation,
             "tool": prepared.invoker.identity,
         }
-        told = dataclasses.replace(scope, notify=tell)
-        outcome = super().launch(prepared, told, early=early, seconds=seconds, settled=ended)
+        recorded = dataclasses.replace(scope, notify=notify)
+        outcome = super().launch(prepared, recorded, early=early, seconds=seconds, settled=ended)
         if isinstance(outcome, ResultCanister):
             tape.result({**common, "result": serialize(outcome), "started": False})
         return outcome

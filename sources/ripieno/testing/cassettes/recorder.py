@@ -1,7 +1,4 @@
-"""Records what runs hear and do into one cassette.
-
-Messages to and from servers of the Model Context Protocol as lines of a cassette. They are for people to read.
-"""
+"""Writes runs, and the messages of MCP servers, into a cassette. MCP messages are only for people to read."""
 
 import contextlib
 import itertools
@@ -36,38 +33,38 @@ from ripieno.testing.cassettes.values import (
 )
 
 
-class Desk:
-    """Writes lines in their order, without secrets. A line that may hold part of one makes later ones wait."""
+class RedactingWriter:
+    """Writes lines in order, without secrets. A line that may contain part of a secret delays later ones."""
 
-    def __init__(self, writer: Writer, redactor: Redactor) -> None:
-        self.writer = writer
+    def __init__(self, file: Writer, redactor: Redactor) -> None:
+        self.file = file
         self.redactor = redactor
         self._waiting: list[tuple[dict[str, Any], Held | None]] = []
         self.requests = 0
 
     def put(self, line: dict[str, Any], held: Held | None = None) -> None:
-        """Takes a line; ``held`` are its events."""
+        """Adds a line; ``held`` are its events."""
         self._waiting.append((line, held))
         self.flush()
 
     def flush(self, *, all_of_it: bool = False) -> None:
-        """Writes what need not wait."""
+        """Writes the lines that are ready."""
         while self._waiting and (all_of_it or self._waiting[0][1] is None or not self._waiting[0][1].open):
             line, held = self._waiting.pop(0)
-            if self.writer.closed:
+            if self.file.closed:
                 continue
-            whole: dict[str, Any] = line if held is None else {**line, "events": held.events}
+            fields: dict[str, Any] = line if held is None else {**line, "events": held.events}
             fixed: dict[str, Any] = {
-                name: whole[name] for name in ("kind", "run", "ms", "request", "digest") if name in whole
+                name: fields[name] for name in ("kind", "run", "ms", "request", "digest") if name in fields
             }
-            self.writer.write({**self.redactor.value(whole), **fixed})
+            self.file.write({**self.redactor.value(fields), **fixed})
 
 
-class RunTape:
-    """What is recorded of one run."""
+class RunRecorder:
+    """The recorder of one run."""
 
-    def __init__(self, desk: Desk, number: int) -> None:
-        self._desk = desk
+    def __init__(self, writer: RedactingWriter, number: int) -> None:
+        self._writer = writer
         self.number = number
         self._began = time.monotonic()
         self._offer: Offer | None = None
@@ -80,7 +77,7 @@ class RunTape:
         return round((time.monotonic() - self._began) * 1000, 3)
 
     def _put(self, kind: str, held: Held | None = None, **fields: Any) -> None:
-        self._desk.put({"kind": kind, "run": self.number, "ms": self._ms(), **fields}, held)
+        self._writer.put({"kind": kind, "run": self.number, "ms": self._ms(), **fields}, held)
 
     def begin(
         self,
@@ -90,7 +87,7 @@ class RunTape:
         execution: Execution,
         settings: Mapping[str, Any],
     ) -> None:
-        """How the run begins. The first ``kept`` canisters are those with which the last run of it ended."""
+        """Records the beginning. The first ``kept`` canisters are those at the end of the conversation's last run."""
         stored = serialize(conversation.replace(canisters=conversation.canisters[kept:]))
         recorded = RecordedSettings(
             controls=settings.get("controls") or Controls(),
@@ -109,7 +106,7 @@ class RunTape:
         )
 
     def offer(self, offer: Offer) -> None:
-        """What is offered, when it is another than before."""
+        """Records the offered tools, if they have changed."""
         if offer is self._offer:
             return
         self._offer, offered = offer, record_offer(offer)
@@ -118,47 +115,43 @@ class RunTape:
             self._put("ensemble", ensembles=write(tuple[RecordedEnsemble, ...], offered))
 
     def request(self, model: str, path: str, stream: bool, body: bytes) -> int:
-        """A request as it is sent; its number."""
-        self._desk.requests += 1
-        number = self._desk.requests
-        redacted = self._desk.redactor.value(read_body(body))
+        """Records a request. Returns its number."""
+        self._writer.requests += 1
+        number = self._writer.requests
+        redacted = self._writer.redactor.value(read_body(body))
         new = shorten(redacted, self._body)
         self._body = redacted
         self._asked[number] = self._ms()
-        self._streams[number] = StreamRedactor(self._desk.redactor)
+        self._streams[number] = StreamRedactor(self._writer.redactor)
         self._put("request", request=number, model=model, path=path, stream=stream, digest=digest(redacted), body=new)
         return number
 
     def natives(self, number: int, events: Iterable[Native]) -> None:
-        """Events of an answer, as they came together."""
+        """Records events of an answer that arrived together."""
         held = self._streams[number].feed(events)
         self._put("native", held, request=number, since=round(self._ms() - self._asked[number], 3))
 
     def ended(self, number: int, how: str) -> None:
-        """The answer is ``whole``, or was ``left``."""
+        """Records that the answer was received completely (``whole``) or abandoned (``left``)."""
         self._streams[number].close()
         self._put("native", request=number, ended=how)
 
     def failed(self, number: int, error: ProviderFailure) -> None:
-        """The request failed."""
         self._streams[number].close()
         self._put("failure", request=number, failure=write(RecordedFailure, RecordedFailure.of(error)))
 
     def alert(self, alert: Alert) -> None:
-        """The model is asked again, and when."""
         self._put("alert", event=write(RecordedEvent, alert))
 
     def event(self, invocation: str, event: Event) -> None:
-        """What a call told while it ran."""
         if isinstance(event, RecordedEvent):
             self._put("event", invocation=invocation, event=write(RecordedEvent, event))
 
     def result(self, fields: Mapping[str, Any]) -> None:
-        """The result of a call."""
         self._put("result", **fields)
 
     def decision(self, request: ConfirmationRequest, answer: object) -> None:
-        """What was answered about a call, or to a question that its tool asked."""
+        """Records the answer about a call, or to a question of its tool."""
         self._put(
             "decision",
             invocation=request.invocation,
@@ -169,14 +162,14 @@ class RunTape:
         )
 
 
-class Ends:
-    """The canisters with which the runs of each conversation ended: a cassette has only what is new."""
+class RunEnds:
+    """The last canisters of each conversation's runs, since a cassette has only new ones."""
 
     def __init__(self) -> None:
         self._runs: dict[str, Any] = {}
 
     def kept(self, conversation: Conversation) -> int:
-        """How many canisters the last run of it ended with, as far as they still stand there."""
+        """The number of canisters at the end of the last run that the conversation still begins with."""
         run = self._runs.get(conversation.identifier)
         before: tuple[Canister, ...] = () if run is None else run.conversation.canisters
         pairs = enumerate(zip(before, conversation.canisters, strict=False))
@@ -191,48 +184,48 @@ class Ends:
         return found
 
     def note(self, run: Any) -> None:
-        """The newest run of a conversation."""
+        """Sets the newest run of its conversation."""
         self._runs[run.conversation.identifier] = run
 
 
-def open_desk(path: str | os.PathLike[str], secrets: Iterable[str], variables: Mapping[str, str]) -> Desk:
-    """A new cassette. ``variables`` are looked through for secrets."""
+def open_writer(path: str | os.PathLike[str], secrets: Iterable[str], variables: Mapping[str, str]) -> RedactingWriter:
+    """A writer for a new cassette. Secrets among ``variables`` are redacted."""
     redactor = Redactor((*secrets, *secrets_among(variables)))
-    return Desk(Writer(path), redactor)
+    return RedactingWriter(Writer(path), redactor)
 
 
-#: Bytes of the largest message that is kept whole, as it stands in the file.
+#: Bytes of the largest message that is kept completely, in the file's form.
 LIMIT = 256 * 1024
-#: Of a larger one: characters of the longest texts, and items of the longest tables and lists, that are kept.
+#: Of a larger one: maximum characters of texts, and items of tables and lists, that are kept.
 _TEXT = 200
 _ITEMS = 20
 
 
 class Traffic:
-    """Writes them down as they pass."""
+    """Records MCP messages."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, writer: RedactingWriter) -> None:
+        self._writer = writer
         self._began = time.monotonic()
 
-    def record(self, ensemble: str, told: Mapping[str, Any]) -> None:
-        """A message of the direction that is told, as a ``Tap``.
+    def record(self, ensemble: str, message: Mapping[str, Any]) -> None:
+        """Records a message; a ``Tap``.
 
-        A file that takes no more is no failure of the server: whoever records the next line of a run hears of it.
+        A write error is not the server's failure. The next line of a run reports it.
         """
         line: dict[str, Any] = {
             "kind": "mcp",
             "ms": round((time.monotonic() - self._began) * 1000, 3),
             "ensemble": ensemble,
-            "direction": told["direction"],
-            **_bounded(told["message"]),
+            "direction": message["direction"],
+            **_bounded(message["message"]),
         }
         with contextlib.suppress(InputError):
-            self._desk.put(line)
+            self._writer.put(line)
 
 
 def _bounded(message: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a line for a message. ``abridged`` are the bytes of one that is too large."""
+    """The fields of a message's line. ``abridged`` is the size in bytes of a message that is too large."""
     size = _size(message)
     if size <= LIMIT:
         return {"message": message}
@@ -243,7 +236,7 @@ def _bounded(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _abridge(value: Any) -> Any:
-    """The same with marks for what is long: a text is left out whole, since half of a secret is not known for one."""
+    """A value with marks for long parts. A long text is left out completely: half of a secret is not recognized."""
     if isinstance(value, str):
         return value if len(value) <= _TEXT else f"[{len(value)} characters]"
     if is_table(value):

@@ -1,4 +1,4 @@
-"""Keeps secrets out of the events of a recorded answer, also those that are cut into pieces over several events."""
+"""Redacts secrets in the events of a recorded answer, including secrets that are split over several events."""
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping
@@ -7,7 +7,7 @@ from typing import Any
 from ripieno.jsonvalues import is_list, is_table, thaw
 from ripieno.storage.redaction import HIDDEN, Redactor
 
-#: Keys of events whose texts come whole: no wire goes on with one in a later event.
+#: Keys whose texts are complete in one event.
 _WHOLE = frozenset(
     (
         *("type", "id", "object", "model", "role", "status", "event", "name", "item_id", "response_id", "call_id"),
@@ -18,7 +18,7 @@ _WHOLE = frozenset(
 
 
 class _Piece:
-    """A text of one event that goes on in later ones. ``fixed`` is settled, ``raw`` may be part of a secret still."""
+    """A text of one event that may continue. ``fixed`` is final, ``raw`` may be part of a secret."""
 
     __slots__ = ("event", "fixed", "holder", "key", "raw")
 
@@ -31,7 +31,7 @@ class _Piece:
 
 
 class Held:
-    """Events that came together, without the secrets that were seen so far. ``open`` counts texts that may go on."""
+    """Events that came together, redacted so far. ``open`` counts texts that may continue."""
 
     __slots__ = ("events", "open")
 
@@ -41,25 +41,25 @@ class Held:
 
 
 class StreamRedactor:
-    """Redacts the events of one answer. Texts at one place of successive events are read as one text."""
+    """Redacts the events of one answer. Texts at the same place of successive events are read as one."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._open: dict[object, list[_Piece]] = {}
 
     def feed(self, events: Iterable[Mapping[str, Any]]) -> Held:
-        """The events, without secrets once nothing of them is open."""
+        """The events, without secrets once none of their texts is open."""
         held = Held([thaw(copy.copy(event)) for event in events])
         if not self._redactor:
             return held
         for event in held.events:
             for place, holder, key in list(_texts(event)):
-                # What is whole in one event is hidden in it, whatever follows.
+                # A secret that is complete in one event is redacted there.
                 self._read(place, _Piece(held, holder, key, holder[key]))
         return held
 
     def close(self) -> None:
-        """Nothing more comes: what is open was no secret."""
+        """Ends the answer: open texts contain no secret."""
         for pieces in self._open.values():
             for piece in pieces:
                 piece.event.open -= 1
@@ -91,7 +91,7 @@ class StreamRedactor:
 
 
 def _without(text: str, start: int, end: int, spans: list[tuple[int, int]]) -> str:
-    """A part of a text without the secrets in it; the mark stands where one begins."""
+    """A part of a text without its secrets; the mark is where a secret begins."""
     parts: list[str] = []
     at = start
     for first, last in spans:
@@ -106,7 +106,7 @@ def _without(text: str, start: int, end: int, spans: list[tuple[int, int]]) -> s
 
 
 def _texts(event: Any) -> Iterator[tuple[object, Any, Any]]:
-    """Each text of an event: its place, with the numbers that tell parallel ones apart, its holder and key."""
+    """Each text of an event: its place with the indices that separate parallel texts, its container, and its key."""
     pending: list[tuple[Any, tuple[object, ...]]] = [(event, ())]
     items: Iterable[tuple[Any, Any]]
     while pending:

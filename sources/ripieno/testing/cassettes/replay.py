@@ -1,4 +1,4 @@
-"""Replaying: a cassette in the place of a model, its tools and whoever decides; or the beginning of what is live."""
+"""Replays a cassette instead of a model, its tools and confirmations, or as the beginning of a live run."""
 
 import os
 import pathlib
@@ -22,31 +22,30 @@ from ripieno.storage.redaction import Redactor
 from ripieno.testing.cassettes.assembly import CassetteAssembly, assemble_with
 from ripieno.testing.cassettes.file import CassetteLine, read
 from ripieno.testing.cassettes.player import Player
-from ripieno.testing.cassettes.recorder import Ends
-from ripieno.testing.cassettes.replayed_parts import PlayedConfirmer, PlayedExecution, played_model
+from ripieno.testing.cassettes.recorder import RunEnds
+from ripieno.testing.cassettes.replayed_parts import ReplayedConfirmer, ReplayedExecution, replayed_model
 from ripieno.testing.cassettes.values import RecordedEnsemble, RecordedModel, RecordedSettings
 
 
-class _Stage(Ensemble):
-    """An ensemble that offers what a cassette says."""
+class _ReplayedEnsemble(Ensemble):
+    """An ensemble with recorded tools."""
 
     def play(self, definitions: Iterable[Definition]) -> None:
-        """Offers this from now on."""
         self._change(definitions)
 
 
 class Replay:
-    """Plays the runs of a cassette, in the order in which they were recorded.
+    """Replays the runs of a cassette in the recorded order.
 
     ::
 
         run = Replay("talk.jsonl").conduct()
         conversation = await run
 
-    Nothing is asked of a network, and nothing is run. A request that is not the one that was recorded ends it with
-    ``ReplayDivergence``, unless it is ``lenient``. It is as quick as it can be; ``speed`` 1 has the recorded timing.
-    ``protocols`` are known beside those that are built in; ``secrets`` and ``variables`` are those of the recording,
-    where what is said has secrets in it. Errors: ``InputError`` for a file that is no cassette.
+    Nothing uses the network, and no tool runs. A request that differs from the recorded one ends the replay with
+    ``ReplayDivergence``, unless it is ``lenient``. There are no pauses; ``speed`` 1 has the recorded timing.
+    ``protocols`` extend the built-in ones. ``secrets`` and ``variables`` are those of the recording, if requests
+    contain secrets. Errors: ``InputError`` for an unreadable file.
     """
 
     def __init__(
@@ -60,7 +59,7 @@ class Replay:
         variables: Mapping[str, str] | None = None,
     ) -> None:
         if speed is not None and not speed > 0:
-            raise InputError(f"speed = {speed} is no speed: 1 is the recorded one, 2 is twice as fast.")
+            raise InputError(f"speed = {speed} must be greater than 0: 1 is the recorded speed, 2 is twice as fast.")
         self._tape = read(path)
         self._speed = speed
         self._lenient = lenient
@@ -70,57 +69,57 @@ class Replay:
         self._next = 0
         self._notes: dict[str, int] = {}
         self._players: dict[str, Player] = {}
-        self._ends = Ends()
-        #: Whether runs go on live where the cassette ends, with an assembly's own models and tools.
+        self._ends = RunEnds()
+        #: Whether runs continue live after the end of the cassette, with the assembly's models and tools.
         self.forks = False
 
     @property
     def path(self) -> str:
-        """The file."""
+        """The path of the file."""
         return self._tape.path
 
     @property
     def whole(self) -> bool:
-        """Whether the recording was ended in order."""
+        """Whether the recording ended properly."""
         return self._tape.whole
 
     @property
     def left(self) -> int:
-        """How many recorded runs were not played yet."""
+        """The number of recorded runs that remain."""
         return len(self._runs) - self._next
 
     def __enter__(self) -> "Replay":
         return self
 
     def __exit__(self, *details: object) -> None:
-        """There is nothing to let go of."""
+        """Does nothing."""
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Does nothing; a recorder has the same method."""
 
     def hide(self, secrets: Iterable[str]) -> None:
-        """These were secrets when it was recorded, too."""
+        """Adds secrets of the recording."""
         self._redactor.learn(secrets)
 
     def _no_more(self) -> ReplayDivergence:
-        why = "" if self.whole else ": the recording stopped here"
+        why = "" if self.whole else ": the recording ends here"
         return ReplayDivergence(self._tape.path, 0, f"it has no more runs{why}")
 
     def note(self, name: str) -> Any:
-        """The next value that was noted under this name. Errors: ``ReplayDivergence`` when there is none."""
+        """The next value noted under this name. Errors: ``ReplayDivergence`` if there is none."""
         values = [line.fields.get("value") for line in self._tape.lines if line.fields.get("name") == name]
         at = self._notes.get(name, 0)
         if at >= len(values):
-            raise ReplayDivergence(self._tape.path, 0, f"there is no {name!r} noted any more")
+            raise ReplayDivergence(self._tape.path, 0, f"it has no further note {name!r}")
         self._notes[name] = at + 1
         return values[at]
 
     def confirmer(self, inner: Confirmer | None = None) -> Confirmer:
-        """Answers as was answered; where the cassette has come to its end, as ``inner`` does."""
-        return PlayedConfirmer(self._players.get, inner if self.forks else None)
+        """Gives the recorded answers; after the end of a fork's cassette, those of ``inner``."""
+        return ReplayedConfirmer(self._players.get, inner if self.forks else None)
 
     def said(self) -> Conversation:
-        """What the next recorded run begins with."""
+        """The beginning of the next recorded run."""
         if not self.left:
             raise self._no_more()
         line = self._runs[self._next]
@@ -136,10 +135,10 @@ class Replay:
         execution: Execution | None = None,
         **settings: Any,
     ) -> Run:
-        """The next recorded run; with the same arguments as where it was recorded, or with none.
+        """The next recorded run, with the arguments of the recording or with none.
 
-        Of ``execution`` only the recorder counts: limits, rules, tools and answers are those of the cassette. A
-        cassette that forks goes on with all that is given here. Errors: ``ReplayDivergence`` when no run is left.
+        Only the recorder of ``execution`` counts: limits, rules, tools and answers are those of the cassette. A fork
+        continues with everything that is given here. Errors: ``ReplayDivergence`` if no run remains.
         """
         if self.forks and not self.left:
             if model is None or what is None:
@@ -163,8 +162,8 @@ class Replay:
     ) -> Run:
         conversation = recorded if what is None else Conversation.of(what).replace(identifier=recorded.identifier)
         recorded_settings: RecordedSettings = line.read(RecordedSettings, "settings")
-        stages = self._stages(line.run)
-        player = self._player(line, stages)
+        ensembles = self._empty_ensembles(line.run)
+        player = self._player(line, ensembles)
         self._players[conversation.identifier] = player
         journal: Journal | None = None if execution is None else execution.reporter.recorder
         played = Execution(
@@ -180,8 +179,8 @@ class Replay:
         run = conduct(
             self._model(line, player),
             conversation,
-            ensembles=tuple(stages.values()),
-            execution=PlayedExecution(played, player, live=False),
+            ensembles=tuple(ensembles.values()),
+            execution=ReplayedExecution(played, player, live=False),
             tools=recorded_settings.tools,
             controls=recorded_settings.controls,
             limits=recorded_settings.limits,
@@ -198,12 +197,12 @@ class Replay:
         execution: Execution | None,
         settings: Mapping[str, Any],
     ) -> Run:
-        """What is live has a conversation of its own: another one than the recorded."""
+        """A live continuation has a conversation of its own."""
         if model is None:
-            raise InputError("A fork goes on live: it needs a model.")
+            raise InputError("A fork continues live, so it needs a model.")
         player = self._player(line, {})
         self._players[begun.identifier] = player
-        live = PlayedExecution(execution or Execution(confirmer=self.confirmer()), player, live=True)
+        live = ReplayedExecution(execution or Execution(confirmer=self.confirmer()), player, live=True)
         run = conduct(self._model(line, player, live=model), begun, execution=live, **settings)
         self._ends.note(run)
         return run
@@ -211,8 +210,8 @@ class Replay:
     def _model(self, line: CassetteLine, player: Player, live: Model | None = None) -> Model:
         models: tuple[RecordedModel, ...] = line.read(tuple[RecordedModel, ...], "models")
         if not models:
-            raise SerializationInvalidity(f"Line {line.number} of the cassette names no model.")
-        return played_model(models, player, self._protocol, self._redactor, lenient=self._lenient, live=live)
+            raise SerializationInvalidity(f"Line {line.number} of the cassette has no model.")
+        return replayed_model(models, player, self._protocol, self._redactor, lenient=self._lenient, live=live)
 
     def _protocol(self, name: str) -> Protocol:
         if name in self._protocols:
@@ -220,31 +219,28 @@ class Replay:
         found: Protocol = discover().resolve("protocols", name)
         return found
 
-    def _player(self, line: CassetteLine, stages: Mapping[str, _Stage]) -> Player:
+    def _player(self, line: CassetteLine, ensembles: Mapping[str, _ReplayedEnsemble]) -> Player:
         def offered(changed: CassetteLine) -> None:
             tools = {one.name: one.tools for one in _ensembles(changed)}
-            for name, stage in stages.items():
-                stage.play(tool.definition() for tool in tools.get(name, ()))
+            for name, ensemble in ensembles.items():
+                ensemble.play(tool.definition() for tool in tools.get(name, ()))
 
         kinds = ("request", "native", "failure", "alert", "event", "result", "decision", "ensemble")
         mine = [one for one in self._tape.lines if one.run == line.run and one.kind in kinds]
         return Player(mine, path=self._tape.path, speed=self._speed, offered=offered)
 
-    def _stages(self, run: int) -> dict[str, _Stage]:
-        """All ensembles that a run is ever offered, empty."""
-        stages: dict[str, _Stage] = {}
+    def _empty_ensembles(self, run: int) -> dict[str, _ReplayedEnsemble]:
+        """All ensembles that a run offers at some time, still empty."""
+        ensembles: dict[str, _ReplayedEnsemble] = {}
         for line in self._tape.lines:
             if line.kind == "ensemble" and line.run == run:
                 for one in _ensembles(line):
-                    stage = _Stage(one.name, prefix=one.prefix, description=one.description)
-                    stages.setdefault(one.name, stage)
-        return stages
+                    ensemble = _ReplayedEnsemble(one.name, prefix=one.prefix, description=one.description)
+                    ensembles.setdefault(one.name, ensemble)
+        return ensembles
 
     def fork(self, steps: int) -> "Replay":
-        """The first ``steps`` answers, with the results of their calls; then everything is live.
-
-        Errors: ``InputError`` when the cassette has fewer.
-        """
+        """The first ``steps`` answers with the results of their calls, continued live. Errors: ``InputError``."""
         kept: list[CassetteLine] = []
         done = 0
         for line in self._tape.lines:
@@ -254,18 +250,18 @@ class Replay:
             kept.append(line)
             done += line.kind == "native" and line.fields.get("ended") == "whole"
         if done < steps or steps < 0:
-            raise InputError(f"{self._tape.path} has {done} steps: it cannot be forked after {steps}.")
+            raise InputError(f"{self._tape.path} has {done} steps, so it cannot be forked after {steps}.")
         forked = Replay.__new__(Replay)
         forked.__dict__.update(vars(self))
         forked._tape = type(self._tape)(path=self._tape.path, lines=tuple(kept), whole=True)
         forked._runs = [line for line in kept if line.kind == "conduct"]
-        forked._next, forked._notes, forked._players, forked._ends = 0, {}, {}, Ends()
+        forked._next, forked._notes, forked._players, forked._ends = 0, {}, {}, RunEnds()
         forked.forks = True
         return forked
 
     @property
     def tap(self) -> None:
-        """Nothing is recorded."""
+        """None: nothing is recorded."""
 
     @property
     def replays(self) -> bool:
@@ -273,23 +269,23 @@ class Replay:
         return not self.forks
 
     def begins(self) -> Conversation | None:
-        """What the next recorded run begins with, if there is one."""
+        """The beginning of the next recorded run, if any."""
         return self.said() if self.left else None
 
     def assemble(self, configuration: Any = None, **settings: Any) -> CassetteAssembly:
-        """As ``ripieno.assemble``: what the assembly conducts is replayed, and nothing is connected unless it forks."""
+        """As ``ripieno.assemble``: its runs are replayed. Nothing is connected, unless this is a fork."""
         return assemble_with(self, configuration, **settings)
 
 
 def _surroundings(workspace: str | None) -> Surroundings | None:
-    """Surroundings that lend nothing: records name the workspace."""
+    """Surroundings without permissions; records name the workspace."""
     if workspace is None:
         return None
     return Surroundings(workspace=pathlib.Path(workspace), spawner=LocalSpawner(), secrets={}, alert=_ignore)
 
 
 def _ignore(alert: Alert) -> None:
-    """Whoever listens to the run hears of it there."""
+    """Does nothing: the run's own events contain the alert."""
 
 
 def _ensembles(line: CassetteLine) -> tuple[RecordedEnsemble, ...]:

@@ -1,5 +1,6 @@
-"""What stands in the place of a model, a confirmer and an execution while a cassette is played: no key, no network,
-no tool and no process; the decoders, the pipeline and the loop are the real ones.
+"""Replacements of a model, a confirmer and an execution that replay a cassette.
+
+There is no key, no network, no tool and no process. Decoders, pipeline and loop are the real ones.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from ripieno.execution.records import NOT_RUN, UNRECORDED
 from ripieno.models import Model, Protocol, Provider
 from ripieno.models.fallback import FallbackModel
 from ripieno.models.protocol import Natives
-from ripieno.models.protocols.prompted import around as prompted
+from ripieno.models.protocols.prompted import prompted_protocol
 from ripieno.models.protocols.text_calls.interpreter import interpret
 from ripieno.storage.redaction import Redactor
 from ripieno.testing.cassettes.file import CassetteLine
@@ -34,15 +35,15 @@ from ripieno.testing.cassettes.values import RecordedEvent, RecordedFailure, Rec
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Haste(RetryPolicy):
-    """As often as was recorded, and at once: what was waited for then is over."""
+class _ImmediateRetries(RetryPolicy):
+    """The recorded number of retries, without pauses."""
 
     def pause(self, failed: int, asked: float | None, chance: float) -> float | None:
         return None if RetryPolicy.pause(self, failed, asked, chance) is None else 0.0
 
 
-class PlayedTransport:
-    """Answers as the cassette does. Requests are compared with those that were recorded, unless it is ``lenient``."""
+class ReplayedTransport:
+    """Gives the recorded answers. Requests must equal the recorded ones, unless it is ``lenient``."""
 
     def __init__(self, player: Player, redactor: Redactor, *, lenient: bool) -> None:
         self._player = player
@@ -51,10 +52,10 @@ class PlayedTransport:
         self._body: dict[str, Any] = {}
 
     def open(self) -> None:
-        """There is nothing to make ready."""
+        """Does nothing."""
 
     def exchange(self, body: bytes, *, path: str, stream: bool) -> AbstractAsyncContextManager[AsyncIterator[Natives]]:
-        """As ``Transport.exchange``. Errors: ``ReplayDivergence``, and those that were recorded."""
+        """As ``Transport.exchange``. Errors: ``ReplayDivergence``, and recorded errors."""
         del path, stream
         return self._exchange(body)
 
@@ -80,7 +81,7 @@ class PlayedTransport:
             if ended == "whole":
                 return
             if ended is not None:
-                raise self._player.diverged("the recording stopped here: its answer was not heard to the end")
+                raise self._player.diverged("the recording ends here: the answer was not received completely")
             yield line.fields["events"]
 
     def _compare(self, line: CassetteLine, body: bytes) -> None:
@@ -93,12 +94,12 @@ class PlayedTransport:
             raise self._player.diverged(differ(recorded, now))
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Does nothing."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class PlayedModel(Model):
-    """The model of a cassette, read by the real decoder. ``live`` is asked when the cassette has come to its end."""
+class ReplayedModel(Model):
+    """A recorded model with the real decoder. ``live``, if set, continues after the end of the cassette."""
 
     inner: Model
     player: Player
@@ -113,29 +114,27 @@ class PlayedModel(Model):
         memory: dict[object, Any] | None = None,
         deltas: bool = True,
     ) -> Batches:
-        """As ``Model.batches``."""
         live = self.live is not None and self.player.exhausted
         asked = self.live if self.live is not None and live else self.inner
-        # What one wire remembers of a conversation is nothing to another.
-        kept = None if memory is None else memory.setdefault((PlayedModel, live), {})
+        # Each wire has a memory of its own.
+        kept = None if memory is None else memory.setdefault((ReplayedModel, live), {})
         batches = asked.batches(canisters, ensembles=ensembles, controls=controls, memory=kept, deltas=deltas)
         async with contextlib.aclosing(batches):
             async for batch in batches:
                 yield batch if live else [self._timed(event) for event in batch]
 
     def _timed(self, event: Event) -> Event:
-        """An alert that tells of a pause has the recorded one."""
+        """The event; an alert about a pause is replaced by the recorded one."""
         if not (isinstance(event, Alert) and "seconds" in event.details):
             return event
         line = self.player.take_now("alert")
         return event if line is None else _event(line)
 
     def left_out(self, canisters: Iterable[Canister]) -> Mapping[str, int]:
-        """As ``Model.left_out``."""
         return (self.live if self.live is not None and self.player.exhausted else self.inner).left_out(canisters)
 
 
-def played_model(
+def replayed_model(
     recorded: Sequence[RecordedModel],
     player: Player,
     protocol: Callable[[str], Protocol],
@@ -143,18 +142,18 @@ def played_model(
     *,
     lenient: bool,
     live: Model | None = None,
-) -> PlayedModel:
-    """The model that was recorded: one, or a chain."""
-    transport = PlayedTransport(player, redactor, lenient=lenient)
+) -> ReplayedModel:
+    """The recorded model or chain."""
+    transport = ReplayedTransport(player, redactor, lenient=lenient)
     inner = FallbackModel.of([_model(one, transport, protocol) for one in recorded])
     shown = live or inner
-    return PlayedModel(provider=shown.provider, name=shown.name, inner=inner, player=player, live=live)
+    return ReplayedModel(provider=shown.provider, name=shown.name, inner=inner, player=player, live=live)
 
 
-def _model(recorded: RecordedModel, transport: PlayedTransport, protocol: Callable[[str], Protocol]) -> Model:
+def _model(recorded: RecordedModel, transport: ReplayedTransport, protocol: Callable[[str], Protocol]) -> Model:
     wire = protocol(recorded.protocol)
     if recorded.prompted:
-        wire = prompted(wire)
+        wire = prompted_protocol(wire)
     elif recorded.interpreted and wire.interpret is None:
         wire = dataclasses.replace(wire, interpret=interpret)
     provider = Provider(
@@ -162,7 +161,7 @@ def _model(recorded: RecordedModel, transport: PlayedTransport, protocol: Callab
         protocol=wire,
         transport=transport,
         capabilities=lambda _: recorded.capabilities,
-        retry=_Haste(max_retries=recorded.retries),
+        retry=_ImmediateRetries(max_retries=recorded.retries),
     )
     return Model(provider=provider, name=recorded.name)
 
@@ -172,32 +171,31 @@ def _event(line: CassetteLine) -> RecordedEvent:
     return event
 
 
-class PlayedConfirmer:
-    """Answers as was answered. ``live`` is asked when the cassette has come to its end."""
+class ReplayedConfirmer:
+    """Gives the recorded answers. ``live``, if set, continues after the end of the cassette."""
 
     def __init__(self, player_of: Callable[[str], Player | None], live: Confirmer | None = None) -> None:
         self._player_of = player_of
         self._live = live
 
     async def confirm(self, request: ConfirmationRequest) -> Answer:
-        """As ``Confirmer.confirm``."""
         player = self._player_of(request.conversation)
         if self._live is not None and (player is None or player.exhausted or request.question is not None):
             return await self._live.confirm(request)
         if player is None:
-            raise ReplayDivergence("a cassette", 0, f"nobody has recorded {request.conversation}")
+            raise ReplayDivergence("a cassette", 0, f"the conversation {request.conversation} was not recorded")
         try:
             line = await player.take("decision", request.invocation)
         except ReplayDivergence as error:
-            # Whoever asks makes a denial of it: the next to take a line hears of it.
+            # The caller turns the error into a denial, so the next consumer must raise it.
             player.fail(error)
             raise
         answer: Answer = line.read(Answer, "answer")
         return answer
 
 
-class PlayedCall(Call):
-    """A call that does nothing: its result comes from the cassette."""
+class ReplayedCall(Call):
+    """A call that does not run: its result comes from the cassette."""
 
     def __init__(
         self, invocation: InvocationCanister, invoker: Invoker, *, early: bool, settled: Callable[[Call], None]
@@ -216,21 +214,20 @@ class PlayedCall(Call):
         self.settle(_fault(self.invocation, "cancelled", "The call was cancelled."))
 
     def settle(self, result: ResultCanister) -> None:
-        """It has its result."""
         if not self.result.done():
             self.outcome = result
             self.deliver()
             self._settled(self)
 
 
-class PlayedExecution(Execution):
-    """An execution whose calls have the results of the cassette.
+class ReplayedExecution(Execution):
+    """An execution whose calls get the recorded results.
 
-    ``live`` ones run for real when it has come to its end. A call without a result there ends the run.
+    With ``live``, calls run after the end of the cassette. A call without a recorded result ends the run.
     """
 
     def __init__(self, inner: Execution, player: Player, *, live: bool) -> None:
-        # It is the same in everything but this: its parts are shared, whatever they are.
+        # All parts are shared with the inner execution.
         self.__dict__.update(vars(inner))
         self._player = player
         self._live = live
@@ -244,7 +241,6 @@ class PlayedExecution(Execution):
         seconds: float | None = None,
         settled: Callable[[Call], None] | None = None,
     ) -> Call | ResultCanister:
-        """As ``Execution.launch``."""
         if self._live and self._player.exhausted:
             return super().launch(prepared, scope, early=early, seconds=seconds, settled=settled)
         invocation, invoker = prepared.invocation, prepared.invoker
@@ -261,13 +257,13 @@ class PlayedExecution(Execution):
             if settled is not None:
                 settled(call)
 
-        call = PlayedCall(invocation, invoker, early=early, settled=ended)
+        call = ReplayedCall(invocation, invoker, early=early, settled=ended)
         task = asyncio.get_running_loop().create_task(self._play(call, scope))
         _TASKS.add(task)
         task.add_done_callback(_TASKS.discard)
         return call
 
-    async def _play(self, call: PlayedCall, scope: Circumstances) -> None:
+    async def _play(self, call: ReplayedCall, scope: Circumstances) -> None:
         identifier = call.invocation.identifier
         try:
             while not call.result.done():
@@ -289,7 +285,7 @@ def _fault(invocation: InvocationCanister, category: Any, message: str) -> Resul
 
 
 def _bug(text: object) -> BaseException | None:
-    """An error that says the same in one line."""
+    """An error with the recorded type and message."""
     if not isinstance(text, str):
         return None
     name, _, message = text.partition(": ")
@@ -298,5 +294,5 @@ def _bug(text: object) -> BaseException | None:
     return bug
 
 
-#: Calls that are played; a task that nobody refers to could vanish in the middle.
+#: Replayed calls; the event loop alone does not keep a task alive.
 _TASKS: set[asyncio.Task[None]] = set()

@@ -1,7 +1,7 @@
-"""The bodies of requests: what is kept of them, and where two of them differ.
+"""Bodies of requests: their storage as differences, and the comparison of two bodies.
 
-A body grows by what is said, so a cassette keeps only what is new: keys as they are, and lists (messages, tools) as how
-many items stay and which follow.
+A body grows with the conversation, so a cassette stores only changes: new values of keys, and for lists (messages,
+tools) the number of items that stay and the items that follow.
 """
 
 import hashlib
@@ -11,13 +11,13 @@ from typing import Any
 
 from ripieno.jsonvalues import canonical, is_list, is_table
 
-#: Characters of a value that are shown.
+#: Maximum characters of a value in a message.
 _SHOWN = 120
 _ABSENT = object()
 
 
 def read_body(body: bytes) -> dict[str, Any]:
-    """A body as JSON; one that is none is kept as text."""
+    """A body as JSON; other bodies become text."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
@@ -35,7 +35,7 @@ def digest(body: Mapping[str, Any]) -> str:
 
 
 def shorten(body: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    """What is new in a body since the last one; ``lengthen`` undoes it."""
+    """The changes in a body since the last one; ``lengthen`` reverses it."""
     new: dict[str, Any] = {"set": {}, "lists": {}, "gone": [name for name in before if name not in body]}
     for name, value in body.items():
         old = before.get(name, _ABSENT)
@@ -51,22 +51,22 @@ def shorten(body: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any
 
 
 def lengthen(new: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    """The whole body. Errors: ``ValueError`` when it is none."""
+    """The complete body. Errors: ``ValueError`` for invalid changes."""
     gone, changed, lists = new.get("gone", []), new.get("set", {}), new.get("lists", {})
     if not (is_list(gone) and is_table(changed) and is_table(lists)):
-        raise ValueError("its body is none")
+        raise ValueError("invalid body")
     body = {name: value for name, value in before.items() if name not in gone}
     body.update(changed)
     for name, entry in lists.items():
         old = body.get(name, [])
         if not (is_list(entry) and is_list(old) and len(entry) == 2 and type(entry[0]) is int and is_list(entry[1])):
-            raise ValueError(f"its body has no such list as {name!r}")
+            raise ValueError(f"invalid list {name!r} in its body")
         body[name] = [*old[: max(entry[0], 0)], *entry[1]]
     return body
 
 
 def same(one: object, other: object) -> bool:
-    """Whether two JSON values are the same; 1, 1.0 and True are not."""
+    """Whether two JSON values are equal; 1, 1.0 and True differ."""
     if type(one) is not type(other):
         return False
     if is_table(one) and is_table(other):
@@ -77,7 +77,7 @@ def same(one: object, other: object) -> bool:
 
 
 def differ(recorded: object, now: object, place: str = "") -> str:
-    """The first place at which two values differ, and what stands there."""
+    """The first difference of two values, with its place."""
     if is_table(recorded) and is_table(now):
         for key in dict.fromkeys((*recorded, *now)):
             if not same(recorded.get(key, _ABSENT), now.get(key, _ABSENT)):
@@ -88,7 +88,7 @@ def differ(recorded: object, now: object, place: str = "") -> str:
             after = now[at] if at < len(now) else _ABSENT
             if not same(before, after):
                 return differ(before, after, f"{place}[{at}]")
-    return f"{place or 'the body'}: recorded was {_show(recorded)}, and now it is {_show(now)}"
+    return f"{place or 'the body'}: recorded as {_show(recorded)}, now {_show(now)}"
 
 
 def _show(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Frozen values that a cassette keeps of a run beside canisters: settings, models, tools, events and failures."""
+"""Values in a cassette, besides canisters: settings, models, tools, events and failures of a run."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -18,14 +18,14 @@ from ripieno.exceptions import ProviderFailure, ProviderRefusal, ProviderUnreach
 from ripieno.jsonvalues import freeze
 from ripieno.schemas import Schema
 
-#: What a call tells while it runs, and a model that is asked again.
+#: Events of a running call, and alerts about retries.
 RecordedEvent: TypeAlias = Alert | ConfirmationRequested | ExecutionProgress
 register({Alert: "alert", ConfirmationRequested: "confirmation requested", ExecutionProgress: "execution progress"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedSettings:
-    """What a run was conducted with. ``execution_limits`` and ``rules`` are those of its execution."""
+    """The settings of a run. ``execution_limits`` and ``rules`` are those of its execution."""
 
     controls: Controls = Controls()  # noqa: RUF009  frozen
     limits: Limits = Limits()  # noqa: RUF009
@@ -37,7 +37,7 @@ class RecordedSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedModel:
-    """What is needed to read a model's answers again."""
+    """A model, as far as its answers need it to be decoded again."""
 
     provider: str
     name: str
@@ -50,7 +50,7 @@ class RecordedModel:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedTool:
-    """A tool as it was offered, without what runs it."""
+    """An offered tool, without its implementation."""
 
     name: str
     exposed: str
@@ -64,7 +64,6 @@ class RecordedTool:
 
     @classmethod
     def of(cls, invoker: Invoker, *, searchable: bool) -> "RecordedTool":
-        """The tool of an offer."""
         return cls(
             name=invoker.name,
             exposed=invoker.exposed,
@@ -78,7 +77,7 @@ class RecordedTool:
         )
 
     def definition(self) -> Definition:
-        """What offers the same again. Errors: ``SchemaInvalidity``."""
+        """The definition of an equal tool. Errors: ``SchemaInvalidity``."""
         return Definition(
             name=self.name,
             exposed=self.exposed,
@@ -103,7 +102,6 @@ class RecordedEnsemble:
 
 
 def record_offer(offer: Offer) -> tuple[RecordedEnsemble, ...]:
-    """The ensembles of an offer."""
     searchable = {one.exposed for one in offer.searchable}
     tools: dict[str, list[RecordedTool]] = {}
     ensembles = {invoker.ensemble.name: invoker.ensemble for invoker in offer.everything}
@@ -119,7 +117,7 @@ def record_offer(offer: Offer) -> tuple[RecordedEnsemble, ...]:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedFailure:
-    """What a provider failed with."""
+    """The failure of a provider."""
 
     kind: Literal["unreachable", "refusal", "wire", "other"]
     provider: str
@@ -133,13 +131,12 @@ class RecordedFailure:
 
     @classmethod
     def of(cls, error: ProviderFailure) -> "RecordedFailure":
-        """The value of an error."""
         kind: Any = next((name for kind, name in _FAILURES.items() if isinstance(error, kind)), "other")
         names = (field.name for field in dataclasses.fields(cls) if hasattr(error, field.name))
         return cls(kind=kind, **{name: getattr(error, name) for name in names})
 
     def error(self) -> ProviderFailure:
-        """The same error again."""
+        """An equal error."""
         if self.kind == "wire":
             return WireInvalidity(self.provider, self.reason, hint=self.hint, retryable=self.retryable)
         common: dict[str, Any] = {name: getattr(self, name) for name in ("hint", "category", "retryable", "after")}

@@ -1,1 +1,1 @@
-"""The rehearsal: a loopback server that plays scores over real wire formats, so that real clients talk to it."""
+"""The rehearsal: a loopback server that plays scores over real wire formats, for real clients."""

@@ -1,4 +1,4 @@
-"""A small MCP server over standard input and output, for the demo: ``python -m ripieno.testing.rehearsal.clock``."""
+"""A small MCP server over standard input and output for the demo: ``python -m ripieno.testing.rehearsal.clock``."""
 
 import datetime
 import zoneinfo
@@ -15,7 +15,7 @@ server = MCPServer("clock", version="1", log_level="WARNING")
 def tell_time(zone: str = "UTC") -> str:
     """Tells the time in a zone such as Europe/Vienna, as an ISO 8601 text."""
     if zone == "UTC":
-        # It needs no database of zones, which small systems lack.
+        # UTC needs no time zone database, which small systems lack.
         return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     try:
         place = zoneinfo.ZoneInfo(zone)
@@ -30,7 +30,7 @@ def add_days(date: str, days: int) -> str:
     try:
         day = datetime.date.fromisoformat(date) + datetime.timedelta(days=days)
     except (ValueError, OverflowError) as error:
-        raise ToolError(f"{date!r} and {days} days make no date: {error}.") from error
+        raise ToolError(f"{date!r} and {days} days do not make a valid date: {error}.") from error
     return f"{day.isoformat()} ({day:%A})"
 
 

@@ -1,7 +1,4 @@
-"""A server made of the protocols' server halves, whose only model is a score.
-
-Nothing in it is a vendor's: routes, requests, answers and errors are those of the protocols that it is given.
-"""
+"""A server with the protocols' server halves, whose only model is a score. It has no vendor's code of its own."""
 
 import contextlib
 import dataclasses
@@ -31,21 +28,21 @@ from ripieno.servers.http.models import model_list
 from ripieno.testing.scores import Score
 from ripieno.testing.scores.player import Answer, callable_names, events_of, perform
 
-#: Bytes of a request's body.
+#: Maximum bytes of a request's body.
 BODY_BYTES = 10 * 1024 * 1024
-#: How many different warnings are said, whatever clients ask.
+#: Maximum number of different warnings.
 _NOTICES = 100
-#: Seconds in which all of a request's body must come.
+#: Seconds within which a request's body must arrive.
 BODY_SECONDS = 30.0
 
 
 def create_application(
     score: Score, protocols: Iterable[Protocol], *, warn: Callable[[str], None] | None = None
 ) -> Starlette:
-    """The application that plays a score over all of these protocols.
+    """The application that plays a score over these protocols.
 
-    ``warn`` is told, once each, of what clients ask that is not what the score was made for. Errors: ``InputError``
-    when two protocols have the same route.
+    ``warn`` receives, once each, warnings about requests that do not fit the score. Errors: ``InputError`` if two
+    protocols have the same route.
     """
     routes: dict[str, Protocol] = {}
     for protocol in protocols:
@@ -59,14 +56,14 @@ def create_application(
         return _json(encode(_models(score.name)))
 
     async def refuse(request: Request, error: Exception) -> Response:
-        """Whatever is no route: whose wire it should have been is not known."""
+        """The error for an unknown route, whose wire is unknown, too."""
         status = error.status_code if isinstance(error, HTTPException) else 500
-        message = f"There is nothing at {request.method} {request.url.path}. There is: {listed}."
+        message = f"There is no route {request.method} {request.url.path}. Routes: {listed}."
         return _json(encode({"error": {"type": "not_found_error", "message": message}}), status)
 
-    notice = _Notice(score, warn)
+    warnings = _Warnings(score, warn)
     endpoints = [
-        Route(route, _endpoint(score, protocol, notice), methods=["POST"]) for route, protocol in routes.items()
+        Route(route, _endpoint(score, protocol, warnings), methods=["POST"]) for route, protocol in routes.items()
     ]
     return Starlette(
         routes=[*endpoints, Route("/v1/models", models, methods=["GET"])],
@@ -74,39 +71,38 @@ def create_application(
     )
 
 
-class _Notice:
-    """Says once what clients ask that is not what the score was made for; they are answered all the same."""
+class _Warnings:
+    """Warns once about each kind of request that does not fit the score. Such requests are answered."""
 
     def __init__(self, score: Score, warn: Callable[[str], None] | None) -> None:
         self._score = score
         self._warn = warn
-        self._said: set[str] = set()
+        self._issued: set[str] = set()
 
-    def take(self, asked: Asked, tools: Collection[str]) -> None:
-        """Looks at one request, in which ``tools`` may be called."""
+    def check(self, asked: Asked, tools: Collection[str]) -> None:
         if self._warn is None:
             return
         missing = [name for name in self._score.tools if name not in tools]
         if missing:
             offered = brief(", ".join(sorted(tools))) or "none"
-            self._say(
+            self._issue(
                 f"A client does not offer {', '.join(missing)}, which the score {self._score.name!r} calls. "
                 f"It offers: {offered}."
             )
-        said = next((text_of(one.content) for one in asked.canisters if isinstance(one, UserCanister)), "")
-        if self._score.prompt and said.strip() != self._score.prompt.strip():
-            self._say(
-                f"A client begins with {brief(said)!r}, and hears the same answers: "
-                f"the score {self._score.name!r} expects {self._score.prompt!r}"
+        prompt = next((text_of(one.content) for one in asked.canisters if isinstance(one, UserCanister)), "")
+        if self._score.prompt and prompt.strip() != self._score.prompt.strip():
+            self._issue(
+                f"A client begins with {brief(prompt)!r} and gets the same answers, "
+                f"but the score {self._score.name!r} expects {self._score.prompt!r}."
             )
 
-    def _say(self, text: str) -> None:
-        if self._warn is not None and text not in self._said and len(self._said) < _NOTICES:
-            self._said.add(text)
+    def _issue(self, text: str) -> None:
+        if self._warn is not None and text not in self._issued and len(self._issued) < _NOTICES:
+            self._issued.add(text)
             self._warn(text)
 
 
-def _endpoint(score: Score, protocol: Protocol, notice: _Notice) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(score: Score, protocol: Protocol, warnings: _Warnings) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         try:
             body = await receive_body(request.receive, most=BODY_BYTES, seconds=BODY_SECONDS)
@@ -118,11 +114,11 @@ def _endpoint(score: Score, protocol: Protocol, notice: _Notice) -> Callable[[Re
         except Gone:
             return Response(status_code=400)
         received = asked
-        # A model that is prompted hears of tools, calls and results in words, and answers so.
+        # A prompted model gets tools, calls and results as text, and answers with calls as text.
         prompted = recover(asked)
         asked = prompted or asked
         tools = callable_names([tool.exposed or tool.name for tool in asked.tools], asked.controls)
-        notice.take(asked, tools)
+        warnings.check(asked, tools)
         played = score.answer(asked.canisters, tools)
         if prompted is not None:
             played = dataclasses.replace(played, canisters=(in_words(played.canisters),), finish=ended(played.finish))
@@ -139,16 +135,15 @@ def _endpoint(score: Score, protocol: Protocol, notice: _Notice) -> Callable[[Re
 
 
 def _usage(asked: Asked, answer: Answer) -> Usage:
-    """An estimate of what a model would have counted."""
     tokenizer = EstimatingTokenizer()
-    # Whatever a client calls its tools: nothing is refused for a number.
+    # A count must not fail for the name of a client's tool.
     offer = Offer(Ensemble.of_request(asked.tools).invokers.values())
-    said = tokenizer.count(answer.canisters).tokens
-    thought = tokenizer.count((AssistantCanister.of(answer.reasoning),)).tokens if answer.reasoning else 0
+    output = tokenizer.count(answer.canisters).tokens
+    reasoning = tokenizer.count((AssistantCanister.of(answer.reasoning),)).tokens if answer.reasoning else 0
     return Usage(
         input_tokens=tokenizer.count(asked.canisters, offer).tokens,
-        output_tokens=said + thought,
-        reasoning_tokens=thought,
+        output_tokens=output + reasoning,
+        reasoning_tokens=reasoning,
     )
 
 
@@ -162,14 +157,14 @@ async def _stream(answer: Answer, protocol: Protocol, asked: Asked) -> AsyncGene
                 if data:
                     yield data
     except Exception as error:
-        # The answer has begun with a good status: only the wire's own word makes an error of it for its reader.
-        yield encoder.fail(Refusal(status=500, message=f"The score cannot go on: {str(error) or type(error).__name__}"))
+        # The answer has begun with status 200, so the error must be part of the stream.
+        yield encoder.fail(Refusal(status=500, message=f"The score failed: {str(error) or type(error).__name__}"))
         if not isinstance(error, RipienoError):
             raise
 
 
 def _models(name: str) -> dict[str, Any]:
-    """The one model as all wires list it, also the one that calls it by another key."""
+    """The one model in the model lists of all wires, which use two different keys."""
     return {**model_list([name]), "models": [{"name": f"models/{name}", "displayName": name}]}
 
 
@@ -178,5 +173,5 @@ def _json(body: bytes, status: int = 200) -> Response:
 
 
 def base_url(url: str, protocol: Protocol) -> str:
-    """What a client of this protocol takes as its base URL, below the server's own."""
+    """The base URL for a client of this protocol, given the server's URL."""
     return url + protocol.routes[0].rpartition(protocol.path.partition("{")[0])[0]

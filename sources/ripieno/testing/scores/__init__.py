@@ -1,24 +1,24 @@
-"""Scores: TOML scripts that a rehearsed model plays, with answers made of what tools really said.
+"""Scores: TOML scripts for a rehearsed model, whose answers quote the real results of tools.
 
 ::
 
     [score]
     name = "demo"
-    description = "Reads a file and says how it begins"
-    prompt = "What is in README.rst?"       # what a user would say to begin it; for whoever plays it
-    pace = 0.02                             # seconds between streamed pieces, for all turns; 0 when left out
-    continues = false                       # a new user message begins the score again; true: it goes on
+    description = "Reads a file and quotes its first line"
+    prompt = "What is in README.rst?"       # the user's first message, for the player of the score
+    pace = 0.02                             # seconds between streamed pieces, for all turns; default 0
+    continues = false                       # a new user message restarts the score; true: it continues
 
     [[turns]]                               # one answer of the model, in order
-    reasoning = "I should look first."      # shown as reasoning, where the wire has it
+    reasoning = "I should look first."      # sent as reasoning, if the wire supports it
     text = "I look around."
     [[turns.calls]]                         # the calls of a turn are made in parallel
-    tool = "read_file"                      # the name that models see
+    tool = "read_file"                      # the exposed name
     arguments = { path = "READ.ME" }
-    label = "readme"                        # what later turns call its result
+    label = "readme"                        # the name of its result in later turns
 
     [[turns]]
-    on_error = "readme"                     # played only when that call failed, otherwise left out
+    on_error = "readme"                     # played only if that call failed, otherwise skipped
     text = "That failed ({readme.error}), so I try another name."
     [[turns.calls]]
     tool = "read_file"
@@ -26,40 +26,41 @@
     label = "second"
 
     [[turns]]
-    expect = ["second"]                     # must have succeeded; otherwise the answer says so
+    expect = ["second"]                     # must have succeeded; otherwise the answer reports it
     text = "It begins with: {second.line:1}"
     finish = "stop"                         # the default without calls; "invocations" with calls; or length, filter
 
-``ripieno demo --score FILE`` runs a score against a rehearsal, over each wire, in a folder of its own. What it begins
-with, and what must be true at its end, are two more tables::
+``ripieno demo --score FILE`` runs a score against a rehearsal, over each wire, in a folder of its own. Two more tables
+have the preconditions, and the expectations at the end::
 
     [setup]
     configuration = { ensembles.enabled = ["io"], confirmation.approve = ["io.write_file"] }   # as in a ripieno.toml
-    files = { "README.rst" = "Title\\n" }    # of the workspace, by their paths
+    files = { "README.rst" = "Title\\n" }    # of the workspace, by path
     [[setup.programs]]                      # prepare the workspace; the keys are those of [[expect.programs]]
     argv = ["git", "init"]
 
     [expect]
     finish = "stop"                         # the default; or "terminal", after a tool such as submit
-    answer = ["{readme.line:1}"]            # texts in the last answer, or in the "answer" of what was submitted
-    results = { readme = "Title" }          # texts in results, by their labels
+    answer = ["{readme.line:1}"]            # texts in the last answer, or in the submitted "answer"
+    results = { readme = "Title" }          # texts in results, by label
     files = { "notes/summary.md" = "{readme.line:1}" }      # texts in files of the workspace
-    [[expect.programs]]                     # look at the workspace: with your rights, outside of the sandbox
+    [[expect.programs]]                     # check the workspace: with your rights, outside of the sandbox
     argv = ["git", "status", "--porcelain"]
     directory = "."                         # beneath the workspace
     exit_code = 0
-    output = ""                             # the whole standard output, but for space at both ends
+    output = ""                             # the complete standard output, stripped
 
-One text, or a list of texts, all of which must be there. The command reports each difference, and its exit code is 1.
+Each expectation is one text, or a list of texts that must all be present. The command reports each difference, and its
+exit code is 1.
 
-Texts, reasoning, the strings in arguments and what is expected quote results: ``{label}`` is the whole text,
-``{label.line:2}`` one line, ``{label.lines:3}`` the first lines, ``{label.json:/a/0}`` what a JSON Pointer finds in
-it, ``{label.error}`` the first line of what went wrong; ``{{`` and ``}}`` are braces. What is missing is named in
+Texts, reasoning, strings in arguments, and expectations quote results: ``{label}`` is the whole text,
+``{label.line:2}`` one line, ``{label.lines:3}`` the first lines, ``{label.json:/a/0}`` the value at a JSON Pointer,
+``{label.error}`` the first line of an error; ``{{`` and ``}}`` are braces. A missing quotation becomes a note in
 brackets.
 
-Playing keeps no state: the canisters of a request alone tell which turn is next, by counting the assistant messages
-after the last user canister. Past its end, and where a turn calls a tool that is not offered, a score answers with
-a text that says so. Over a wire, an answer reports an estimate of the tokens that it took.
+A player keeps no state: the canisters of a request alone determine the next turn, by the number of assistant messages
+after the last user canister. After its end, and in a turn that calls a tool that is not offered, a score answers with
+a text that says so. Over a wire, an answer reports an estimated token count.
 """
 
 import dataclasses
@@ -72,42 +73,17 @@ from ripieno.canisters.conversation import assistant_messages
 from ripieno.descriptors.loading import read_toml
 from ripieno.descriptors.reader.problems import Problems, Source
 from ripieno.exceptions import ConfigurationInvalidity
-from ripieno.testing.scores.expectations import Expectations, Program, Setup
-from ripieno.testing.scores.player import (
-    CHUNK,
-    WHOLE,
-    Answer,
-    callable_names,
-    events_of,
-    follow,
-    perform,
-    play_turn,
-    say,
-    since_prompt,
-)
+from ripieno.testing.scores.expectations import Expectations, Setup
+from ripieno.testing.scores.player import Answer, follow, play_turn, say, since_prompt
 from ripieno.testing.scores.reader import read_score
-from ripieno.testing.scores.turns import ModelFinish, ScoredCall, Turn, check
+from ripieno.testing.scores.turns import Turn, check
 
-__all__ = [
-    "CHUNK",
-    "WHOLE",
-    "Answer",
-    "Expectations",
-    "ModelFinish",
-    "Program",
-    "Score",
-    "ScoredCall",
-    "Setup",
-    "Turn",
-    "callable_names",
-    "events_of",
-    "perform",
-]
+__all__ = ["Score"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """A script for a model. Made by ``read``, ``of`` or ``of_turns``, which check it."""
+    """A script for a model. ``read``, ``of`` and ``of_turns`` make and check it."""
 
     name: str
     turns: tuple[Turn, ...]
@@ -119,18 +95,18 @@ class Score:
 
     @classmethod
     def read(cls, path: str | pathlib.Path) -> "Score":
-        """The score of a TOML file. Errors: ``ConfigurationInvalidity`` with all that is wrong, and where."""
+        """The score in a TOML file. Errors: ``ConfigurationInvalidity`` with all problems and their positions."""
         document = read_toml(path)
         return cls.of(document.mapping, source=document.source)
 
     @classmethod
     def of(cls, mapping: Mapping[str, Any], *, source: Source = Source()) -> "Score":  # noqa: B008  frozen
-        """The score of a mapping that has the form of a file. Errors: ``ConfigurationInvalidity``."""
+        """The score in a mapping of a file's form. Errors: ``ConfigurationInvalidity``."""
         return cls(**read_score(mapping, source))
 
     @classmethod
     def of_turns(cls, turns: Sequence[Turn], *, name: str = "score", continues: bool = False) -> "Score":
-        """A score of turns that are made already. Errors: ``ConfigurationInvalidity``."""
+        """A score of turns. Errors: ``ConfigurationInvalidity``."""
         problems = Problems(Source())
         check(turns, problems)
         if len(problems):
@@ -139,7 +115,7 @@ class Score:
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """The tools that it calls, each once, by the names that models see."""
+        """The exposed names of the tools that it calls, each once."""
         return tuple(dict.fromkeys(call.tool for turn in self.turns for call in turn.calls))
 
     def results(self, canisters: Sequence[Canister]) -> Mapping[str, ResultCanister]:
@@ -147,9 +123,9 @@ class Score:
         return follow(self.turns, canisters if self.continues else since_prompt(canisters))[1]
 
     def answer(self, canisters: Sequence[Canister], tools: Collection[str]) -> Answer:
-        """What the model answers to these canisters, when tools of these names are offered."""
-        heard = canisters if self.continues else since_prompt(canisters)
-        index, results = follow(self.turns, heard)
+        """The model's answer to these canisters, if tools with these names are offered."""
+        relevant = canisters if self.continues else since_prompt(canisters)
+        index, results = follow(self.turns, relevant)
         if index >= len(self.turns):
             played = f"all of its {index} turns are played" if index > 1 else "its only turn is played"
             return say(f"The score {self.name!r} is over: {played}.")

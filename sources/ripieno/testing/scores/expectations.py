@@ -1,4 +1,4 @@
-"""What a score begins with and what must be true at its end: the tables ``[setup]`` and ``[expect]`` of its file."""
+"""The tables ``[setup]`` and ``[expect]`` of a score file: preconditions, and expectations at the end."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -21,41 +21,41 @@ PROGRAM = Table(
     documentation="A program that runs in the workspace, outside of the sandbox.",
     keys=(
         Key(name="argv", kind=Several(item=_TEXT, items="arguments"), documentation="Its arguments.", required=True),
-        Key(name="directory", kind=_PATH, documentation="Where it runs.", default="."),
-        Key(name="exit_code", kind=_CODE, documentation="How it must end.", default=0),
-        Key(name="output", kind=_TEXT, documentation="What it must write, but for space at both ends.", example="OK"),
+        Key(name="directory", kind=_PATH, documentation="Its working directory.", default="."),
+        Key(name="exit_code", kind=_CODE, documentation="Its expected exit code.", default=0),
+        Key(name="output", kind=_TEXT, documentation="Its expected standard output, stripped.", example="OK"),
     ),
 )
 _PROGRAMS = Several(item=PROGRAM, items="tables, each with argv")
 SETUP = Table(
     title="[setup]",
-    documentation="What `ripieno demo` begins with.",
+    documentation="The preconditions of `ripieno demo`.",
     keys=(
-        Key(name="configuration", kind=Free(), documentation="What a ripieno.toml would say."),
-        Key(name="files", kind=Named(name=_PATH, kind=_TEXT), documentation="Files of the workspace, by their paths."),
+        Key(name="configuration", kind=Free(), documentation="Configuration, as in a ripieno.toml."),
+        Key(name="files", kind=Named(name=_PATH, kind=_TEXT), documentation="Files of the workspace, by path."),
         Key(name="programs", kind=_PROGRAMS, documentation="Programs that prepare the workspace."),
     ),
 )
 EXPECT = Table(
     title="[expect]",
-    documentation="What must be true at the end. Texts may quote results.",
+    documentation="The expectations at the end. Texts may quote results.",
     keys=(
-        Key(name="finish", kind=Text(), documentation="How the conversation ends.", default="stop", example="terminal"),
-        Key(name="answer", kind=_TEXTS, documentation="Texts in the last answer, or in what was submitted."),
+        Key(name="finish", kind=Text(), documentation="The conversation's finish.", default="stop", example="terminal"),
+        Key(name="answer", kind=_TEXTS, documentation="Texts in the last answer, or in the submitted answer."),
         Key(
             name="results",
             kind=Named(name=Text(pattern=LABEL, shape="a label"), kind=_TEXTS),
-            documentation="Texts in results, by their labels.",
+            documentation="Texts in results, by label.",
         ),
-        Key(name="files", kind=Named(name=_PATH, kind=_TEXTS), documentation="Texts in files, by their paths."),
-        Key(name="programs", kind=_PROGRAMS, documentation="Programs that look at the workspace."),
+        Key(name="files", kind=Named(name=_PATH, kind=_TEXTS), documentation="Texts in files, by path."),
+        Key(name="programs", kind=_PROGRAMS, documentation="Programs that check the workspace."),
     ),
 )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """A program that runs in the workspace. ``output`` is all that it must write; None is anything."""
+    """A program that runs in the workspace. ``output`` is its complete expected output; None allows any."""
 
     argv: tuple[str, ...]
     directory: str = "."
@@ -65,7 +65,7 @@ class Program:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What a score begins with: ``configuration`` as in a ``ripieno.toml``, ``files`` of the workspace."""
+    """The preconditions of a score: ``configuration`` as in a ``ripieno.toml``, ``files`` of the workspace."""
 
     configuration: frozendict[str, Any] = frozendict()  # noqa: RUF009
     files: frozendict[str, str] = frozendict()  # noqa: RUF009
@@ -74,7 +74,7 @@ class Setup:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Expectations:
-    """What must be true at the end: texts in the answer, in results by label, and in files, and what programs write."""
+    """The expectations at the end: texts in the answer, in results by label, and in files; outputs of programs."""
 
     finish: str = "stop"
     answer: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ class Expectations:
     programs: tuple[Program, ...] = ()
 
     def texts(self) -> Iterator[str]:
-        """Every text that may quote a result, and a quotation of every result that is looked at."""
+        """Every text that may quote a result, and a quotation of each expected result."""
         yield from strings_of([self.answer, self.results, self.files])
         yield from (program.output or "" for program in self.programs)
         yield from (f"{{{label}}}" for label in self.results)

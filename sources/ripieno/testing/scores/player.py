@@ -1,4 +1,4 @@
-"""Which turn comes next, what it says over the actual results, and the events of it."""
+"""The next turn of a score, its answer with the actual results, and the answer's events."""
 
 import asyncio
 import dataclasses
@@ -24,15 +24,15 @@ from ripieno.jsonvalues import encode, freeze
 from ripieno.testing.scores.templates import error_of, failed, fill, fill_all
 from ripieno.testing.scores.turns import ScoredCall, Turn
 
-#: Characters of a streamed piece.
+#: Characters per streamed piece.
 CHUNK = 24
-#: For an answer that is not cut at all.
+#: The value for an answer in one piece.
 WHOLE = sys.maxsize
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One answer of a score. ``pace`` is in seconds between streamed pieces. A score counts no tokens by itself."""
+    """One answer of a score. ``pace`` is in seconds between streamed pieces."""
 
     canisters: tuple[AssistantCanister | InvocationCanister, ...]
     finish: Finish
@@ -41,16 +41,15 @@ class Answer:
     usage: Usage = NO_USAGE
 
 
-def follow(turns: Sequence[Turn], heard: Sequence[Canister]) -> tuple[int, dict[str, ResultCanister]]:
-    """The index of the turn that comes after what was heard, and the results so far by their labels.
+def follow(turns: Sequence[Turn], canisters: Sequence[Canister]) -> tuple[int, dict[str, ResultCanister]]:
+    """The index of the next turn, or the number of turns at the end, and the results so far by label.
 
-    The index is that of no turn when the score is over. Calls are told apart by their places in their message, so
-    that whoever carries them may give them other identifiers.
+    Calls are identified by their position in their message, since their identifiers may have been replaced.
     """
-    answers = {canister.invocation_id: canister for canister in heard if isinstance(canister, ResultCanister)}
+    answers = {canister.invocation_id: canister for canister in canisters if isinstance(canister, ResultCanister)}
     results: dict[str, ResultCanister] = {}
     index = _due(turns, 0, results)
-    for message in assistant_messages(heard):
+    for message in assistant_messages(canisters):
         if index >= len(turns):
             break
         invocations = [canister for canister in message if isinstance(canister, InvocationCanister)]
@@ -63,7 +62,7 @@ def follow(turns: Sequence[Turn], heard: Sequence[Canister]) -> tuple[int, dict[
 
 
 def _due(turns: Sequence[Turn], index: int, results: Mapping[str, ResultCanister]) -> int:
-    """The first turn from ``index`` on that is to be played."""
+    """The first turn from ``index`` on whose condition holds."""
     while index < len(turns):
         condition = turns[index].on_error
         if condition is None or failed(results.get(condition)):
@@ -73,9 +72,9 @@ def _due(turns: Sequence[Turn], index: int, results: Mapping[str, ResultCanister
 
 
 def since_prompt(canisters: Sequence[Canister]) -> Sequence[Canister]:
-    """What follows the last user canister.
+    """The canisters after the last user canister.
 
-    One without text right after a result is none: some wires carry the images of results so.
+    One without text right after a result does not count: some wires send the images of results so.
     """
     for index in range(len(canisters) - 1, -1, -1):
         canister = canisters[index]
@@ -89,9 +88,9 @@ def since_prompt(canisters: Sequence[Canister]) -> Sequence[Canister]:
 def play_turn(
     turn: Turn, number: int, results: Mapping[str, ResultCanister], tools: Collection[str], message: int
 ) -> Answer:
-    """The answer of a turn, or one that says why it cannot be played.
+    """The answer of a turn, or one that says why the turn cannot be played.
 
-    ``number`` counts turns from 1. ``message`` counts the assistant messages of the conversation, for identifiers.
+    ``number`` counts turns from 1. ``message`` counts the conversation's assistant messages, for identifiers.
     """
     for label in turn.expect:
         result = results.get(label)
@@ -123,7 +122,7 @@ def _invoke(call: ScoredCall, results: Mapping[str, ResultCanister], identifier:
 
 
 def callable_names(offered: Collection[str], controls: Controls) -> Collection[str]:
-    """The names of the tools that may be called under these controls."""
+    """The names of the tools that may be called with these controls."""
     if controls.tool_choice == "none":
         return ()
     allowed = controls.allowed_tools
@@ -131,12 +130,11 @@ def callable_names(offered: Collection[str], controls: Controls) -> Collection[s
 
 
 def say(text: str) -> Answer:
-    """An answer of one text."""
     return Answer(canisters=(AssistantCanister.of(text),), finish="stop")
 
 
 def events_of(answer: Answer, *, model: str = "", chunk: int = CHUNK) -> Iterator[Event]:
-    """The events of an answer, with its texts and arguments in pieces of ``chunk`` characters."""
+    """The events of an answer, with texts and arguments in pieces of ``chunk`` characters."""
     yield TurnBegan(model=model)
     for piece in _cut(answer.reasoning, chunk):
         yield ReasoningDelta(piece)
@@ -157,9 +155,9 @@ def events_of(answer: Answer, *, model: str = "", chunk: int = CHUNK) -> Iterato
 
 
 async def perform(answer: Answer, *, model: str = "", chunk: int = CHUNK) -> AsyncGenerator[Event, None]:
-    """The events of an answer as they are due: after each piece it rests for the answer's pace.
+    """The events of an answer, with the answer's pace as a pause after each piece.
 
-    Without a pace others still have their turn between pieces: whoever leaves in the middle is noticed.
+    Even without a pace, other tasks run between pieces, so that a disconnected client is noticed.
     """
     for event in events_of(answer, model=model, chunk=chunk):
         yield event

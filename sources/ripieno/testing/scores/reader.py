@@ -1,4 +1,4 @@
-"""The tables of a score's file, and the turns they make."""
+"""The tables of a score file, and the turns in them."""
 
 from collections.abc import Mapping
 from typing import Any, get_args
@@ -21,25 +21,25 @@ HEADER = Table(
     documentation="The score as a whole.",
     keys=(
         Key(name="name", kind=Text(), documentation="Its name.", required=True, example="demo"),
-        description_key("What it shows, for people.", "Reads a file and says what it begins with"),
+        description_key("Its purpose, for people.", "Reads a file and quotes its first line"),
         Key(
             name="prompt",
             kind=Text(blank=True),
-            documentation="What the user says to begin it.",
+            documentation="The user's first message.",
             default="",
             example="What is in README.rst?",
         ),
         Key(
             name="continues",
             kind=Flag(),
-            documentation="Whether a new user message goes on with the next turn, instead of beginning again.",
+            documentation="Whether a new user message continues with the next turn, instead of restarting.",
             default=False,
             example=True,
         ),
         Key(
             name="pace",
             kind=_PACE,
-            documentation="Seconds between streamed pieces, for turns that do not say.",
+            documentation="Seconds between streamed pieces, for turns without their own.",
             default=0,
             example=0.02,
         ),
@@ -63,25 +63,25 @@ CALL = Table(
             default=frozendict(),
             example={"path": "README.rst"},
         ),
-        Key(name="label", kind=_LABEL, documentation="What later turns call its result.", example="readme"),
+        Key(name="label", kind=_LABEL, documentation="The name of its result in later turns.", example="readme"),
     ),
     elsewhere=frozendict({"text": "[[turns]]", "expect": "[[turns]]", "on_error": "[[turns]]"}),
 )
 TURN = Table(
     title="[[turns]]",
-    documentation="One answer of the model. Turns are played in their order.",
+    documentation="One answer of the model. Turns are played in order.",
     keys=(
         Key(
             name="text",
             kind=Text(blank=True),
-            documentation="What it says; may quote earlier results.",
+            documentation="Its text, which may quote earlier results.",
             default="",
             example="It begins with: {readme.line:1}",
         ),
         Key(
             name="reasoning",
             kind=Text(blank=True),
-            documentation="Shown as reasoning where the wire has it.",
+            documentation="Sent as reasoning, if the wire supports it.",
             default="",
             example="I should look first.",
         ),
@@ -94,20 +94,20 @@ TURN = Table(
         Key(
             name="expect",
             kind=Several(item=_LABEL, items="labels"),
-            documentation="Calls that must have succeeded; otherwise the answer says which did not.",
+            documentation="Calls that must have succeeded; otherwise the answer reports which did not.",
             default=(),
             example=["readme"],
         ),
         Key(
             name="on_error",
             kind=_LABEL,
-            documentation="Play this turn only when that call failed.",
+            documentation="Play this turn only if that call failed.",
             example="readme",
         ),
         Key(
             name="finish",
             kind=Text(choices=get_args(ModelFinish)),
-            documentation='Why the answer ends; left out, "invocations" when there are calls, and "stop" otherwise.',
+            documentation='The finish of the answer; by default "invocations" with calls, and "stop" without.',
             example="length",
         ),
         Key(name="pace", kind=_PACE, documentation="Seconds between streamed pieces.", example=0.02),
@@ -132,7 +132,7 @@ SCORE = Table(
 
 
 def read_score(mapping: Mapping[str, Any], source: Source) -> dict[str, Any]:
-    """The fields of a score. Errors: ``ConfigurationInvalidity`` with everything that is wrong."""
+    """The fields of a score. Errors: ``ConfigurationInvalidity`` with all problems."""
     problems = Problems(source)
     parts = SCORE.read(mapping, (), problems)
     turns: tuple[Turn, ...] = ()
@@ -144,7 +144,7 @@ def read_score(mapping: Mapping[str, Any], source: Source) -> dict[str, Any]:
         turns = tuple(_turn({"pace": pace, **keys}) for keys in parts["turns"])
         for number, keys in enumerate(parts["turns"]):
             if not keys.keys() & {"text", "reasoning", "calls"}:
-                problems.add(("turns", number), "this turn says nothing and calls nothing", "Add text or calls.")
+                problems.add(("turns", number), "this turn has no text and no calls", "Add text or calls.")
         setup, expect = Setup(**_part(parts, "setup")), Expectations(**_part(parts, "expect"))
         check(turns, problems, expect.texts())
     if len(problems):

@@ -1,4 +1,4 @@
-"""Texts of a score that quote what tools really answered: ``{label}``, ``{label.line:1}`` and their like."""
+"""Quotations of tools' results in a score's texts: ``{label}``, ``{label.line:1}`` and others."""
 
 import re
 from collections.abc import Mapping
@@ -17,22 +17,22 @@ EXPECTED = "{label}, {label.line:1}, {label.lines:3}, {label.json:/pointer} or {
 
 
 def labels_of(text: str) -> tuple[list[str], list[str]]:
-    """The labels that a text refers to, and the parts of it that are neither a reference nor a doubled brace."""
+    """The labels in a text, and its parts that are neither a reference nor a doubled brace."""
     labels: list[str] = []
-    senseless: list[str] = []
+    invalid: list[str] = []
     for token in _TOKEN.finditer(text):
         if token.group() in ("{{", "}}"):
             continue
         field = None if token[1] is None else _FIELD.fullmatch(token[1])
         if field is None:
-            senseless.append(token.group())
+            invalid.append(token.group())
         else:
             labels.append(field[1])
-    return labels, senseless
+    return labels, invalid
 
 
 def fill(text: str, results: Mapping[str, ResultCanister]) -> str:
-    """The text with its references replaced by what the results say, or by a note in brackets on what is missing."""
+    """The text with its references replaced by results, or by a note in brackets if something is missing."""
 
     def replace(token: re.Match[str]) -> str:
         if token.group() in ("{{", "}}"):
@@ -44,7 +44,7 @@ def fill(text: str, results: Mapping[str, ResultCanister]) -> str:
 
 
 def fill_all(value: Any, results: Mapping[str, ResultCanister]) -> Any:
-    """A JSON value with every string in it filled; the names of members stay."""
+    """A JSON value with all its strings filled; keys stay."""
     if isinstance(value, str):
         return fill(value, results)
     if is_table(value):
@@ -55,7 +55,6 @@ def fill_all(value: Any, results: Mapping[str, ResultCanister]) -> Any:
 
 
 def strings_of(value: Any) -> list[str]:
-    """Every string in a JSON value."""
     if isinstance(value, str):
         return [value]
     if is_table(value):
@@ -64,12 +63,12 @@ def strings_of(value: Any) -> list[str]:
 
 
 def failed(result: ResultCanister | None) -> bool:
-    """Whether a call failed. A wire that has no mark for it shows it by the first word of the result's text."""
+    """Whether a call failed. A wire without a mark for it shows it by the first word of the result's text."""
     return result is not None and (result.error is not None or result.text.startswith("Error:"))
 
 
 def error_of(result: ResultCanister) -> str:
-    """The first line of what went wrong, without the word that says so; empty for a good result."""
+    """The first line of the error, without the word ``Error:``; empty for a good result."""
     if not failed(result):
         return ""
     return _ERROR.sub("", result.text, count=1).partition("\n")[0]
@@ -95,11 +94,11 @@ def _lines(label: str, text: str, number: int, *, alone: bool) -> str:
 
 
 def _member(label: str, text: str, pointer: str) -> str:
-    """What a JSON Pointer (RFC 6901) finds in a text: a string as it is, anything else as JSON."""
+    """The value at a JSON Pointer (RFC 6901) in a text: a string as it is, anything else as JSON."""
     try:
         value: Any = parse(text)
     except JsonInvalidity:
-        return f"[{label} is no JSON]"
+        return f"[{label} is not JSON]"
     for part in pointer.split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
         if is_table(value) and name in value:

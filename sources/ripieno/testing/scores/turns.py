@@ -1,4 +1,4 @@
-"""What a score is made of: turns and their calls, and what must hold between them."""
+"""Turns and calls of a score, and the check of their references."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,7 +9,7 @@ from frozendict import frozendict
 from ripieno.descriptors.reader.problems import Problems, spelling
 from ripieno.testing.scores.templates import EXPECTED, labels_of, strings_of
 
-#: The finishes that a model has of its own; the others are made here.
+#: The finishes that a model itself can have.
 ModelFinish = Literal["stop", "invocations", "length", "filter"]
 
 _Path = tuple[str | int, ...]
@@ -17,7 +17,7 @@ _Path = tuple[str | int, ...]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredCall:
-    """A call of a turn. ``tool`` is an exposed name, ``label`` what later turns call its result."""
+    """A call of a turn. ``tool`` is an exposed name, ``label`` the name of the result in later turns."""
 
     tool: str
     arguments: frozendict[str, object] = frozendict()  # noqa: RUF009
@@ -31,18 +31,18 @@ class Turn:
     text: str = ""
     reasoning: str = ""
     calls: tuple[ScoredCall, ...] = ()
-    #: Labels of results that must be good; otherwise the answer says which is not.
+    #: Labels of calls that must have succeeded; otherwise the answer reports which did not.
     expect: tuple[str, ...] = ()
-    #: The turn is played only when this call failed.
+    #: The turn is played only if this call failed.
     on_error: str | None = None
     finish: ModelFinish | None = None
     pace: float = 0.0
 
 
 def check(turns: Sequence[Turn], problems: Problems, expected: Iterable[str] = ()) -> None:
-    """Adds what is wrong with turns that are well formed one by one: labels, references, and empty answers.
+    """Adds the problems of well-formed turns: labels, references, and empty answers.
 
-    ``expected`` are texts that quote results after the last turn.
+    ``expected`` are texts that quote results at the end.
     """
     known: set[str] = set()
     if not turns:
@@ -67,7 +67,7 @@ def _check_known(references: Iterable[tuple[_Path, str]], known: set[str], probl
 
 
 def _references(turn: Turn, path: _Path, problems: Problems) -> Iterator[tuple[_Path, str]]:
-    """Every label that a turn refers to, and where."""
+    """The labels that a turn refers to, with their positions."""
     texts: list[tuple[_Path, str]] = [((*path, "text"), turn.text), ((*path, "reasoning"), turn.reasoning)]
     for index, call in enumerate(turn.calls):
         texts += [((*path, "calls", index, "arguments"), text) for text in strings_of(call.arguments)]
@@ -78,9 +78,8 @@ def _references(turn: Turn, path: _Path, problems: Problems) -> Iterator[tuple[_
 
 
 def _quoted(texts: Iterable[tuple[_Path, str]], problems: Problems) -> Iterator[tuple[_Path, str]]:
-    """The labels that texts quote, and where."""
     for at, text in texts:
-        labels, senseless = labels_of(text)
-        for part in senseless:
-            problems.add(at, f"{part} is no reference to a result", f"Write {EXPECTED}.")
+        labels, invalid = labels_of(text)
+        for part in invalid:
+            problems.add(at, f"{part} is not a reference to a result", f"Write {EXPECTED}.")
         yield from ((at, label) for label in labels)

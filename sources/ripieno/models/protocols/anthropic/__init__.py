@@ -1,41 +1,37 @@
 """The Messages wire, both directions (API version 2026-10-21).
 
-What it wants:
+Requirements:
 
 * Leading supervisor canisters become ``system``; later ones are messages of that role.
-* All results of a turn go into one user message, and stand first in it.
+* All results of a turn are in one user message, and first in it.
 * Thinking blocks return unchanged, in order, before the calls they led to. They are opaque contents.
 * ``max_tokens`` is required: the capability ``output_tokens`` is its default.
-* Sampling controls are refused at this version; asking for one is an error unless the capability ``sampling`` says
-  that the provider takes them all the same.
-* There is no word for allowed tools: execution enforces them.
-* What its cache should keep is marked, unless the capability ``cache_breakpoints`` is false: the tools, the system
-  prompt, and all that was said up to each of the last two messages of the user's; at most four marks are taken. A
-  mark of a client's is none of ours, and left out.
-* Blank text blocks are refused, and left out; so is a canister that says nothing.
+* Sampling controls are refused at this version; they are an error unless the capability ``sampling`` is true.
+* The wire cannot express allowed tools: execution enforces them.
+* Cache marks, unless the capability ``cache_breakpoints`` is false: on the tools, the system prompt, and each of the
+  user's last two messages; at most four are accepted. A client's own marks are removed.
+* Blank text blocks are refused, so they are left out, as are empty canisters.
 
-What it does:
+Quirks:
 
-* ``input`` may come whole in the start of a block, in fragments, as one empty fragment, or not at all; in whole
-  answers as text.
-* Identifiers may be missing, blank or doubled; indices missing or all the same; blocks never stopped.
-* Usage in ``message_delta`` is cumulative: it replaces, where it is not null.
-* A message that ends at ``max_tokens`` may leave a call cut in the middle, and stop its block all the same: a call
-  without arguments, or with broken ones, is sealed only with the next block or the end. One that was cut is marked,
-  and never runs.
-* ``pause_turn`` asks for the same conversation again: the turn ends as if it had called a tool.
-* Blocks of other kinds (tools that the provider runs itself) are kept as opaque contents, and never dispatched.
-* An answer may come whole where a stream was asked for.
+* ``input`` may be complete in the start of a block, in fragments, one empty fragment, or absent; in complete answers
+  also a text.
+* Identifiers may be missing, blank or duplicate; indices missing or all the same; blocks never stopped.
+* Usage in ``message_delta`` is cumulative: it replaces what is not null.
+* A message that ends at ``max_tokens`` may cut a call in the middle and still stop its block. A call with missing or
+  broken arguments is therefore sealed only with the next block or the end. A cut call is marked and never runs.
+* ``pause_turn`` requires the same conversation again: the turn ends as if it had called a tool.
+* Blocks of other kinds (provider-hosted tools) are kept as opaque contents, and never dispatched.
+* A complete answer may come where a stream was requested.
 
-What an answer cannot carry back: the text of arguments that could be read, in whole answers of any; that a call is
-free-form; what came to stand beside a call (``caller``) after it had begun; citations of a text; reasoning without its
-block; opaque contents of other protocols.
+Lost in answers: the original text of readable arguments (in complete answers, of any); that a call is free-form;
+``caller`` and other extras that arrive after a call began; citations; reasoning without its block; other protocols'
+opaque contents.
 
-What a request cannot carry back: the same, and the kind of a text; blank texts; the borders of adjacent canisters of
-one role, and where among the results of a turn the user spoke; audio; images of a supervisor and of the assistant, and
-those of a document as part of it; the identifier of a document without its ``context`` field; the kind of a document at
-a URL, or of one that is text; a fault's category, code and details (its text and ``is_error`` come back), and where
-among the texts of a failed result its images stood.
+Lost in requests: the same, and a text's kind; blank texts; borders between adjacent canisters of one role, and the
+user's position among the results of a turn; audio; images of a supervisor and of the assistant, and of a document as
+part of it; a document's identifier without its ``context`` field; the kind of a document that is text or at a URL; a
+fault's category, code and details (its text and ``is_error`` return), and the position of images in a failed result.
 """
 
 import re
@@ -67,6 +63,6 @@ PROTOCOL = Protocol(
     encode=encode,
     refuse=refuse,
     requirements=Requirements(
-        names=re.compile(r"[A-Za-z0-9_-]{1,128}"), identifiers=re.compile(r"[A-Za-z0-9_-]{1,256}"), asked_first=True
+        names=re.compile(r"[A-Za-z0-9_-]{1,128}"), identifiers=re.compile(r"[A-Za-z0-9_-]{1,256}"), user_first=True
     ),
 )

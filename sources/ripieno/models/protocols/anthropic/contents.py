@@ -13,17 +13,17 @@ NAME = "anthropic"
 
 
 def blocks_of(contents: Sequence[Content]) -> list[Mapping[str, Any]]:
-    """The blocks of contents in a request, without those that this wire has no word for or refuses."""
+    """The blocks of contents in a request, without those that this wire lacks or refuses."""
     return [block for content in contents if not is_blank(content) and (block := block_of(content)) is not None]
 
 
 def is_blank(content: Content) -> bool:
-    """Whether it is a text without a letter: an answer may have one, and a request may not."""
+    """Whether it is a blank text, which answers may contain and requests may not."""
     return isinstance(content, TextualContent) and not content.text.strip()
 
 
 def block_of(content: Content) -> Mapping[str, Any] | None:
-    """The block of a content; None for what this wire has no word for, and for an empty text."""
+    """The block of a content; None for an empty text and for what this wire lacks."""
     if isinstance(content, TextualContent):
         return {"type": "text", "text": content.text} if content.text else None
     if isinstance(content, ImageContent):
@@ -49,17 +49,16 @@ def _document_source(content: DocumentContent) -> dict[str, Any]:
 
 
 def text_source(text: str) -> dict[str, Any]:
-    """The source of a document that is plain text."""
     return {"type": "text", "media_type": "text/plain", "data": text}
 
 
 def contents_of(native: object) -> tuple[Content, ...]:
-    """The contents of a message or result; an empty text is none. Errors: ``InputError``."""
+    """The contents of a message or result; none for an empty text. Errors: ``InputError``."""
     return () if native is None else tuple(content_of(block) for block in parts_in(native, "blocks"))
 
 
 def content_of(block: object) -> Content:
-    """The content of a block. What is not known is kept as it is. Errors: ``InputError``."""
+    """The content of a block; an unknown block becomes opaque. Errors: ``InputError``."""
     if not is_table(block):
         raise InputError(f"A block is an object with a type, not {type(block).__name__}.")
     kind = block.get("type")
@@ -76,7 +75,7 @@ def content_of(block: object) -> Content:
 
 
 def _image(source: Mapping[str, Any]) -> Content | None:
-    """An image; one that stands elsewhere is a document that its provider fetches."""
+    """An image; one at a URL is a document that the provider fetches."""
     if source.get("type") == "base64":
         data = decoded(source.get("data"), "A block")
         return ImageContent(data=data, mime_type=str(source.get("media_type") or "image/*"))
@@ -98,6 +97,5 @@ def _document(source: Mapping[str, Any]) -> Content | None:
 
 
 def opaque(block: Mapping[str, Any]) -> OpaqueContent:
-    """A block that is kept as it is, without a mark of where a request's cached part ends."""
     kept = {name: value for name, value in block.items() if name != "cache_control"}
     return OpaqueContent(protocol=NAME, kind=str(block.get("type")), data=freeze(kept))

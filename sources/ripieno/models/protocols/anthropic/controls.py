@@ -21,17 +21,17 @@ from ripieno.models.protocols.common.requests import (
     texts_in,
 )
 
-#: What a request asks for when neither the controls nor the provider's data say.
+#: The limit if neither the controls nor the provider's data set one.
 OUTPUT_TOKENS = 8192
 _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
 _THINKING = ("enabled", "adaptive", "disabled", "between_tools")
-#: The most tokens that a model thinks for with little effort, and with some.
+#: Thinking budgets, in tokens, up to which the effort is low or medium.
 _BUDGETS: Sequence[tuple[int, Reasoning]] = ((4096, "low"), (16384, "medium"))
 _CHOICES_BACK = {native: choice for choice, native in _CHOICES.items()}
 
 
 class AnthropicControls(ControlsProcessor):
-    """``max_tokens`` always; sampling only where the provider's data allows it."""
+    """Controls with ``max_tokens`` always, and sampling only if the provider's data allows it."""
 
     def nativize(self, controls: Controls, capabilities: Capabilities) -> Mapping[str, Any]:
         native: dict[str, Any] = {
@@ -73,7 +73,7 @@ CONTROLS = AnthropicControls()
 
 
 def _reasoning(thinking: Mapping[str, Any], effort: Reasoning | None) -> Reasoning | None:
-    """How much to think: as the effort says, or else a number of tokens. Errors: ``InputError`` for an unknown type."""
+    """The effort, or the nearest one to a thinking budget. Errors: ``InputError`` for an unknown type."""
     kind = thinking.get("type")
     if kind is not None and kind not in _THINKING:
         raise RequestInvalidity(
@@ -94,7 +94,7 @@ def _reasoning(thinking: Mapping[str, Any], effort: Reasoning | None) -> Reasoni
 
 def _format(form: Format) -> dict[str, Any]:
     if form.schema is None:
-        raise InputError("The Messages wire has no word for JSON of any kind (format = json_object): give a schema.")
+        raise InputError("The Messages wire does not support JSON without a schema (format = json_object): give one.")
     return {"type": form.kind, "schema": form.schema}
 
 
@@ -115,7 +115,7 @@ def _chosen(choice: Mapping[str, Any]) -> str | None:
 
 
 def tool_choice(controls: Controls, offer: Offer, capabilities: Capabilities) -> dict[str, Any] | None:
-    """The choice among tools as the wire says it; None leaves it to the provider. Errors: ``InputError``."""
+    """The choice among tools in the wire's form; None leaves it to the provider. Errors: ``InputError``."""
     choice = choice_of(controls, offer, capabilities)
     parallel = controls.parallel if capabilities.get("parallel_calls", True) else None
     if choice is None and parallel is None:

@@ -1,7 +1,4 @@
-"""Answers of the Messages wire, event by event or whole, into our events.
-
-A block of the Messages wire while it is streamed.
-"""
+"""Decodes answers of the Messages wire, streamed or complete, into events."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -30,7 +27,7 @@ from ripieno.models.protocols.common.decoder import AnswerDecoder
 
 
 class Block:
-    """A block, as far as it has come."""
+    """A block while it is streamed."""
 
     __slots__ = ("call", "fragments", "grown", "identifier", "invocation", "kind", "start", "stopped")
 
@@ -42,13 +39,12 @@ class Block:
         #: Pieces of other members, by their names.
         self.grown: dict[str, list[str]] = {}
         self.stopped = False
-        # Of a call: its place among the calls, from 0, its identifier, and what it is once it has stopped.
+        # Of a call: its index among the calls, from 0, its identifier, and the call after the block stopped.
         self.call = -1
         self.identifier = ""
         self.invocation: InvocationCanister | None = None
 
     def read(self) -> InvocationCanister:
-        """The call, as far as it has come."""
         return read_invocation(
             identifier=self.identifier,
             name=str(self.start.get("name") or ""),
@@ -58,8 +54,8 @@ class Block:
             keep_text=False,
         )
 
-    def whole(self) -> Mapping[str, Any]:
-        """The block as it would stand in a whole answer."""
+    def complete(self) -> Mapping[str, Any]:
+        """The block as in a complete answer."""
         for name, pieces in self.grown.items():
             self.start[name] = (self.start.get(name) or "") + "".join(pieces)
         if self.fragments:
@@ -67,7 +63,7 @@ class Block:
         return self.start
 
     def doubtful(self) -> bool:
-        """Whether a call that has stopped may have been cut off: only the reason at the end tells."""
+        """Whether a stopped call may have been cut off, which only the stop reason shows."""
         invocation = self.invocation
         return invocation is not None and (invocation.fault is not None or not invocation.arguments)
 
@@ -77,10 +73,10 @@ class Decoder(AnswerDecoder):
 
     def __init__(self, provider: str, identifiers: Identifiers) -> None:
         super().__init__(provider, identifiers)
-        #: Blocks that are still streamed, by the index that the server gives them.
+        #: Blocks in progress, by the server's index.
         self._open: dict[object, Block] = {}
         self._last: Block | None = None
-        #: Blocks that are not sealed, in the model's order.
+        #: Unsealed blocks, in the model's order.
         self._pending: deque[Block] = deque()
         self._calls = 0
         self._usage: dict[str, Any] = {}
@@ -105,7 +101,7 @@ class Decoder(AnswerDecoder):
         elif kind == "error" or native.get("error"):
             raise self.refused(native)
         elif kind == "message":
-            self._play(native)
+            self._read_message(native)
         return events
 
     def _begin(self, message: Mapping[str, Any]) -> None:
@@ -113,12 +109,12 @@ class Decoder(AnswerDecoder):
         self._events.append(TurnBegan(model=str(message.get("model") or "")))
 
     def _count(self, native: Native) -> None:
-        """What is counted is the whole so far: it replaces, where it is given."""
+        """Updates usage: each count is cumulative and replaces the last one."""
         usage = native.get("usage") or EMPTY
         self._usage.update({name: value for name, value in usage.items() if value is not None})
 
-    def _play(self, message: Mapping[str, Any]) -> None:
-        """A whole answer; some servers send one where a stream was asked for."""
+    def _read_message(self, message: Mapping[str, Any]) -> None:
+        """Reads a complete answer, which some servers send instead of a stream."""
         self._begin(message)
         for place, start in enumerate(message.get("content") or ()):
             self._start(place, start)
@@ -127,7 +123,7 @@ class Decoder(AnswerDecoder):
         self._ended = True
 
     def _block(self, native: Native) -> Block:
-        """The open block that an event is about: without an index, the one that began last."""
+        """The open block of an event; without an index, the block that began last."""
         index = native.get("index")
         block = self._last if index is None else self._open.get(index)
         if block is None or block.stopped:
@@ -137,7 +133,7 @@ class Decoder(AnswerDecoder):
     def _start(self, index: object, start: Mapping[str, Any]) -> None:
         former = self._open.get(index)
         if former is not None:
-            # Its place is taken: there will be no more of it.
+            # Its index is reused, so it is complete.
             self._close(former)
         block = self._last = self._open[index] = Block(start)
         self._pending.append(block)
@@ -173,7 +169,7 @@ class Decoder(AnswerDecoder):
                 if self.deltas and block.kind == "tool_use":
                     self._events.append(ArgumentsDelta(index=block.call, text=text))
         else:
-            # Thinking, its signature, and what is not known: each grows the member of its name.
+            # Thinking, signatures and unknown deltas extend the member of their name.
             for name, value in delta.items():
                 if name != "type" and isinstance(value, str):
                     block.grown.setdefault(name, []).append(value)
@@ -191,7 +187,7 @@ class Decoder(AnswerDecoder):
             block.invocation = block.read()
 
     def _seal(self) -> None:
-        """Seals what is complete, but nothing before what the model began earlier."""
+        """Seals complete blocks, in the model's order."""
         pending = self._pending
         while pending and pending[0].stopped and (len(pending) > 1 or not pending[0].doubtful()):
             self._sealed(pending.popleft())
@@ -206,8 +202,8 @@ class Decoder(AnswerDecoder):
                 invocation = cut_off(invocation, why)
             self._events.append(InvocationSealed(index=block.call, invocation=invocation))
         elif block.stopped or why is None:
-            # A block of thinking that was cut has no signature, and would be refused.
-            self._events.append(ContentSealed(opaque(block.whole())))
+            # A cut thinking block has no signature, and would be refused.
+            self._events.append(ContentSealed(opaque(block.complete())))
 
     def _end(self, _: Native) -> list[Event]:
         events = self._events = []
@@ -220,13 +216,12 @@ class Decoder(AnswerDecoder):
         while self._pending:
             self._sealed(self._pending.popleft(), why)
         if reason == "tool_use" and not self._calls:
-            raise WireInvalidity(self._provider, f"It ended with {reason!r}, and sent no call.")
+            raise WireInvalidity(self._provider, f"It ended with {reason!r} but sent no call.")
         events.append(TurnEnded(finish=finish, usage=usage_of(self._usage), reason=reason))
         return events
 
 
 def decode(native: Native, provider: str, identifiers: Identifiers) -> Iterable[Event]:
-    """A whole answer, played through the decoder. Errors: as in streams."""
     decoder = Decoder(provider, identifiers)
     if native.get("type") != "message":
         raise decoder.refused(native, "It sent no message.")

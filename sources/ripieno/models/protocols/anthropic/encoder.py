@@ -1,4 +1,4 @@
-"""Our events as answers of the Messages wire: streamed, whole, and errors."""
+"""Encodes events as answers of the Messages wire: streamed, complete, and errors."""
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,13 +34,13 @@ _ERRORS = {
 
 
 class Encoder:
-    """Streams an answer. Deltas open blocks; sealed events close them, or send them whole."""
+    """Streams an answer. Deltas open blocks; sealed events close them, or send complete ones."""
 
     def __init__(self, asked: Asked) -> None:
         self._model = asked.model
         self._index = 0
         self._text: int | None = None
-        #: The block of each call, by the call's own index; free-form calls, and those whose arguments were streamed.
+        #: The block of each call, by the call's index; free-form calls; calls whose arguments were streamed.
         self._calls: dict[int, int] = {}
         self._freeform: set[int] = set()
         self._argued: set[int] = set()
@@ -87,8 +87,8 @@ class Encoder:
     def _content(self, event: ContentSealed) -> bytes:
         content = event.content
         if isinstance(content, TextualContent):
-            said = b"" if self._text is not None or not content.text else self._say(TextDelta(content.text))
-            return said + self._close_text()
+            text = b"" if self._text is not None or not content.text else self._say(TextDelta(content.text))
+            return text + self._close_text()
         block = block_of(content)
         if block is None:
             return b""
@@ -114,7 +114,7 @@ class Encoder:
 
     def _argue(self, event: ArgumentsDelta) -> bytes:
         if event.index not in self._calls or event.index in self._freeform:
-            return b""  # The wire has no text for free-form input: it comes as an argument, whole.
+            return b""  # Free-form input has no deltas on this wire: it is sent as one argument.
         self._argued.add(event.index)
         return _delta(self._calls[event.index], {"type": "input_json_delta", "partial_json": event.text})
 
@@ -135,7 +135,6 @@ class Encoder:
 
 
 def encode(events: Iterable[Event], asked: Asked) -> bytes:
-    """A whole answer."""
     content: list[Mapping[str, Any]] = []
     reason, usage = "end_turn", NO_USAGE
     for event in events:
@@ -151,7 +150,6 @@ def encode(events: Iterable[Event], asked: Asked) -> bytes:
 
 
 def refuse(refusal: Refusal) -> bytes:
-    """The wire's own form of an error."""
     status, message = refusal.status, refusal.message
     kind = _ERRORS.get(status, "api_error" if status >= 500 else "invalid_request_error")
     return encode_json({"type": "error", "error": {"type": kind, "message": message}})

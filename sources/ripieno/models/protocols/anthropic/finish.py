@@ -1,4 +1,4 @@
-"""How an answer of the Messages wire ends: why, and what it used; both directions."""
+"""Stop reasons and usage of the Messages wire, both directions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ FINISHES: Mapping[str, Finish] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
     "tool_use": "invocations",
-    # The provider's own tools take a break: it is asked again, with what it said so far.
+    # The provider's own tools pause: it is asked again, with its answer so far.
     "pause_turn": "invocations",
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
@@ -29,7 +29,7 @@ REASONS: Mapping[Finish, str] = {
 
 
 def usage_of(native: Mapping[str, Any]) -> Usage:
-    """Usage in our words; the wire counts what was cached beside the input, we count it within."""
+    """Usage from the wire, which counts cached tokens in addition to input tokens; ours includes them."""
     if not native:
         return NO_USAGE
     read = native.get("cache_read_input_tokens") or 0
@@ -45,7 +45,6 @@ def usage_of(native: Mapping[str, Any]) -> Usage:
 
 
 def usage_object(usage: Usage) -> dict[str, Any]:
-    """Usage as the wire counts it."""
     return {
         "input_tokens": max(0, usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens),
         "output_tokens": usage.output_tokens,

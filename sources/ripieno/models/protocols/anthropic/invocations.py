@@ -51,7 +51,6 @@ INVOCATIONS = Invocations()
 
 
 def invocation_of(block: Native, identifier: str | None = None) -> InvocationCanister:
-    """The call in a whole block; what a provider wants back on it stays beside it."""
     return read_invocation(
         identifier=str(block.get("id") or "") if identifier is None else identifier,
         name=str(block.get("name") or ""),
@@ -63,24 +62,22 @@ def invocation_of(block: Native, identifier: str | None = None) -> InvocationCan
 
 
 def extras_in(block: Native) -> Mapping[str, Any]:
-    """The keys of a call that are nobody's business but the provider's, such as ``caller``."""
+    """The keys of a call that only its provider needs, such as ``caller``."""
     if block.keys() <= _CALL_KEYS:
         return EMPTY
     return {key: value for key, value in block.items() if key not in _CALL_KEYS and value is not None}
 
 
 def invocation_block(invocation: InvocationCanister) -> dict[str, Any]:
-    """The block of a call."""
     return {**begun_block(invocation), "input": invocation.arguments}
 
 
 def begun_block(call: InvocationCanister | InvocationBegan) -> dict[str, Any]:
-    """The block of a call as it begins, before its arguments."""
     return {"type": "tool_use", "id": call.identifier, "name": call.name, "input": EMPTY, **extras_of(call, NAME)}
 
 
 def result_block(result: ResultCanister) -> dict[str, Any]:
-    """The block of a result. Text alone is a string, which every server understands; what failed stands first."""
+    """The block of a result. Text alone is a string, which every server understands; an error is first."""
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.invocation_id}
     natives = [native for content in result.content if (native := _result_block(content)) is not None]
     others = [native for native in natives if native["type"] != "text"]
@@ -101,7 +98,7 @@ def _result_block(content: Content) -> Mapping[str, Any] | None:
 
 
 def _texts(contents: Iterable[Content]) -> Iterator[str]:
-    """What is text of a result. A blank text is refused as a block, and part of a string."""
+    """The texts of a result. A blank text is refused as a block, but allowed in a string."""
     for content in contents:
         if isinstance(content, TextualContent):
             yield content.text
@@ -130,9 +127,9 @@ _DATE = re.compile(r"_\d{8}\Z")
 
 
 def definition_from(tool: Native) -> Definition | HostedTool | None:
-    """A tool that a client declares: its own, or one that its server would run, of a kind without its date.
+    """A client's tool: its own, or one for the server, whose kind is without the date.
 
-    None for a search of tools: whoever is sent their definitions knows them all. Errors: ``InputError``.
+    None for a tool search, since the model gets all definitions. Errors: ``InputError``.
     """
     kind = tool.get("type")
     if kind in (None, "custom"):
@@ -159,13 +156,13 @@ def _definition(tool: Native) -> Definition:
 
 
 def _toolset(tool: Native) -> HostedTool:
-    """The tools of a server, all of them or those that are switched on one by one."""
+    """The tools of a server: all, or those that are enabled one by one."""
     label, default = tool.get("mcp_server_name"), table_in(tool, "default_config").get("enabled", True)
     if not isinstance(label, str) or not label:
         raise InputError("An mcp_toolset has no mcp_server_name.")
     switched = {str(name): one.get("enabled", default) for name, one in table_in(tool, "configs").items()}
     if default and not all(switched.values()):
-        raise InputError("An mcp_toolset switches tools off one by one: switch on those that it shall have instead.")
+        raise InputError("An mcp_toolset disables single tools: enable the wanted tools instead.")
     names = None if default else tuple(name for name, enabled in switched.items() if enabled)
     return HostedTool(kind="mcp", label=label, names=names)
 
@@ -174,7 +171,7 @@ _declared = one_by_one(definition_from)
 
 
 def declared_in(native: Native) -> Declared:
-    """The tools of a request, those of servers that it names beside them too. Errors: ``InputError``."""
+    """The tools of a request, with those of its MCP servers. Errors: ``InputError``."""
     declared = _declared(native)
     servers = tables_in(native, "mcp_servers")
     if not servers:
@@ -185,7 +182,7 @@ def declared_in(native: Native) -> Declared:
 
 
 def _server(server: Native) -> HostedTool | None:
-    """A server whose tools are meant without being declared; None where they are switched off."""
+    """A server whose tools are not declared; None if it is disabled."""
     label, config = server.get("name"), table_in(server, "tool_configuration")
     if not isinstance(label, str) or not label:
         raise RequestInvalidity("A server has no name.", parameter="mcp_servers")

@@ -1,4 +1,4 @@
-"""Canisters to messages of the Messages wire, and back."""
+"""Canisters as messages of the Messages wire, and back."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -33,20 +33,20 @@ from ripieno.models.protocols.anthropic.invocations import invocation_block, inv
 from ripieno.models.protocols.common.encoding import Breakpoints, Groups, by_turns, gather, piece
 from ripieno.models.protocols.common.requests import leading, parts_in, tables_in
 
-#: What makes a provider keep everything up to the end of this block. A request has at most four: after the tools, after
-#: the system prompt, and after each of the last two things that it is told: to the first of these it was asked before.
+#: Makes the provider cache everything up to this block. A request has at most four: after the tools, after the system
+#: prompt, and after each of the user's last two messages (the first of them ended the last request).
 MARK = b',"cache_control":{"type":"ephemeral"}'
 BREAKPOINTS = Breakpoints(begins=b'{"role":"user"', mark=MARK, closing=b"}]}", most=2)
 
 
 class Messages(MessagesProcessor):
-    """Interleaves: each canister is some blocks, and adjacent blocks of one role are one message."""
+    """Each canister becomes blocks; adjacent blocks of one role form one message."""
 
     def nativize(
         self, canisters: Sequence[Canister], capabilities: Capabilities, memory: dict[object, Any] | None = None
     ) -> bytes:
         breakpoints = BREAKPOINTS if marks(capabilities) else None
-        return gather(canisters, groups=_GROUPS, said=_piece, key=NAME, memory=memory, breakpoints=breakpoints)
+        return gather(canisters, groups=_GROUPS, encoded=_piece, key=NAME, memory=memory, breakpoints=breakpoints)
 
     def normalize(self, native: Native) -> tuple[Canister, ...]:
         canisters: list[Canister] = []
@@ -62,7 +62,7 @@ MESSAGES = Messages()
 
 
 class _Message:
-    """One message, while it is loaded: results stand first in it, whatever else the user says."""
+    """One message under construction; results are first in it."""
 
     __slots__ = ("_blocks", "_results", "_role")
 
@@ -82,12 +82,12 @@ _USER, _ASSISTANT, _SYSTEM = (functools.partial(_Message, role) for role in (b"u
 _GROUPS: Groups = {**by_turns(_USER, _ASSISTANT), SupervisorCanister: _SYSTEM}
 
 
-def _said(canister: UserCanister) -> bytes:
+def _user(canister: UserCanister) -> bytes:
     return encode(blocks_of(canister.content))[1:-1]
 
 
-def _answered(canister: AssistantCanister) -> bytes:
-    # An image that another model made is refused there.
+def _assistant(canister: AssistantCanister) -> bytes:
+    # The wire refuses images here, such as those of another model.
     kept = [content for content in canister.content if isinstance(content, TextualContent | OpaqueContent)]
     return encode(blocks_of(kept))[1:-1]
 
@@ -97,7 +97,7 @@ def _supervisor(canister: SupervisorCanister) -> bytes:
 
 
 def supervisor_blocks(canister: SupervisorCanister) -> list[Mapping[str, Any]]:
-    """What a supervisor says: text alone, anything else is refused there."""
+    """The texts of a supervisor; the wire refuses anything else here."""
     return blocks_of([content for content in canister.content if isinstance(content, TextualContent)])
 
 
@@ -123,8 +123,8 @@ def _result(canister: ResultCanister) -> bytes:
 
 
 _PIECES: Mapping[type, Callable[[Any], bytes]] = {
-    UserCanister: _said,
-    AssistantCanister: _answered,
+    UserCanister: _user,
+    AssistantCanister: _assistant,
     SupervisorCanister: _supervisor,
     DocumentCanister: _document,
     InvocationCanister: _invocation,
@@ -151,7 +151,7 @@ def _canisters(message: Mapping[str, Any]) -> Sequence[Canister]:
             contents.append(content_of(block))
             continue
         if contents or (role == "assistant" and not canisters):
-            # Calls stand after an assistant's canister, as in answers: an empty one when it only invokes.
+            # As in answers, calls follow an assistant's canister, which may be empty.
             canisters.append(make(content=tuple(contents)))
             contents.clear()
         canisters.append(special)
@@ -161,7 +161,7 @@ def _canisters(message: Mapping[str, Any]) -> Sequence[Canister]:
 
 
 def _special(block: object, role: object) -> Canister | None:
-    """The canister of a block that is one by itself."""
+    """The canister of a block that is a canister by itself."""
     if not is_table(block):
         return None
     kind = block.get("type")
@@ -185,18 +185,18 @@ def _document_of(block: Mapping[str, Any]) -> DocumentCanister:
 
 
 def marks(capabilities: Capabilities) -> bool:
-    """Whether breakpoints are sent. A server that has another idea of them says ``cache_breakpoints = false``."""
+    """Whether cache marks are sent; a server may refuse them with ``cache_breakpoints = false``."""
     return bool(capabilities.get("cache_breakpoints", True))
 
 
 def marked(array: bytes) -> bytes:
-    """A JSON array of objects with a breakpoint at its end. One that is sent later, or never, takes none."""
+    """A JSON array of objects with a cache mark at its end, unless it has deferred tools, which take none."""
     if b'"defer_loading":true' in array:
         return array
     return b"%s%s}]" % (array[:-2], MARK)
 
 
 def system_of(canisters: Sequence[Canister]) -> tuple[list[Mapping[str, Any]], int]:
-    """The blocks of the leading supervisor canisters, and how many canisters those are."""
+    """The blocks of the leading supervisor canisters, and the number of those canisters."""
     supervisors = leading(canisters)
     return [block for one in supervisors for block in supervisor_blocks(one)], len(supervisors)

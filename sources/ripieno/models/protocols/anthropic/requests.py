@@ -1,4 +1,4 @@
-"""A whole request of the Messages wire: written by the client half, read by the server half."""
+"""Requests of the Messages wire: written by the client half, read by the server half."""
 
 import dataclasses
 
@@ -12,7 +12,7 @@ from ripieno.models.protocols.anthropic.invocations import INVOCATIONS, declared
 from ripieno.models.protocols.anthropic.messages import MESSAGES, marked, marks, system_of
 from ripieno.models.protocols.common.encoding import join
 from ripieno.models.protocols.common.parsing import read_request
-from ripieno.models.protocols.common.requests import Checks, refused, tables_in, unless
+from ripieno.models.protocols.common.requests import UNSAYABLE, Checks, refused, tables_in, unless
 from ripieno.models.protocols.common.tools import Declared, declare, hosted_word
 
 _SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
@@ -37,18 +37,18 @@ def request(asked: Request) -> bytes:
 
 
 def parse(native: Native) -> Asked:
-    """What a client asks for. Errors: ``InputError``, which says what is wrong with its request."""
+    """A client's request. Errors: ``InputError``."""
     return read_request(
         native,
         checks=_CHECKS,
         declared=declared_in,
-        canisters=lambda said, _: MESSAGES.normalize(said),
+        canisters=lambda body, _: MESSAGES.normalize(body),
         controls=_controls_in,
     )
 
 
 def _controls_in(native: Native, declared: Declared) -> Controls:
-    """The controls; a choice of what its server would run is the word for that."""
+    """The controls; the choice of a hosted tool becomes its ``hosted_word``."""
     controls = CONTROLS.normalize(native)
     choice = controls.tool_choice
     if choice is not None and ("", choice) not in declared.names:
@@ -59,21 +59,21 @@ def _controls_in(native: Native, declared: Declared) -> Controls:
 
 
 def _edits(key: str, value: object) -> None:
-    """What may be cleared of a conversation on the way need not be; but nobody shortens it here."""
+    """Allows edits that only clear content, which are optional, and refuses any that shorten a conversation."""
     edits = tables_in(value, "edits") if is_table(value) else ()
     if not is_table(value) or not all(str(edit.get("type")).startswith("clear_") for edit in edits):
         raise RequestInvalidity(
-            f"{key} would shorten the conversation on the way: shorten it before, or leave {key} out.", parameter=key
+            f"{key} would shorten the conversation here: shorten it before, or leave {key} out.", parameter=key
         )
 
 
-_STORED = refused("Nothing is stored here, so that {key} = {value} points nowhere: leave {key} out.")
+_STORED = refused("Nothing is stored here, so {key} = {value} refers to nothing: leave {key} out.")
 _CHECKS: Checks = {
-    "top_k": refused("{key} = {value} cannot be passed on to every model: leave {key} out."),
+    "top_k": refused(UNSAYABLE),
     "container": _STORED,
     "thread": _STORED,
     "context_management": _edits,
-    "compaction": refused("{key} would shorten the conversation on the way: shorten it before, or leave {key} out."),
-    "fallbacks": unless([], why="{key} are chosen by whoever runs this server: leave {key} out."),
+    "compaction": refused("{key} would shorten the conversation here: shorten it before, or leave {key} out."),
+    "fallbacks": unless([], why="The operator of this server chooses {key}: leave {key} out."),
     "inference_geo": unless("global", why="{key} = {value} cannot be promised here: leave {key} out."),
 }

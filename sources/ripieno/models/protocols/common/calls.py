@@ -1,5 +1,6 @@
-"""Calls as models really send them, read into invocation canisters that can be trusted."""
+"""Invocation canisters from calls as models really send them."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ from ripieno.jsonvalues import EMPTY, freeze, is_table, parse
 
 
 def read_arguments(sent: object) -> tuple[frozendict[str, object], Fault | None]:
-    """Arguments from whatever a server sent: text, an object, or nothing at all; and why they cannot be read.
+    """Arguments from any form that servers send (a text, an object, nothing), or why they cannot be read.
 
     An absent value, null and a blank text all mean no arguments (measured: servers send each of them).
     """
@@ -39,9 +40,9 @@ def read_invocation(
     extras: Mapping[str, Any] | None = None,
     keep_text: bool = True,
 ) -> InvocationCanister:
-    """An invocation canister, with a fault in it when it cannot be read. ``keep_text`` keeps the text as it was sent.
+    """An invocation canister, with a fault if the call cannot be read. ``keep_text`` keeps the text as it was sent.
 
-    ``extras`` are what this protocol's providers want back on the call; they stand in ``opaque`` under its name.
+    ``extras`` are what this protocol's providers need back on the call. They are in ``opaque`` under its name.
     """
     text = sent if isinstance(sent, str) else None
     arguments: frozendict[str, object] = EMPTY
@@ -66,28 +67,24 @@ def read_invocation(
 
 
 def opaque_of(extras: Mapping[str, Any] | None, protocol: str) -> frozendict[str, object]:
-    """The opaque part of a call, of what this protocol wants back on it."""
+    """The opaque part of a call: what this protocol needs back on it."""
     return frozendict({protocol: freeze(extras)}) if extras else EMPTY
 
 
 def extras_of(call: InvocationCanister | InvocationBegan, protocol: str) -> Mapping[str, Any]:
-    """What a protocol wants back on a call; nothing when another protocol's provider made it."""
+    """The keys that a protocol needs back on a call; empty if another protocol's provider made it."""
     extras = call.opaque.get(protocol)
     return extras if is_table(extras) else EMPTY
 
 
 def cut_off(invocation: InvocationCanister, why: str) -> InvocationCanister:
-    """The same call, marked as cut off in the middle: it never runs."""
-    return InvocationCanister(
-        identifier=invocation.identifier,
-        name=invocation.name,
-        kind=invocation.kind,
-        raw=invocation.raw,
-        opaque=invocation.opaque,
-        timestamp=invocation.timestamp,
+    """The same call with a fault that says it was cut off; it never runs."""
+    return dataclasses.replace(
+        invocation,
+        arguments=EMPTY,
         fault=Fault(
             category="validation",
-            message=f"The call was cut off in the middle: {why}.",
+            message=f"The call was cut off: {why}.",
             code="cut_off",
             suggestion="Make the call again, with shorter arguments.",
         ),

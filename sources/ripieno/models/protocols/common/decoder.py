@@ -1,4 +1,4 @@
-"""What decoders of all wires have in common: how an answer is heard, how it is refused, and how it is cut short."""
+"""The base class of all wires' decoders: errors, refusals and cut-off answers."""
 
 import abc
 from collections.abc import Callable, Iterable
@@ -12,16 +12,16 @@ from ripieno.models.transport.sse import DONE
 
 
 class AnswerDecoder(abc.ABC):
-    """One answer, native event by native event. A wire says what each of them means, and what the end does."""
+    """Decodes one answer, native event by native event. A wire defines the meaning of each event and of the end."""
 
     def __init__(self, provider: str, identifiers: Identifiers) -> None:
-        #: Whether anybody looks at text and arguments before they are sealed. Reasoning has no other common form.
+        #: Whether deltas of text and arguments are needed. Deltas of reasoning are always made.
         self.deltas = True
         self._provider = provider
         self._identifiers = identifiers
-        #: The provider's own word for why the answer ended.
+        #: The provider's own word for the end of the answer.
         self._reason: str | None = None
-        #: What one native event has become.
+        #: The events of the current native event.
         self._events: list[Event] = []
 
     def feed(self, native: Native) -> Iterable[Event]:
@@ -33,7 +33,7 @@ class AnswerDecoder(abc.ABC):
         return self._guarded(self._end, DONE)
 
     def _guarded(self, read: Callable[[Native], list[Event]], native: Native) -> list[Event]:
-        """Servers send anything: a shape that the wire does not allow becomes an error with a name, here for all."""
+        """Turns the exceptions of a malformed native event into ``WireInvalidity``, for all wires."""
         try:
             return read(native)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -41,18 +41,18 @@ class AnswerDecoder(abc.ABC):
             raise WireInvalidity(self._provider, f"It sent a {kind!r} that cannot be read ({error!r}).") from error
 
     def play(self, native: Native) -> Iterable[Event]:
-        """All events of a whole answer. Errors: as ``feed``."""
+        """All events of a complete answer. Errors: as ``feed``."""
         return [*self.feed(native), *self.finish()]
 
     def refused(self, native: Native, otherwise: str = "It sent an error.") -> ProviderRefusal:
-        """The error that a native event is, in the provider's own words; ``otherwise`` where it has none."""
+        """The error in a native event, with the provider's message or ``otherwise``."""
         category, retryable = judge(native)
         return ProviderRefusal(
             self._provider, message_of(native) or otherwise, body=native, category=category, retryable=retryable
         )
 
     def _why_cut(self, finish: Finish) -> str | None:
-        """Why what is not complete at the end was cut off; None at an end that cuts nothing."""
+        """Why an incomplete call was cut off; None if the end cuts nothing."""
         return f"the answer ended with {self._reason!r}" if finish in ("length", "filter") else None
 
     @abc.abstractmethod

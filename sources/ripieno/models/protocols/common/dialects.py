@@ -1,4 +1,4 @@
-"""What providers understand of JSON Schema, as data: both strict subsets, and what Gemini does not ignore."""
+"""The subsets of JSON Schema that providers support, as data."""
 
 import re
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ OPENAI_STRICT = Dialect(
     limits=Limits(properties=5_000, levels=10, literals=1_000, characters=120_000, long=250, long_characters=15_000),
 )
 
-#: What Anthropic's SDK leaves in a schema; more is compiled into the grammar, or refused.
+#: The keywords that Anthropic's SDK leaves in a schema; more is compiled into the grammar, or refused.
 ANTHROPIC_STRICT = Dialect(
     name="anthropic-strict",
     strict=True,
@@ -33,7 +33,7 @@ ANTHROPIC_STRICT = Dialect(
     cycles="nowhere",
 )
 
-#: Documented by Google for ``parametersJsonSchema``; other keywords are ignored there, so that nobody would know.
+#: Documented by Google for ``parametersJsonSchema``; it silently ignores other keywords.
 GEMINI = Dialect(
     name="gemini",
     keywords=frozenset(

@@ -1,7 +1,7 @@
 """Encode-once: each canister keeps the bytes of its last encoding, and requests are joined from them.
 
-The trick lives in this room alone. A key names the protocol and the capabilities that were used; another key
-encodes anew. Immutability pays for it: a canister that was encoded never changes.
+Only this file does so. A key names the protocol and the capabilities used; another key encodes again. This is safe,
+since canisters are immutable.
 """
 
 import dataclasses
@@ -21,14 +21,14 @@ from ripieno.ensembles import Invoker
 from ripieno.ensembles.offers import Offer
 from ripieno.jsonvalues import encode
 
-#: Where a run's memory has the messages of its last request.
-_SAID = "messages that are said"
-#: Bytes beyond which an encoding is not kept.
+#: Key in a run's memory of the messages of its last request.
+_ENCODED = "messages that are encoded"
+#: Maximum bytes of an encoding that is kept.
 KEPT = 64 * 1024
 
 
 def piece(canister: Canister, key: object, make: Callable[[Any], bytes]) -> bytes:
-    """The encoding of a canister under ``key``: the kept one, or a new one that is kept."""
+    """The encoding of a canister under ``key``, made if it is not kept yet."""
     try:
         kept = canister.encoding
     except AttributeError:
@@ -36,7 +36,7 @@ def piece(canister: Canister, key: object, make: Callable[[Any], bytes]) -> byte
     else:
         if kept[0] == key:
             return kept[1]
-    # The encoder's buffer is larger than what it holds (measured: 4 KB for 140 bytes): keep a copy.
+        # The encoder's buffer is larger than its content (measured: 4 KB for 140 bytes), so keep a copy.
     data = bytes(memoryview(make(canister)))
     if len(data) <= KEPT:
         object.__setattr__(canister, "encoding", (key, data))
@@ -44,9 +44,9 @@ def piece(canister: Canister, key: object, make: Callable[[Any], bytes]) -> byte
 
 
 class Calls:
-    """The calls of one conversation, found for its results, whose places ascend.
+    """Finds the calls of a conversation for its results, whose positions ascend.
 
-    Nothing is looked at twice: a client may send as many results as fit into a request.
+    No canister is visited twice, since a client may send as many results as fit into a request.
     """
 
     __slots__ = ("_canisters", "_found", "_high", "_low")
@@ -54,11 +54,11 @@ class Calls:
     def __init__(self, canisters: Sequence[Canister]) -> None:
         self._canisters = canisters
         self._found: dict[str, tuple[int, InvocationCanister]] = {}
-        #: What lies between these places is known.
+        #: All canisters between these positions are known.
         self._low = self._high = 0
 
     def find(self, identifier: str, place: int) -> tuple[int, InvocationCanister] | None:
-        """The last call before a place that has this identifier, and where it stands."""
+        """The last call with this identifier before a position, and its own position."""
         if not self._high:
             self._low = self._high = place
         for at in range(self._high, place):
@@ -66,7 +66,7 @@ class Calls:
             if isinstance(canister, InvocationCanister):
                 self._found[canister.identifier] = (at, canister)
         self._high = max(self._high, place)
-        # In a run, the call stands not far before its result, and what came before was said in another request.
+        # In a run, a call is shortly before its result, and earlier canisters were encoded for earlier requests.
         while identifier not in self._found and self._low > 0:
             self._low -= 1
             canister = self._canisters[self._low]
@@ -76,39 +76,37 @@ class Calls:
 
 
 class Group(Protocol):
-    """Adjacent canisters that become messages together, while they are loaded."""
+    """Adjacent canisters that become messages together."""
 
     def add(self, canister: Canister, data: bytes) -> None:
-        """One more of them, encoded."""
-        ...
+        """Adds an encoded canister."""
 
     def close(self, messages: list[bytes]) -> None:
-        """Makes messages of them."""
-        ...
+        """Appends the messages."""
 
 
-#: Makes the group that a kind of canister belongs to.
+#: The constructor of the group for each kind of canister.
 Groups = Mapping[type[Canister], Callable[[], Group]]
 
 
-def by_turns(heard: Callable[[], Group], spoken: Callable[[], Group]) -> Groups:
-    """The groups of a wire on which what the model hears takes turns with what it says."""
+def by_turns(input_group: Callable[[], Group], output_group: Callable[[], Group]) -> Groups:
+    """The groups of a wire on which messages alternate between the model's input and its output."""
     return {
-        UserCanister: heard,
-        SupervisorCanister: heard,
-        DocumentCanister: heard,
-        ResultCanister: heard,
-        AssistantCanister: spoken,
-        InvocationCanister: spoken,
+        UserCanister: input_group,
+        SupervisorCanister: input_group,
+        DocumentCanister: input_group,
+        ResultCanister: input_group,
+        AssistantCanister: output_group,
+        InvocationCanister: output_group,
     }
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Breakpoints:
-    """How a wire marks what its provider should keep in its cache: the last ``most`` messages that begin like this.
+    """Cache marks of a wire: the last ``most`` messages that begin with ``begins`` get a ``mark``.
 
-    The ``mark`` is put before the last ``closing`` bytes of a message. What is kept for the next request has none, so
-    that its beginning stays the same while the marks move.
+    The ``mark`` goes before the last ``closing`` bytes of a message. The array kept for the next request has no marks,
+    so that its beginning stays the same while the marks move.
     """
 
     begins: bytes
@@ -117,7 +115,7 @@ class Breakpoints:
     most: int
 
     def place(self, message: bytes) -> int | None:
-        """Where the mark of a message belongs; None where it has none."""
+        """The position of the mark in a message; None if it gets none."""
         if message.startswith(self.begins) and message.endswith(self.closing):
             return len(message) - len(self.closing)
         return None
@@ -127,40 +125,40 @@ def gather(
     canisters: Sequence[Canister],
     *,
     groups: Groups,
-    said: Callable[[Canister, int], bytes],
+    encoded: Callable[[Canister, int], bytes],
     key: object,
     memory: dict[object, Any] | None,
     breakpoints: Breakpoints | None = None,
 ) -> bytes:
     """The messages of a conversation as a JSON array.
 
-    A canister whose group is made otherwise than that of the last one begins the next group.
-    ``said`` gives the piece of the canister at a place; where it is empty nothing is said, and nothing is parted.
-    ``key`` tells what else the messages depend on.
+    A canister of another group than the last one begins a new group. ``encoded`` gives the encoding of the canister
+    at a position; an empty one is skipped and separates nothing. ``key`` names everything else that the messages
+    depend on.
     """
     start, array, places = _recall(memory, key, canisters)
     messages: list[bytes] = []
     group: Group | None = None
-    loaded: object = None
+    current: object = None
     for place in range(start, len(canisters)):
         canister = canisters[place]
-        data = said(canister, place)
+        data = encoded(canister, place)
         if not data:
             continue
         make = groups[type(canister)]
-        if group is None or make is not loaded:
+        if group is None or make is not current:
             if group is not None:
                 group.close(messages)
-            start, loaded, group = place, make, make()
+            start, current, group = place, make, make()
         group.add(canister, data)
     for message in messages:
         if breakpoints is not None and (at := breakpoints.place(message)) is not None:
             places = [*places[1 - breakpoints.most :], len(array) + at]
         array += message
         array += b","
-    # Whatever comes next may still join the last of them.
+    # The next canister may still join the last group.
     if memory is not None:
-        memory[_SAID] = (key, tuple(canisters[:start]), array, places)
+        memory[_ENCODED] = (key, tuple(canisters[:start]), array, places)
     messages.clear()
     if group is not None:
         group.close(messages)
@@ -172,7 +170,7 @@ def gather(
 
 
 def _marked(array: bytearray, places: Sequence[int], messages: Sequence[bytes], breakpoints: Breakpoints) -> bytes:
-    """The messages so far and the last ones as a JSON array, with the marks that are due."""
+    """The messages so far and the last ones as a JSON array, with marks in the last ``most`` of them."""
     rest: list[bytes] = []
     due = breakpoints.most
     for message in reversed(messages):
@@ -195,31 +193,30 @@ def _marked(array: bytearray, places: Sequence[int], messages: Sequence[bytes], 
 def _recall(
     memory: Mapping[object, Any] | None, key: object, canisters: Sequence[Canister]
 ) -> tuple[int, bytearray, list[int]]:
-    """How many of the canisters the last request of the same run has said already; the array and its last marks.
+    """The number of canisters that the run's last request encoded, their array, and its last marks.
 
-    A conversation grows at its end, so that all but its last message is one text that grows: copying that is what a
-    long conversation costs.
+    A conversation grows at its end, so all but its last message is one growing text. To copy it is the only cost of a
+    long conversation.
     """
-    kept = memory.get(_SAID) if memory else None
+    kept = memory.get(_ENCODED) if memory else None
     if kept is not None:
-        under, said, array, places = kept
-        # Tuples compare the same objects without looking into them.
-        if under == key and tuple(canisters[: len(said)]) == said:
-            return len(said), array, places
+        under, seen, array, places = kept
+        # Tuples compare identical objects quickly.
+        if under == key and tuple(canisters[: len(seen)]) == seen:
+            return len(seen), array, places
     return 0, bytearray(b"["), []
 
 
 class Define(Protocol):
-    """One tool as a wire defines it."""
+    """Makes the definition of one tool."""
 
     def __call__(self, invoker: Invoker, *, strict: bool) -> Mapping[str, Any]: ...
 
 
 def definitions(offer: Offer, name: str, make: Define, *, strict: bool = False) -> bytes | None:
-    """The tools of an offer as a JSON array; None when there are none: an empty array is refused.
+    """The tools of an offer as a JSON array, without provider-hosted ones; None if empty: servers refuse that.
 
-    Each definition is encoded once, and so is the array, under the protocol's name, strict or not. What a provider
-    runs by itself is not among them.
+    Each definition and the array are encoded once, under the protocol's name, strict or not.
     """
     key = (name, "strict") if strict else name
     kept = offer.encodings.get(key)
@@ -237,7 +234,7 @@ def definitions(offer: Offer, name: str, make: Define, *, strict: bool = False) 
 
 
 def join(members: Iterable[tuple[str, bytes]], rest: Mapping[str, Any]) -> bytes:
-    """A JSON object of members that are encoded already, and the rest."""
+    """A JSON object of encoded members and ``rest``."""
     # One join, since the messages may be long.
     parts = [encode(rest)[:-1]]
     for name, value in members:

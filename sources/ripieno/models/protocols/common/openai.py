@@ -1,10 +1,7 @@
-"""What the wires of OpenAI's making say alike: errors, URLs, texts of calls, usage, and when reasoning returns.
+"""Code of both OpenAI wires: tool choice, errors, data URLs, texts of calls, usage, formats, free-form calls.
 
-The choice among tools as the wires of OpenAI's making say it, both directions.
-
-They differ in how one tool is named, and in whether the allowed ones stand in an object of their own (``nested``).
-
-Parameters that both wires of OpenAI's making have: what of them is refused, formats of answers, free-form calls.
+For the choice among tools, the wires differ in how one tool is named, and in whether the allowed ones are in an object
+of their own (``nested``).
 """
 
 import base64
@@ -28,20 +25,26 @@ from ripieno.exceptions import RequestInvalidity
 from ripieno.jsonvalues import EMPTY, encode, is_table
 from ripieno.models.protocol import Capabilities, Native, Refusal
 from ripieno.models.protocols.common.parsing import unknown
-from ripieno.models.protocols.common.requests import Check, choice_of, decoded, refused, table_in, tables_in, unless
+from ripieno.models.protocols.common.requests import (
+    UNSAYABLE,
+    Check,
+    choice_of,
+    decoded,
+    refused,
+    table_in,
+    tables_in,
+    unless,
+)
 from ripieno.models.protocols.common.tools import Declared, hosted_word
 
 _CHOICES = ("auto", "none", "required")
-#: What a client runs.
+#: The kinds of tools that a client runs.
 _OURS = ("function", "custom")
 _ALLOWED = "allowed_tools"
 
 
 def choice_in(native: Native, declared: Declared) -> tuple[str | None, tuple[str, ...] | None]:
-    """The choice among the tools that a client declares, and those that may be called. Errors: ``InputError``.
-
-    Each is taken in the words of either wire.
-    """
+    """The choice among the declared tools, and the allowed ones, in the form of either wire. Errors: ``InputError``."""
     choice = native.get("tool_choice")
     if choice is None or choice in _CHOICES:
         return choice, None
@@ -63,11 +66,11 @@ def choice_in(native: Native, declared: Declared) -> tuple[str | None, tuple[str
 
 
 def _named(tool: Native, declared: Declared) -> Sequence[str]:
-    """The names of what a choice names: one of a function; all of a namespace; a word for what is hosted."""
+    """The exposed names in a choice: one for a function, all of a namespace, ``hosted_word`` for a hosted tool."""
     kind = tool.get("type")
     inner = tool.get(kind) if isinstance(kind, str) else None
-    said = inner if is_table(inner) else tool
-    name, namespace = said.get("name"), said.get("namespace") or tool.get("namespace") or ""
+    body = inner if is_table(inner) else tool
+    name, namespace = body.get("name"), body.get("namespace") or tool.get("namespace") or ""
     if kind in _OURS:
         if not isinstance(name, str) or not isinstance(namespace, str):
             raise RequestInvalidity(f"tool_choice has a {kind} without a name.", parameter="tool_choice")
@@ -78,9 +81,9 @@ def _named(tool: Native, declared: Declared) -> Sequence[str]:
     if kind == "namespace":
         found = [exposed for (space, _), exposed in declared.names.items() if space == name]
     else:
-        label = said.get("server_label") or ""
+        label = body.get("server_label") or ""
         fits = [one for one in declared.hosted if one.kind == kind and (not label or one.label == label)]
-        found = [hosted_word(one, str(said.get("name") or "")) for one in fits]
+        found = [hosted_word(one, str(body.get("name") or "")) for one in fits]
     if not found:
         raise unknown(name if kind == "namespace" else kind, declared)
     return found
@@ -94,7 +97,7 @@ def choice_keys(
     *,
     nested: bool,
 ) -> dict[str, Any]:
-    """The keys of a request about the choice among its tools; ``naming`` writes one. Errors: ``InputError``."""
+    """The request's keys for the choice among tools; ``naming`` writes one tool. Errors: ``InputError``."""
     native: dict[str, Any] = {}
     if controls.parallel is not None and capabilities.get("parallel_calls", True):
         native["parallel_tool_calls"] = controls.parallel
@@ -112,29 +115,26 @@ _ERRORS = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit
 
 
 def error_object(refusal: Refusal) -> dict[str, Any]:
-    """An error as the body of an answer has it."""
     kind = _ERRORS.get(refusal.status, "server_error" if refusal.status >= 500 else "invalid_request_error")
     return {"message": refusal.message, "type": kind, "param": refusal.parameter, "code": refusal.code}
 
 
 def refuse(refusal: Refusal) -> bytes:
-    """The body of an answer that is an error."""
     return encode({"error": error_object(refusal)})
 
 
 def data_url(data: bytes, mime_type: str) -> str:
-    """Bytes as a URL."""
     return f"data:{mime_type};base64,{base64.b64encode(data).decode()}"
 
 
 def read_data_url(url: str) -> tuple[str, bytes]:
-    """The kind and the bytes of such a URL. Errors: ``InputError``."""
+    """The kind and the bytes of a data URL. Errors: ``InputError``."""
     head, _, data = url.removeprefix("data:").partition(",")
     return head.partition(";")[0] or "text/plain", decoded(data)
 
 
 def image_at(url: str) -> Content:
-    """An image; one that stands elsewhere is a document that its provider fetches. Errors: ``InputError``."""
+    """An image from a data URL; from any other URL, a document that the provider fetches. Errors: ``InputError``."""
     if not url.startswith("data:"):
         return DocumentContent(url=url, mime_type="image/*")
     mime_type, data = read_data_url(url)
@@ -142,7 +142,7 @@ def image_at(url: str) -> Content:
 
 
 def text_of_call(invocation: InvocationCanister, *, verbatim: bool = True) -> str:
-    """The arguments of a call as text, or its free-form input. ``verbatim``: also where they cannot be read."""
+    """The arguments of a call as text, or its free-form input. ``verbatim`` keeps unreadable arguments."""
     arguments: Any = invocation.arguments
     if invocation.kind == "freeform":
         return str(arguments.get("input") or "") if invocation.raw is None else invocation.raw
@@ -153,9 +153,9 @@ def text_of_call(invocation: InvocationCanister, *, verbatim: bool = True) -> st
 
 
 def replay_from(canisters: Sequence[Canister], capabilities: Capabilities, *, otherwise: str = "never") -> int:
-    """The place of the first canister whose reasoning returns: it does never, always, or until the user speaks.
+    """The position from which reasoning returns: the end (never), 0 (always), or the user's last canister (turn).
 
-    ``otherwise`` is what holds where the provider's data does not say.
+    ``otherwise`` applies if the provider's data has no rule.
     """
     rule = capabilities.get("reasoning_replay", otherwise)
     if rule == "always":
@@ -169,7 +169,7 @@ def replay_from(canisters: Sequence[Canister], capabilities: Capabilities, *, ot
 
 
 def usage_in(native: Mapping[str, Any], *, sent: str, made: str) -> Usage:
-    """Usage in our words; ``sent`` and ``made`` are what the wire calls the tokens that go in and come out."""
+    """Usage from the wire; ``sent`` and ``made`` are its keys for input and output tokens."""
     before, after = native.get(f"{sent}_details") or EMPTY, native.get(f"{made}_details") or EMPTY
     return Usage(
         input_tokens=native.get(sent) or 0,
@@ -181,7 +181,6 @@ def usage_in(native: Mapping[str, Any], *, sent: str, made: str) -> Usage:
 
 
 def usage_as(usage: Usage, *, sent: str, made: str) -> dict[str, Any]:
-    """Usage as the wire counts it."""
     return {
         sent: usage.input_tokens,
         f"{sent}_details": {
@@ -194,8 +193,6 @@ def usage_as(usage: Usage, *, sent: str, made: str) -> dict[str, Any]:
     }
 
 
-#: What asks for something that no other wire can say.
-UNSAYABLE = "{key} = {value} cannot be passed on to every model: leave {key} out."
 _LOGARITHMS = "{key} = {value} asks for probabilities of tokens, which are not passed on: leave {key} out."
 CHECKS: dict[str, Check] = {
     "frequency_penalty": unless(0, why=UNSAYABLE),
@@ -209,19 +206,19 @@ CHECKS: dict[str, Check] = {
 
 
 def format_object(form: Format, inner: str | None = None) -> dict[str, Any]:
-    """A format as these wires say it; ``inner`` is the key of the object in which one of them has its schema."""
+    """A format in the wires' form; ``inner`` is the key of the object that holds the schema, on one of them."""
     if form.kind == "json_object":
         return {"type": form.kind}
-    said: dict[str, Any] = {"name": form.name or "answer", "schema": form.schema}
+    body: dict[str, Any] = {"name": form.name or "answer", "schema": form.schema}
     if form.description:
-        said["description"] = form.description
+        body["description"] = form.description
     if form.strict is not None:
-        said["strict"] = form.strict
-    return {"type": form.kind, **(said if inner is None else {inner: said})}
+        body["strict"] = form.strict
+    return {"type": form.kind, **(body if inner is None else {inner: body})}
 
 
 def as_function(call: InvocationCanister) -> InvocationCanister:
-    """A free-form call as one of a function with one text, for whoever knows only these; any other as it is."""
+    """A free-form call as a function call with one text, for providers without the former; others unchanged."""
     if call.kind != "freeform":
         return call
     text = str(call.arguments.get("input") or "") if call.raw is None else call.raw

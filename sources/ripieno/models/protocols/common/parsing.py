@@ -1,4 +1,4 @@
-"""A client's request, read: what is the same on all wires."""
+"""Reads a client's request; common to all wires."""
 
 from collections.abc import Callable
 
@@ -16,18 +16,18 @@ def read_request(
     declared: Callable[[Native], Declared],
     canisters: Callable[[Native, Declared], tuple[Canister, ...]],
     controls: Callable[[Native, Declared], Controls],
-    said: str = "messages",
+    conversation: str = "messages",
     choice: str = "tool_choice",
 ) -> Asked:
-    """What a client asks for; its conversation stands under ``said``, and its choice among tools under ``choice``.
+    """A client's request. ``conversation`` and ``choice`` are the keys of the conversation and of the tool choice.
 
-    Errors: ``RequestInvalidity``, which says what is wrong, and where.
+    Errors: ``RequestInvalidity``, with the reason and the parameter.
     """
     model = native.get("model")
     if not isinstance(model, str) or not model:
         raise RequestInvalidity("The request has no model.", parameter="model")
-    if native.get(said) is None:
-        raise RequestInvalidity(f"The request has no {said}.", parameter=said)
+    if native.get(conversation) is None:
+        raise RequestInvalidity(f"The request has no {conversation}.", parameter=conversation)
     where: str | None = None
     try:
         check(native, checks)
@@ -36,20 +36,20 @@ def read_request(
         where = None
         wanted = controls(native, tools)
         if wanted.tool_choice is not None or wanted.allowed_tools:
-            _settle(wanted, tools, choice)
-        where = said
-        heard = canisters(native, tools)
+            _check_choice(wanted, tools, choice)
+        where = conversation
+        read = canisters(native, tools)
     except RequestInvalidity:
         raise
     except InputError as error:
         raise RequestInvalidity(str(error), parameter=where) from error
     except (AttributeError, KeyError, TypeError) as error:
         raise RequestInvalidity(f"The request cannot be read: {error}.", parameter=where) from error
-    return Asked(model=model, canisters=heard, tools=tools.tools, hosted=tools.hosted, controls=wanted, native=native)
+    return Asked(model=model, canisters=read, tools=tools.tools, hosted=tools.hosted, controls=wanted, native=native)
 
 
-def _settle(controls: Controls, declared: Declared, parameter: str) -> None:
-    """Refuses a choice of what is not declared: ``RequestInvalidity``."""
+def _check_choice(controls: Controls, declared: Declared, parameter: str) -> None:
+    """Refuses the choice of an undeclared tool. Errors: ``RequestInvalidity``."""
     choice = controls.tool_choice
     named = controls.allowed_tools or ()
     if choice not in (None, "auto", "none", "required"):
@@ -62,10 +62,9 @@ def _settle(controls: Controls, declared: Declared, parameter: str) -> None:
 
 
 def unknown(name: object, declared: Declared, parameter: str = "tool_choice") -> RequestInvalidity:
-    """A choice names what is not declared."""
     known = ", ".join(sorted({one for _, one in declared.names} | {one.kind for one in declared.hosted}))
     return RequestInvalidity(
-        f"{parameter} names {name!r}, which is none of the tools of the request ({known or 'there are none'}): "
+        f"{parameter} names {name!r}, which is not among the tools of the request ({known or 'there are none'}): "
         "declare it, or leave it out.",
         parameter=parameter,
     )

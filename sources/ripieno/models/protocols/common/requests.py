@@ -1,11 +1,4 @@
-"""What is the same in every request: what a client asks a server of ours for, and what a model can be asked for.
-
-Parameters of a request that nobody here can honour: each is refused by its name, unless it asks for nothing.
-
-A wire has one table of them. A request is looked through once; what no table has is read elsewhere, or changes nothing.
-
-What several wires say alike of a conversation: what its supervisor says first, and how a document is headed.
-"""
+"""Code of all wires: reading and checking parameters, controls that a model supports, headings of documents."""
 
 import base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +11,7 @@ from ripieno.exceptions import InputError, JsonInvalidity, NameAbsence, RequestI
 from ripieno.jsonvalues import EMPTY, freeze, is_list, is_table
 from ripieno.models.protocol import Capabilities, Native
 
-#: Efforts that servers know, in our words: the nearest one.
+#: Servers' efforts, and the nearest of ours.
 _EFFORTS: Mapping[object, Reasoning] = {
     "none": "none",
     "minimal": "low",
@@ -31,32 +24,31 @@ _EFFORTS: Mapping[object, Reasoning] = {
 
 
 def sampling_of(controls: Controls, capabilities: Capabilities, *, default: bool = True) -> dict[str, float]:
-    """The sampling controls that are given. Errors: ``InputError`` where the model takes none.
+    """The sampling controls that are set. Errors: ``InputError`` if the model supports none.
 
-    ``default`` is what holds where the provider's data does not say.
+    ``default`` applies if the provider's data does not say.
     """
     given = {"temperature": controls.temperature, "top_p": controls.top_p}
     sampling = {name: value for name, value in given.items() if value is not None}
     if sampling and not capabilities.get("sampling", default):
         raise InputError(
-            f"This model takes no {' or '.join(sampling)}: leave it out, or set sampling = true in the provider's "
+            f"This model does not support {' or '.join(sampling)}: leave it out, or set sampling = true in its "
             "capabilities."
         )
     return sampling
 
 
 def choice_of(controls: Controls, offer: Offer, capabilities: Capabilities) -> str | None:
-    """The choice among the tools of an offer that a model can be asked for; None leaves it to the provider.
+    """The choice among an offer's tools; None leaves it to the provider. If no tool is allowed, it is ``none``.
 
-    Where no tool is allowed, the choice is ``none``. Errors: ``InputError`` where the model cannot be made to call,
-    ``NameAbsence`` for a tool that is not offered.
+    Errors: ``InputError`` if the model does not support a forced call, ``NameAbsence`` for a tool that is not offered.
     """
     choice = "none" if controls.allowed_tools == () else controls.tool_choice
     if choice in (None, "auto", "none"):
         return choice
     if not capabilities.get("tool_choice", True):
         raise InputError(
-            f"This model cannot be made to call a tool (tool_choice = {choice!r}): leave tool_choice out, or set "
+            f"This model cannot be forced to call a tool (tool_choice = {choice!r}): leave tool_choice out, or set "
             "tool_choice = true in the provider's capabilities."
         )
     if choice != "required" and choice not in offer.names:
@@ -65,30 +57,27 @@ def choice_of(controls: Controls, offer: Offer, capabilities: Capabilities) -> s
 
 
 def strict_of(controls: Controls, capabilities: Capabilities) -> bool:
-    """Whether arguments are held to their schemas. Errors: ``InputError`` where the model does not do that."""
+    """Whether the provider must enforce schemas. Errors: ``InputError`` if the model does not support that."""
     if controls.strict and not capabilities.get("strict", False):
         raise InputError(
-            "This model does not hold arguments to their schemas: leave strict out, or set strict = true in the "
+            "This model does not enforce schemas of arguments: leave strict out, or set strict = true in the "
             "provider's capabilities."
         )
     return bool(controls.strict)
 
 
 def format_of(controls: Controls, capabilities: Capabilities) -> Format | None:
-    """What the text of an answer is held to. Errors: ``InputError`` where the model cannot be held to anything.
-
-    A wire's own words are used where the provider's data does not say.
-    """
+    """The required format of an answer's text. Errors: ``InputError`` if the model supports none."""
     if controls.format is not None and not capabilities.get("json_mode", True):
         raise InputError(
-            f"This model cannot be held to JSON (format = {controls.format.kind!r}): leave format out, or set "
+            f"This model does not support JSON output (format = {controls.format.kind!r}): leave format out, or set "
             "json_mode = true in the provider's capabilities."
         )
     return controls.format
 
 
 def tables_in(native: Native, key: str) -> Sequence[Mapping[str, Any]]:
-    """The objects in a list; an absent list has none. Errors: ``InputError``."""
+    """The objects in a list; none if it is absent. Errors: ``InputError``."""
     values = native.get(key)
     if values is None:
         return ()
@@ -102,7 +91,7 @@ def tables_in(native: Native, key: str) -> Sequence[Mapping[str, Any]]:
 
 
 def table_in(native: Native, key: str) -> Mapping[str, Any]:
-    """The object under a key; an absent one is empty. Errors: ``InputError``."""
+    """The object under a key; empty if it is absent. Errors: ``InputError``."""
     value = native.get(key)
     if value is None:
         return EMPTY
@@ -112,7 +101,7 @@ def table_in(native: Native, key: str) -> Mapping[str, Any]:
 
 
 def parts_in(content: object, what: str = "parts") -> Sequence[Any]:
-    """The parts of a content, of which a text is one; an empty text has none. Errors: ``InputError``."""
+    """The parts of a content; a text is one part, an empty text none. Errors: ``InputError``."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
     if not is_list(content):
@@ -121,11 +110,11 @@ def parts_in(content: object, what: str = "parts") -> Sequence[Any]:
 
 
 def decoded(data: object, where: str = "A part") -> bytes:
-    """Bytes that stand as base64. Errors: ``InputError``."""
+    """The bytes of base64 text. Errors: ``InputError``."""
     try:
         return base64.b64decode(str(data), validate=True)
     except ValueError as error:
-        raise InputError(f"{where} holds what is no base64: {error}.") from error
+        raise InputError(f"{where} has invalid base64: {error}.") from error
 
 
 def number_in(native: Native, key: str) -> float | None:
@@ -139,10 +128,10 @@ def number_in(native: Native, key: str) -> float | None:
 
 
 def count_in(native: Native, key: str) -> int | None:
-    """The whole number from 1 under a key. Errors: ``InputError``."""
+    """The integer under a key, at least 1. Errors: ``InputError``."""
     value = number_in(native, key)
     if value is not None and (not isinstance(value, int) or value < 1):
-        raise RequestInvalidity(f"{key} is a whole number from 1 on, not {value!r}.", parameter=key)
+        raise RequestInvalidity(f"{key} is an integer of at least 1, not {value!r}.", parameter=key)
     return value
 
 
@@ -155,7 +144,7 @@ def flag_in(native: Native, key: str) -> bool | None:
 
 
 def texts_in(native: Native, key: str) -> tuple[str, ...] | None:
-    """The texts under a key, where one may stand alone; None when there are none. Errors: ``InputError``."""
+    """The texts under a key, in a list or a single one; None if there are none. Errors: ``InputError``."""
     value = native.get(key)
     values: object = [value] if isinstance(value, str) else value or ()
     if not is_list(values) or not all(isinstance(one, str) for one in values):
@@ -164,7 +153,7 @@ def texts_in(native: Native, key: str) -> tuple[str, ...] | None:
 
 
 def effort_in(native: Native, key: str) -> Reasoning | None:
-    """How much a model may think: the nearest of our words. Errors: ``InputError`` for an unknown one."""
+    """The reasoning effort, as the nearest of ours. Errors: ``InputError`` for an unknown one."""
     value = native.get(key)
     if value is None:
         return None
@@ -174,8 +163,8 @@ def effort_in(native: Native, key: str) -> Reasoning | None:
     return _EFFORTS[value]
 
 
-def format_in(form: Native, said: Native, key: str) -> Format | None:
-    """What the text of an answer is held to; ``said`` is where a wire has its schema. Errors: ``InputError``."""
+def format_in(form: Native, schema: Native, key: str) -> Format | None:
+    """The required format of an answer's text; ``schema`` holds the JSON Schema. Errors: ``InputError``."""
     kind = form.get("type")
     if kind is None or kind == "text":
         return None
@@ -186,35 +175,37 @@ def format_in(form: Native, said: Native, key: str) -> Format | None:
             f"{key} has the type {kind!r}; known are text, json_object and json_schema.", parameter=key
         )
     return schema_format(
-        said.get("schema"),
+        schema.get("schema"),
         key,
-        name=str(said.get("name") or ""),
-        strict=flag_in(said, "strict"),
-        description=str(said.get("description") or ""),
+        name=str(schema.get("name") or ""),
+        strict=flag_in(schema, "strict"),
+        description=str(schema.get("description") or ""),
     )
 
 
 def schema_format(schema: object, key: str, **fields: Any) -> Format:
-    """A format with a schema. Errors: ``InputError`` for one that is no object."""
+    """A format with a schema. Errors: ``InputError`` if it is not an object."""
     if not is_table(schema):
-        raise RequestInvalidity(f"{key} has no schema: give one, which is an object.", parameter=key)
+        raise RequestInvalidity(f"{key} has no schema: give an object.", parameter=key)
     try:
         return Format(kind="json_schema", schema=freeze(schema), **fields)
     except JsonInvalidity as error:
-        raise RequestInvalidity(f"The schema of {key} is no JSON: {error}", parameter=key) from error
+        raise RequestInvalidity(f"The schema of {key} is not valid JSON: {error}", parameter=key) from error
 
 
-#: Looks at the value of a parameter, whose name comes first. Errors: ``RequestInvalidity``.
+#: Checks a parameter, given its name and value. Errors: ``RequestInvalidity``.
 Check = Callable[[str, Any], None]
 Checks = Mapping[str, Check]
-#: How much of a value an error shows.
+#: Characters of a value in an error.
 _SHOWN = 60
+#: The reason for refusing a parameter that only one wire has.
+UNSAYABLE = "{key} = {value} cannot be passed on to every model: leave {key} out."
 
 
 def check(native: Native, checks: Checks, within: str = "") -> None:
-    """Refuses what a request asks for in vain; null asks for nothing. Errors: ``RequestInvalidity``.
+    """Refuses parameters that cannot be honoured; null always passes. Errors: ``RequestInvalidity``.
 
-    ``within`` is put before the names, for parameters of an object in the request.
+    ``within`` is a prefix of the names in errors, for parameters of an inner object.
     """
     for key, value in native.items():
         if value is not None and (judge := checks.get(key)) is not None:
@@ -222,7 +213,7 @@ def check(native: Native, checks: Checks, within: str = "") -> None:
 
 
 def refused(why: str) -> Check:
-    """Refuses any value. ``why`` is a sentence in which ``{key}`` and ``{value}`` may stand."""
+    """Refuses any value. ``why`` is the message; it may contain ``{key}`` and ``{value}``."""
 
     def judge(key: str, value: Any) -> None:
         raise RequestInvalidity(why.format(key=key, value=_shown(value)), parameter=key)
@@ -231,7 +222,7 @@ def refused(why: str) -> Check:
 
 
 def unless(*harmless: Any, why: str) -> Check:
-    """Refuses all values but these, which ask for nothing that is not done anyway."""
+    """Refuses all values except these, which have no effect."""
     refuse = refused(why)
 
     def judge(key: str, value: Any) -> None:
@@ -242,7 +233,7 @@ def unless(*harmless: Any, why: str) -> Check:
 
 
 def among(*known: str) -> Check:
-    """Refuses a list that has anything but these words."""
+    """Refuses a list with any other word."""
 
     def judge(key: str, value: Any) -> None:
         if not is_list(value):
@@ -250,7 +241,7 @@ def among(*known: str) -> Check:
         for one in value:
             if one not in known:
                 raise RequestInvalidity(
-                    f"{key} has {_shown(one)}, which nobody knows here; known are {', '.join(known)}.", parameter=key
+                    f"{key} has {_shown(one)}, which is unknown here; known are {', '.join(known)}.", parameter=key
                 )
 
     return judge
@@ -262,7 +253,7 @@ def _shown(value: Any) -> str:
 
 
 def leading(canisters: Iterable[Canister]) -> Sequence[SupervisorCanister]:
-    """The supervisor canisters before all others."""
+    """The supervisor canisters at the beginning."""
     found: list[SupervisorCanister] = []
     for canister in canisters:
         if not isinstance(canister, SupervisorCanister):
@@ -272,13 +263,13 @@ def leading(canisters: Iterable[Canister]) -> Sequence[SupervisorCanister]:
 
 
 def heading_of(document: DocumentCanister) -> str:
-    """The line over a document, for wires that have no word for its identifier and its title."""
+    """The heading of a document, for wires without fields for its identifier and title."""
     title = f": {document.title}" if document.title else ""
     return f"[document {document.identifier}{title}]\n"
 
 
 def headed(document: DocumentCanister) -> Sequence[Content]:
-    """The contents of a document under its heading, which is one text with the first of them."""
+    """The contents of a document, with its heading joined to a first text."""
     heading, contents = heading_of(document), document.content
     if contents and isinstance(contents[0], TextualContent):
         return (TextualContent(text=heading + contents[0].text), *contents[1:])

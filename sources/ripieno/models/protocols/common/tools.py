@@ -1,11 +1,10 @@
-"""The tools that a client declares: those that it runs, and those that it wants its server to run.
+"""The tools that a client declares, for itself or for its server, and tools on a wire with a search of its own.
 
-Clients declare the same tools with every request. A list of them is read once, and remembered by a digest of its text:
-nothing of the text is kept, for clients write their keys to other servers into it.
+Clients repeat the same tools in every request. A list is read once and cached by a digest of its text. The text is not
+kept, since it may contain keys to other servers.
 
-The tools of an offer on a wire that has a search of its own: searchable ones are declared, and not loaded.
-
-The provider searches and loads them; its model calls what it has found by its name. Our own search is not declared.
+On a wire with its own tool search, searchable tools are declared with ``defer_loading``, and our search tools are not.
+The provider searches and loads them, and its model calls a tool that it has found by its name.
 """
 
 import dataclasses
@@ -21,30 +20,30 @@ from ripieno.models.protocol import HostedTool, Native, Request
 from ripieno.models.protocols.common.encoding import Define, definitions
 from ripieno.models.protocols.common.requests import strict_of, tables_in
 
-#: How many bytes all lists that are remembered may take, and one of them.
+#: Maximum bytes of all cached lists, and of one list.
 _BYTES = 32 * 1024 * 1024
 _SHARE = _BYTES // 4
-#: Compiled, a schema takes some ten times its text, but a regular expression up to a megabyte.
+#: A compiled schema takes about ten times its text, and a regular expression up to a megabyte.
 _TIMES = 10
 _EXPRESSION = 1024 * 1024
 _HOSTED = "hosted"
-_Said = TypeVar("_Said")
-_Read = TypeVar("_Read")
+_Source = TypeVar("_Source")
+_Result = TypeVar("_Result")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """What a client declares. ``names`` has the exposed name of each tool, by its namespace (or "") and its name."""
+    """A client's tools. ``names`` maps each tool's namespace (or "") and name to its exposed name."""
 
     tools: tuple[Definition, ...] = ()
     hosted: tuple[HostedTool, ...] = ()
     names: Mapping[tuple[str, str], str] = dataclasses.field(default_factory=dict[tuple[str, str], str])
-    #: Whether any tool has another name for a model than for the client: all have that are in a namespace.
+    #: Whether an exposed name differs from the client's name, as in every namespace.
     renamed: bool = False
 
     @classmethod
     def of(cls, tools: Iterable[Definition], hosted: Iterable[HostedTool] = ()) -> "Declared":
-        """What these are together, on a wire without namespaces. Errors: ``RequestInvalidity`` for a doubled name."""
+        """The tools of a wire without namespaces. Errors: ``RequestInvalidity`` for a duplicate name."""
         names: dict[tuple[str, str], str] = {}
         kept = tuple(tools)
         for tool in kept:
@@ -54,7 +53,7 @@ class Declared:
         return cls(tools=kept, hosted=tuple(hosted), names=names)
 
     def exposed(self, name: str, namespace: str = "") -> str | None:
-        """The exposed name of a tool; None where it is not declared. Without its namespace, one must be alone in it."""
+        """The exposed name of a tool; None if it is undeclared, or ambiguous without its namespace."""
         found = self.names.get((namespace, name))
         if found is None and not namespace and self.renamed:
             others = [exposed for (_, inner), exposed in self.names.items() if name in (inner, exposed)]
@@ -62,18 +61,17 @@ class Declared:
         return found
 
 
-#: What somebody declares who declares nothing.
+#: A request without tools.
 NOTHING = Declared()
 Reader = Callable[[Sequence[Native]], Declared]
 
 
 def doubled(name: str) -> RequestInvalidity:
-    """Two tools of one name cannot be told apart."""
     return RequestInvalidity(f"Two tools have the name {name!r}: name each once.", parameter="tools")
 
 
 def remembered(read: Reader) -> Callable[[Native], Declared]:
-    """The same for the ``tools`` of a request, read once for each text. Errors: ``InputError``."""
+    """Caches ``read`` for the ``tools`` of a request, by their text. Errors: ``InputError``."""
     kept: dict[bytes, tuple[Declared, int]] = {}
 
     def declared(native: Native) -> Declared:
@@ -84,22 +82,22 @@ def remembered(read: Reader) -> Callable[[Native], Declared]:
         key = hashlib.sha256(encoded).digest()
         found = kept.pop(key, None)
         if found is not None:
-            # The one that was used last stands last.
+            # Most recently used last.
             kept[key] = found
             return found[0]
         made = read(tools)
         size = len(encoded) * _TIMES + encoded.count(b'"pattern') * _EXPRESSION
         if size <= _SHARE:
             kept[key] = (made, size)
-            _let_go(kept)
+            _evict(kept)
         return made
 
     return declared
 
 
-def _let_go(kept: dict[bytes, tuple[Declared, int]]) -> None:
-    """Forgets what was used longest ago, until the rest is small enough."""
-    lists = tuple(kept.items())  # At once: another thread may change it.
+def _evict(kept: dict[bytes, tuple[Declared, int]]) -> None:
+    """Removes the least recently used lists until the rest fits."""
+    lists = tuple(kept.items())  # A snapshot: another thread may change the dict.
     over = sum(size for _, (_, size) in lists) - _BYTES
     for key, (_, size) in lists:
         if over <= 0:
@@ -109,7 +107,7 @@ def _let_go(kept: dict[bytes, tuple[Declared, int]]) -> None:
 
 
 def one_by_one(read: Callable[[Native], Definition | HostedTool | None]) -> Callable[[Native], Declared]:
-    """The same for a wire on which each tool is declared for itself; one that is None is left out."""
+    """A cached reader for a wire that declares each tool separately; None from ``read`` is ignored."""
     return remembered(functools.partial(_each, read))
 
 
@@ -120,8 +118,8 @@ def _each(read: Callable[[Native], Definition | HostedTool | None], tools: Seque
     )
 
 
-def placed(place: int, read: Callable[[_Said], _Read], tool: _Said) -> _Read:
-    """Something of a tool, read; an error says which of them it is."""
+def placed(place: int, read: Callable[[_Source], _Result], tool: _Source) -> _Result:
+    """The result of ``read``; an error names the tool's position."""
     try:
         return read(tool)
     except RequestInvalidity:
@@ -130,16 +128,16 @@ def placed(place: int, read: Callable[[_Said], _Read], tool: _Said) -> _Read:
         raise RequestInvalidity(f"tools[{place}]: {error}", parameter=f"tools[{place}]") from error
 
 
-# A choice among tools names hosted ones with a word that no exposed name can be.
-
-
 def hosted_word(tool: HostedTool, name: str = "") -> str:
-    """The word by which ``Controls.tool_choice`` and ``allowed_tools`` name a hosted tool, or one tool of a server."""
+    """The word for a hosted tool, or one tool of a server, in ``tool_choice`` and ``allowed_tools``.
+
+    No exposed name can equal it.
+    """
     return "|".join((_HOSTED, tool.kind, tool.label, name))
 
 
 def hosted_named(word: str) -> HostedTool | None:
-    """The hosted tool that such a word names; None for the exposed name of another tool."""
+    """The hosted tool of such a word; None for another tool's exposed name."""
     parts = word.split("|")
     if len(parts) != len(("hosted", "kind", "label", "name")) or parts[0] != _HOSTED:
         return None
@@ -148,11 +146,10 @@ def hosted_named(word: str) -> HostedTool | None:
 
 
 def declare(asked: Request, name: str, make: Define, search: Mapping[str, Any]) -> bytes | None:
-    """The tools of a request as a JSON array; None when there are none.
+    """The tools of a request as a JSON array; None if there are none.
 
     ``search`` is the wire's search tool. If the model has the capability ``tool_search``, it is declared, and each
-    searchable tool with ``defer_loading``. Otherwise our own tools for it are declared.
-    Errors: ``InputError``, as ``strict_of`` says.
+    searchable tool with ``defer_loading``. Otherwise our own search tools are declared. Errors: as ``strict_of``.
     """
     offer, strict = asked.offer, strict_of(asked.controls, asked.capabilities)
     helpers = offer.helpers
@@ -167,6 +164,6 @@ def declare(asked: Request, name: str, make: Define, search: Mapping[str, Any]) 
             for one in offer.invokers
             if one.hosted != "provider" and one is not helpers.search and one is not helpers.call
         ]
-        # The last one is where a cache is marked, which no tool may be that is not loaded.
+        # The last tool gets the cache mark, which is not allowed on a tool with ``defer_loading``.
         kept = offer.encodings[key] = b"[" + b",".join((*searchable, *sent, encode(search))) + b"]"
     return kept

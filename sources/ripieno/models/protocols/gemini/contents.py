@@ -9,11 +9,11 @@ from ripieno.jsonvalues import EMPTY, freeze
 from ripieno.models.protocols.common.requests import decoded
 
 NAME = "gemini"
-#: The kind of an opaque content that holds what stood beside a text or some data in the same part: signatures mostly.
+#: The kind of an opaque content with what accompanied a text or data in its part, usually a signature.
 BESIDE = "signature"
-#: The kind of one that holds what a provider wants back when it is asked to go on with an answer.
+#: The kind of an opaque content with the provider's token for continuing an answer.
 CONTINUATION = "continuation"
-#: Keys of which a part has one: what it is. Any other key stands beside it.
+#: Keys that define a part; it has one of them. Other keys accompany it.
 _KINDS = (
     "text",
     "inlineData",
@@ -25,16 +25,16 @@ _KINDS = (
     "toolCall",
     "toolResponse",
 )
-#: The characters of base64 for URLs, which some clients send, as those of base64.
+#: Maps base64 for URLs, which some clients send, to plain base64.
 _FROM_URLS = str.maketrans("-_", "+/")
-#: The kind of a file of which none is said.
+#: The kind of a file without one.
 _ANY = "*/*"
 
 
 def parts_of(contents: Iterable[Content]) -> list[Mapping[str, Any]]:
-    """The parts of contents. What stood beside a content joins its part again; empty texts are left out."""
+    """The parts of contents. Accompanying keys rejoin their part; empty texts are left out."""
     parts: list[Mapping[str, Any]] = []
-    open_part = False  # Whether something may still join the last part.
+    open_part = False  # Whether keys may still join the last part.
     for content in contents:
         if not isinstance(content, OpaqueContent):
             part = part_of(content)
@@ -56,7 +56,7 @@ def parts_of(contents: Iterable[Content]) -> list[Mapping[str, Any]]:
 
 
 def part_of(content: Content) -> Mapping[str, Any] | None:
-    """The part of a content; None for an empty text, and for what is opaque."""
+    """The part of a content; None for an empty text and for opaque content."""
     if isinstance(content, TextualContent):
         return {"text": content.text} if content.text else None
     if isinstance(content, ImageContent | AudioContent):
@@ -64,7 +64,7 @@ def part_of(content: Content) -> Mapping[str, Any] | None:
     if isinstance(content, DocumentContent):
         if content.data is not None:
             return _inline(content.data, content.mime_type)
-        # A pattern of kinds is refused.
+        # The wire refuses a pattern of kinds.
         kind = {} if "*" in content.mime_type else {"mimeType": content.mime_type}
         return {"fileData": {**kind, "fileUri": content.url}}
     return None
@@ -75,9 +75,9 @@ def _inline(data: bytes, mime_type: str) -> dict[str, Any]:
 
 
 def contents_of(part: Mapping[str, Any]) -> tuple[Content, ...]:
-    """The contents of a part that is no call and no result; an empty text is none. Errors: ``InputError``.
+    """The contents of a part that is neither call nor result; none for an empty text. Errors: ``InputError``.
 
-    What stands beside a text or some data follows as a content of its own. What is not known is kept as it is.
+    Keys that accompany a text or data follow as a content of their own. An unknown part becomes opaque.
     """
     content: Content | None = None
     kind = kind_of(part)
@@ -100,7 +100,7 @@ def contents_of(part: Mapping[str, Any]) -> tuple[Content, ...]:
 
 
 def kind_of(part: Mapping[str, Any]) -> str:
-    """The key that says what a part is; the first one of a kind that is not known."""
+    """The key that defines a part; for an unknown part its first key."""
     for kind in _KINDS:
         if part.get(kind) is not None:
             return kind
@@ -108,7 +108,7 @@ def kind_of(part: Mapping[str, Any]) -> str:
 
 
 def beside_in(part: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    """What stands in a part beside what it is."""
+    """The keys that accompany a part's defining key."""
     if len(part) == 1:
         return EMPTY
     return {key: value for key, value in part.items() if key != kind and value is not None}
@@ -130,10 +130,9 @@ def _linked(file: Mapping[str, Any]) -> Content:
 
 
 def opaque(part: Mapping[str, Any], kind: str) -> OpaqueContent:
-    """What is kept as it is."""
     return OpaqueContent(protocol=NAME, kind=kind, data=freeze(part))
 
 
 def is_own(content: Content, kind: str) -> bool:
-    """Whether a content is one of this wire's opaque ones, of that kind."""
+    """Whether a content is an opaque one of this wire and kind."""
     return isinstance(content, OpaqueContent) and content.protocol == NAME and content.kind == kind

@@ -22,19 +22,19 @@ from ripieno.models.protocols.common.requests import (
 )
 from ripieno.models.protocols.gemini.schemas import schema_of
 
-#: What a client appends to the model's name, and whether it streams.
+#: The methods that a client appends to the model's name, and whether each streams.
 METHODS: Mapping[str, bool] = {"generateContent": False, "streamGenerateContent": True}
 _JSON = "application/json"
 _WORDS = {"temperature": "temperature", "top_p": "topP"}
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
-#: Tokens that models of before the levels may think for, as the provider's own table of efforts has them.
+#: Thinking budgets, in tokens, of models without levels, from the provider's table of efforts.
 _BUDGETS: Mapping[Reasoning, int] = {"none": 0, "low": 1024, "medium": 8192, "high": 24576}
 _LEVELS: Mapping[Reasoning, str] = {"none": "MINIMAL", "low": "LOW", "medium": "MEDIUM", "high": "HIGH"}
 _EFFORTS: Mapping[str, Reasoning] = {**{level: effort for effort, level in _LEVELS.items()}, "XHIGH": "high"}
 
 
 class GeminiControls(ControlsProcessor):
-    """Numbers stand in one object; whether an answer is streamed, the path says."""
+    """Controls are in one object; the path says whether to stream."""
 
     def nativize(self, controls: Controls, capabilities: Capabilities) -> Mapping[str, Any]:
         native: dict[str, Any] = {}
@@ -72,7 +72,7 @@ CONTROLS = GeminiControls()
 
 
 def _format(config: Native) -> Format | None:
-    """What the text of an answer is held to. Errors: ``InputError`` for a kind that is not JSON."""
+    """The required format of an answer's text. Errors: ``InputError`` for a kind other than JSON."""
     kind = config.get("responseMimeType")
     schema = config.get("responseJsonSchema")
     if schema is None and is_table(own := config.get("responseSchema")):
@@ -89,7 +89,7 @@ def _format(config: Native) -> Format | None:
 
 
 def _thinking(reasoning: Reasoning, capabilities: Capabilities) -> dict[str, Any]:
-    """How much to think. What is thought is asked for, unless there shall be none of it."""
+    """The level or budget of thinking. Thoughts are requested, unless there should be none."""
     shown: dict[str, Any] = {} if reasoning == "none" else {"includeThoughts": True}
     if capabilities.get("thinking_budgets", False):
         return {"thinkingBudget": _BUDGETS[reasoning], **shown}
@@ -97,7 +97,7 @@ def _thinking(reasoning: Reasoning, capabilities: Capabilities) -> dict[str, Any
 
 
 def _reasoning(thinking: Mapping[str, Any]) -> Reasoning | None:
-    """The nearest of our words. Errors: ``InputError`` for an unknown level."""
+    """The nearest of our efforts. Errors: ``InputError`` for an unknown level."""
     level = thinking.get("thinkingLevel")
     if level is not None and level != "THINKING_LEVEL_UNSPECIFIED":
         if not isinstance(level, str) or level.upper() not in _EFFORTS:
@@ -108,13 +108,13 @@ def _reasoning(thinking: Mapping[str, Any]) -> Reasoning | None:
         return _EFFORTS[level.upper()]
     budget = number_in(thinking, "thinkingBudget")
     if budget is None or budget < 0:
-        return None  # As much as the model wants.
+        return None  # The model decides.
     efforts: list[Reasoning] = [effort for effort, tokens in _BUDGETS.items() if budget <= tokens]
     return efforts[0] if efforts else "high"
 
 
 def _chosen(config: Mapping[str, Any]) -> tuple[str | None, tuple[str, ...] | None]:
-    """The choice among tools, and those that may be called. Errors: ``InputError`` for an unknown mode."""
+    """The choice among tools, and the allowed ones. Errors: ``InputError`` for an unknown mode."""
     mode = config.get("mode")
     names = texts_in(config, "allowedFunctionNames")
     if mode in (None, "MODE_UNSPECIFIED"):
@@ -132,14 +132,14 @@ def _chosen(config: Mapping[str, Any]) -> tuple[str | None, tuple[str, ...] | No
 
 
 def tool_choice(controls: Controls, offer: Offer, capabilities: Capabilities) -> dict[str, Any] | None:
-    """The choice among tools as the wire says it; None leaves it to the provider. Errors: ``InputError``."""
+    """The choice among tools in the wire's form; None leaves it to the provider. Errors: ``InputError``."""
     choice = choice_of(controls, offer, capabilities)
     if controls.allowed_tools and choice in (None, "auto", "required") and capabilities.get("allowed_tools", False):
-        # Where it may also say something, names go with the one mode that takes them.
+        # Names are allowed in two modes; only VALIDATED also allows a text.
         mode = "ANY" if choice == "required" else "VALIDATED"
         return _config(mode, *offer.sent(controls.allowed_tools))
     if strict_of(controls, capabilities) and choice in (None, "auto"):
-        return _config("VALIDATED")  # The other modes that call hold arguments to their schemas anyway.
+        return _config("VALIDATED")  # The other modes with calls enforce schemas anyway.
     if choice is None:
         return None
     return _config(_MODES[choice]) if choice in _MODES else _config("ANY", choice)

@@ -1,7 +1,4 @@
-"""Answers of the generateContent wire, chunk by chunk or whole, into our events.
-
-A call of the generateContent wire whose arguments are streamed, value by value, each with its place.
-"""
+"""Decodes answers of the generateContent wire, streamed or complete, into events."""
 
 import itertools
 import re
@@ -28,13 +25,13 @@ from ripieno.models.protocols.gemini.contents import CONTINUATION, NAME, content
 from ripieno.models.protocols.gemini.finish import BROKEN, FINISHES, usage_of
 from ripieno.models.protocols.gemini.invocations import STREAMED, extras_in, invocation_of
 
-#: One step of a place such as ``$.foo.bar[0]['a b']``.
+#: One step of a path such as ``$.foo.bar[0]['a b']``.
 _STEP = re.compile(r"""\.([^.\[\]'"]+)|\[(\d+)\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]""")
 _VALUES = ("stringValue", "numberValue", "boolValue")
 
 
-class Growing:
-    """A call, as far as it has come. Parts that follow have no name, or repeat the identifier."""
+class PartialCall:
+    """A call whose arguments are streamed. Parts after the first have no name, or repeat the identifier."""
 
     def __init__(self, part: Mapping[str, Any], identifier: str) -> None:
         call = part["functionCall"]
@@ -47,16 +44,15 @@ class Growing:
         self._add(call)
 
     def goes_on(self, call: Mapping[str, Any]) -> bool:
-        """Whether a part is more of this call."""
+        """Whether a part continues this call."""
         return not call.get("name") or (self._given is not None and call.get("id") == self._given)
 
     def add(self, part: Mapping[str, Any]) -> None:
-        """More of it. Errors: ``ValueError`` for a place that there is not."""
+        """Adds a part. Errors: ``ValueError`` for an invalid path."""
         self._part.update({key: value for key, value in part.items() if key != "functionCall" and value is not None})
         self._add(part["functionCall"])
 
-    def whole(self) -> Mapping[str, Any]:
-        """The part as it would stand in a whole answer."""
+    def complete(self) -> Mapping[str, Any]:
         call = self._call
         return {**self._part, "functionCall": call if self._arguments is None else {**call, "args": self._arguments}}
 
@@ -68,7 +64,7 @@ class Growing:
 
 
 def steps_of(path: str) -> list[str | int]:
-    """The steps of a place. Errors: ``ValueError``."""
+    """The steps of a path. Errors: ``ValueError``."""
     place = 1
     steps: list[str | int] = []
     while place < len(path):
@@ -83,17 +79,17 @@ def steps_of(path: str) -> list[str | int]:
             steps.append(plain if plain is not None else int(number))
         place = found.end()
     if not steps or path[0] != "$" or place < len(path):
-        raise ValueError(f"{path!r} is no place")
+        raise ValueError(f"{path!r} is not a valid path")
     return steps
 
 
 def _put(target: Any, steps: list[str | int], partial: Mapping[str, Any]) -> None:
-    """Puts a value at its place; more of a text joins what stands there."""
+    """Puts a value at its path; a text is appended to the text there."""
     for step, following in itertools.pairwise(steps):
         target = _at(target, step, [] if isinstance(following, int) else {})
     value = next((partial[key] for key in _VALUES if partial.get(key) is not None), None)
     if isinstance(value, float) and value.is_integer():
-        value = int(value)  # The wire has one kind of number.
+        value = int(value)  # The wire has only one kind of number.
     last = steps[-1]
     if isinstance(value, str):
         value = _at(target, last, "") + value
@@ -102,8 +98,8 @@ def _put(target: Any, steps: list[str | int], partial: Mapping[str, Any]) -> Non
 
 
 def _at(target: Any, step: str | int, otherwise: Any) -> Any:
-    """What stands at a step, made where there is nothing. Errors: ``ValueError``."""
-    # One after the other: an array grows by one at most.
+    """The value at a step, created if absent. Errors: ``ValueError``."""
+    # An array grows by one element at most.
     if isinstance(step, int) is not isinstance(target, list) or (isinstance(step, int) and step > len(target)):
         raise ValueError(f"there is no {step!r} at that place")
     if isinstance(step, str):
@@ -114,21 +110,21 @@ def _at(target: Any, step: str | int, otherwise: Any) -> Any:
 
 
 _UNSPECIFIED = "FINISH_REASON_UNSPECIFIED"
-#: What an unsigned thought has.
+#: The keys of an unsigned thought.
 _THOUGHT = ("text", "thought")
 
 
 class Decoder(AnswerDecoder):
-    """Each chunk is an answer of its own: texts go on from one to the next, calls come whole."""
+    """Each chunk is a complete answer: texts continue over chunks, calls are complete."""
 
     def __init__(self, provider: str, identifiers: Identifiers) -> None:
         super().__init__(provider, identifiers)
         self._began = False
-        #: Pieces of the text, or of the thought, that may go on. Never of both.
+        #: Pieces of the open text or thought, never of both.
         self._text: list[str] = []
         self._thought: list[str] = []
         #: The call whose arguments are being streamed.
-        self._growing: Growing | None = None
+        self._partial: PartialCall | None = None
         self._calls = 0
         self._usage: dict[str, Any] = {}
         self._blocked = False
@@ -144,14 +140,14 @@ class Decoder(AnswerDecoder):
             events.append(TurnBegan(model=str(native.get("modelVersion") or "")))
         usage = native.get("usageMetadata")
         if usage:
-            # What is counted is the whole so far.
+            # Counts are cumulative.
             self._usage.update({name: value for name, value in usage.items() if value is not None})
         feedback = native.get("promptFeedback")
         if feedback and feedback.get("blockReason"):
             self._reason, self._blocked = feedback["blockReason"], True
         for candidate in native.get("candidates") or ():
             if candidate.get("index"):
-                continue  # Another answer to the same question, which nobody asked for.
+                continue  # An alternative answer, which was not requested.
             for part in (candidate.get("content") or EMPTY).get("parts") or ():
                 self._part(part)
             reason = candidate.get("finishReason")
@@ -165,7 +161,7 @@ class Decoder(AnswerDecoder):
         text = part.get("text")
         if text is not None and len(part) == 1:
             if text:
-                self._seal(said=False)
+                self._seal(text=False)
                 self._text.append(text)
                 if self.deltas:
                     self._events.append(TextDelta(text))
@@ -174,7 +170,7 @@ class Decoder(AnswerDecoder):
         elif part.get("thought"):
             self._think(part)
         else:
-            # What is signed is a part by itself, and returns as it came.
+            # A signed part stands alone, and returns unchanged.
             self._seal()
             for content in contents_of(part):
                 if isinstance(content, TextualContent) and self.deltas:
@@ -193,9 +189,8 @@ class Decoder(AnswerDecoder):
         self._seal()
         self._events.extend(ContentSealed(content) for content in contents_of(part))
 
-    def _seal(self, *, said: bool = True, thought: bool = True) -> None:
-        """Seals the text, or the thought, that goes on no more."""
-        if said and self._text:
+    def _seal(self, *, text: bool = True, thought: bool = True) -> None:
+        if text and self._text:
             self._events.append(ContentSealed(TextualContent(text="".join(self._text))))
             self._text.clear()
         if thought and self._thought:
@@ -205,18 +200,18 @@ class Decoder(AnswerDecoder):
 
     def _call(self, part: Mapping[str, Any]) -> None:
         self._seal()
-        call, growing = part["functionCall"], self._growing
-        if growing is not None and growing.goes_on(call):
-            growing.add(part)
+        call, partial = part["functionCall"], self._partial
+        if partial is not None and partial.goes_on(call):
+            partial.add(part)
         else:
-            if growing is not None:
-                self._close(growing, "another call began")
+            if partial is not None:
+                self._close(partial, "another call began")
             if not call.get("willContinue") and not call.get("partialArgs"):
-                self._whole(part, self._begin(part))
+                self._seal_call(part, self._begin(part))
                 return
-            growing = self._growing = Growing(part, self._begin(part))
+            partial = self._partial = PartialCall(part, self._begin(part))
         if not call.get("willContinue"):
-            self._close(growing)
+            self._close(partial)
 
     def _begin(self, part: Mapping[str, Any]) -> str:
         call = part["functionCall"]
@@ -226,16 +221,16 @@ class Decoder(AnswerDecoder):
         self._events.append(InvocationBegan(index=self._calls, identifier=identifier, name=name, opaque=beside))
         return identifier
 
-    def _whole(self, part: Mapping[str, Any], identifier: str, why: str | None = None) -> None:
+    def _seal_call(self, part: Mapping[str, Any], identifier: str, why: str | None = None) -> None:
         invocation = invocation_of(part, identifier)
         if why is not None:
             invocation = cut_off(invocation, why)
         self._events.append(InvocationSealed(index=self._calls, invocation=invocation))
         self._calls += 1
 
-    def _close(self, growing: Growing, why: str | None = None) -> None:
-        self._growing = None
-        self._whole(growing.whole(), growing.identifier, why)
+    def _close(self, partial: PartialCall, why: str | None = None) -> None:
+        self._partial = None
+        self._seal_call(partial.complete(), partial.identifier, why)
 
     def _end(self, _: Native) -> list[Event]:
         events = self._events = []
@@ -243,11 +238,11 @@ class Decoder(AnswerDecoder):
         if reason is None:
             raise WireInvalidity(self._provider, "The answer ended without its terminal event.", retryable=True)
         if reason in BROKEN:
-            said = f" ({self._message})" if self._message else ""
-            raise ProviderRefusal(self._provider, f"It broke its answer off: {reason}{said}.", hint=BROKEN[reason])
+            message = f" ({self._message})" if self._message else ""
+            raise ProviderRefusal(self._provider, f"It broke off its answer: {reason}{message}.", hint=BROKEN[reason])
         self._seal()
-        if self._growing is not None:
-            self._close(self._growing, f"the answer ended with {reason!r}")
+        if self._partial is not None:
+            self._close(self._partial, f"the answer ended with {reason!r}")
         if self._token is not None:
             events.append(ContentSealed(opaque({"continuationToken": self._token}, CONTINUATION)))
         finish = "filter" if self._blocked else FINISHES.get(reason, "stop")
@@ -258,7 +253,6 @@ class Decoder(AnswerDecoder):
 
 
 def decode(native: Native, provider: str, identifiers: Identifiers) -> Iterable[Event]:
-    """A whole answer, played through the decoder. Errors: as in streams."""
     decoder = Decoder(provider, identifiers)
     if not native.get("candidates") and not native.get("promptFeedback"):
         raise decoder.refused(native, "It sent no candidate.")

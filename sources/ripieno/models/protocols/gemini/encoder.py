@@ -1,4 +1,4 @@
-"""Our events as answers of the generateContent wire: streamed, whole, and errors."""
+"""Encodes events as answers of the generateContent wire: streamed, complete, and errors."""
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,18 +31,18 @@ _ERRORS = {
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
-#: The official client takes an answer, or a chunk, without parts for a broken one, and forgets the whole turn.
+#: The official client treats an answer or a chunk without parts as broken, and drops the turn.
 _NOTHING: Mapping[str, Any] = {"text": ""}
 
 
 class Encoder:
-    """Streams an answer: a chunk for each delta, and for whatever is sealed without any."""
+    """Streams an answer: one chunk for each delta, and for each sealed content without deltas."""
 
     def __init__(self, asked: Asked) -> None:
         self._model = asked.model
         self._identifier = uuid.uuid4().hex
-        #: Whether the text, or how much of the thought, that is sealed next has been sent in pieces.
-        self._said = False
+        #: Whether the next sealed text has been streamed, and how much of the next sealed thought.
+        self._text_sent = False
         self._thought = ""
         self._ending: dict[str, Any] = {}
         self._writers: Mapping[type, Callable[[Any], bytes]] = {
@@ -69,7 +69,7 @@ class Encoder:
         return b""
 
     def _say(self, event: TextDelta) -> bytes:
-        self._said = True
+        self._text_sent = True
         return self._chunk([{"text": event.text}])
 
     def _think(self, event: ReasoningDelta) -> bytes:
@@ -79,8 +79,8 @@ class Encoder:
     def _content(self, event: ContentSealed) -> bytes:
         content, (sent, self._thought) = event.content, (self._thought, "")
         if isinstance(content, TextualContent):
-            said, self._said = self._said, False
-            return b"" if said or not content.text else self._chunk([{"text": content.text}])
+            text_sent, self._text_sent = self._text_sent, False
+            return b"" if text_sent or not content.text else self._chunk([{"text": content.text}])
         if is_own(content, CONTINUATION):
             self._ending = continuation_of(content)
             return b""
@@ -102,7 +102,7 @@ class Encoder:
 
 
 def _rest_of(part: Mapping[str, Any], sent: str) -> list[Mapping[str, Any]]:
-    """What has not been sent of a thought: all of it, or what stands beside its text."""
+    """The unsent rest of a thought: all of it, or the keys that accompany its text."""
     text = str(part.get("text") or "")
     if not sent or not text.startswith(sent):
         return [part]
@@ -111,7 +111,6 @@ def _rest_of(part: Mapping[str, Any], sent: str) -> list[Mapping[str, Any]]:
 
 
 def encode(events: Iterable[Event], asked: Asked) -> bytes:
-    """A whole answer."""
     parts: list[Mapping[str, Any]] = []
     contents: list[Content] = []
     ending: dict[str, Any] = {}
@@ -135,7 +134,7 @@ def encode(events: Iterable[Event], asked: Asked) -> bytes:
 
 
 def continuation_of(content: Content) -> dict[str, Any]:
-    """What a candidate says of how it goes on."""
+    """The keys of a candidate that is to be continued."""
     return dict(content.data) if isinstance(content, OpaqueContent) else {}
 
 
@@ -153,7 +152,6 @@ def _answer(
 
 
 def refuse(refusal: Refusal) -> bytes:
-    """The wire's own form of an error."""
     status, message = refusal.status, refusal.message
     word = _ERRORS.get(status, "INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
     return encode_json({"error": {"code": status, "message": message, "status": word}})

@@ -1,4 +1,4 @@
-"""How an answer of the generateContent wire ends: why, and what it used; both directions."""
+"""Finish reasons and usage of the generateContent wire, both directions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from ripieno.canisters.conversation import NO_USAGE, Usage
 
 FINISHES: Mapping[str, Finish] = {
     "STOP": "stop",
-    # It is asked again, and goes on.
+    # It is asked again, and continues.
     "CONTINUATION": "invocations",
     "MAX_TOKENS": "length",
     "SAFETY": "filter",
@@ -24,19 +24,19 @@ FINISHES: Mapping[str, Finish] = {
     "ESCALATION": "filter",
     "PUP_LIMITED_DISABLED": "filter",
 }
-#: Reasons of an answer that the provider gave up, and what may help.
+#: Reasons of an answer that the provider gave up, each with a hint.
 BROKEN: Mapping[str, str] = {
-    "MALFORMED_FUNCTION_CALL": "The model wrote a call that is none: ask again, or make the tool's schema simpler.",
-    "MALFORMED_RESPONSE": "The model wrote what is no answer: ask again.",
-    "UNEXPECTED_TOOL_CALL": "The model called what it was not offered: offer a tool, or say that there is none.",
-    "TOO_MANY_TOOL_CALLS": "The model called too often: allow fewer tools, or ask for less at once.",
-    "MISSING_THOUGHT_SIGNATURE": "The history lacks a signature: set signature_placeholder in its capabilities.",
+    "MALFORMED_FUNCTION_CALL": "The model wrote an invalid call. Ask again, or simplify the tool's schema.",
+    "MALFORMED_RESPONSE": "The model wrote an invalid answer. Ask again.",
+    "UNEXPECTED_TOOL_CALL": "The model called a tool that was not offered. Offer one, or say that there is none.",
+    "TOO_MANY_TOOL_CALLS": "The model made too many calls. Allow fewer tools, or ask for less at once.",
+    "MISSING_THOUGHT_SIGNATURE": "The history lacks a signature. Set signature_placeholder in its capabilities.",
 }
 REASONS: Mapping[Finish, str] = {"length": "MAX_TOKENS", "filter": "SAFETY"}
 
 
 def usage_of(native: Mapping[str, Any]) -> Usage:
-    """Usage in our words; the wire counts thoughts beside the output, we count them within."""
+    """Usage from the wire, which counts thoughts in addition to the output; ours includes them."""
     if not native:
         return NO_USAGE
     thoughts = native.get("thoughtsTokenCount") or 0
@@ -49,7 +49,6 @@ def usage_of(native: Mapping[str, Any]) -> Usage:
 
 
 def usage_object(usage: Usage) -> dict[str, Any]:
-    """Usage as the wire counts it."""
     native = {
         "promptTokenCount": usage.input_tokens,
         "candidatesTokenCount": max(0, usage.output_tokens - usage.reasoning_tokens),

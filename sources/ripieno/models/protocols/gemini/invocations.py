@@ -26,7 +26,7 @@ STREAMED = frozenset({"partialArgs", "willContinue"})
 
 
 class Invocations(InvocationsProcessor):
-    """Declarations stand together in one tool; calls and results are parts."""
+    """Declarations are together in one tool; calls and results are parts."""
 
     dialect = GEMINI
 
@@ -35,7 +35,7 @@ class Invocations(InvocationsProcessor):
         return [{"functionDeclarations": declarations}] if declarations else []
 
     def definition_of(self, invoker: Invoker, *, strict: bool = False) -> Native:
-        del strict  # It is a mode of the whole request.
+        del strict  # A mode of the whole request.
         definition: dict[str, Any] = {"name": invoker.exposed}
         if invoker.description:
             definition["description"] = invoker.description
@@ -50,7 +50,7 @@ class Invocations(InvocationsProcessor):
         return [invocation_of(part, identifiers.settle(part[_CALL].get("id"))) for part in calls]
 
     def nativize_results(self, results: Sequence[ResultCanister]) -> Sequence[Native]:
-        # Whoever has no conversation has no name for them: their calls' identifiers tell them apart.
+        # Without a conversation, the calls' names are unknown; their identifiers distinguish them.
         parts = [response_part(result, result.invocation_id) for result in results]
         return [{"role": "user", "parts": parts}] if parts else []
 
@@ -59,7 +59,6 @@ INVOCATIONS = Invocations()
 
 
 def invocation_of(part: Native, identifier: str) -> InvocationCanister:
-    """The call in a part; what a provider wants back on it stays beside it."""
     call = part[_CALL]
     return read_invocation(
         identifier=identifier,
@@ -72,9 +71,9 @@ def invocation_of(part: Native, identifier: str) -> InvocationCanister:
 
 
 def extras_in(part: Native) -> Mapping[str, Any]:
-    """What stands beside a call in its part, and in the call beside its name and arguments: signatures mostly.
+    """The keys that accompany a call in its part and inside it, usually signatures.
 
-    A call that came without an identifier is sent back without one: that is what a null for it says.
+    A null identifier means that the call came without one, and returns without one.
     """
     call = part[_CALL]
     extras = {key: value for key, value in part.items() if key != _CALL and value is not None}
@@ -87,62 +86,59 @@ def extras_in(part: Native) -> Mapping[str, Any]:
 
 
 def is_identifier(value: object) -> bool:
-    """Whether a provider has given a call an identifier."""
+    """Whether the provider gave a call this identifier."""
     return isinstance(value, str) and bool(value.strip())
 
 
 def call_part(invocation: InvocationCanister) -> dict[str, Any]:
-    """The part of a call in a history."""
     return _call_part(invocation, {"args": invocation.arguments})
 
 
 def served_part(invocation: InvocationCanister) -> dict[str, Any]:
-    """The part of a call in an answer: one that must not run is one that never ends."""
+    """The part of a call in an answer: a call that must not run is one that never ends."""
     return _call_part(
         invocation, {"args": invocation.arguments} if invocation.fault is None else {"willContinue": True}
     )
 
 
-def _call_part(invocation: InvocationCanister, said: Mapping[str, Any]) -> dict[str, Any]:
+def _call_part(invocation: InvocationCanister, body: Mapping[str, Any]) -> dict[str, Any]:
     extras = dict(extras_of(invocation, NAME))
     inner = extras.pop(_CALL, EMPTY)
-    call = {"id": invocation.identifier, "name": invocation.name, **said, **(inner if is_table(inner) else EMPTY)}
+    call = {"id": invocation.identifier, "name": invocation.name, **body, **(inner if is_table(inner) else EMPTY)}
     if call["id"] is None:
         del call["id"]
     return {_CALL: call, **extras}
 
 
 def has_identifier(invocation: InvocationCanister) -> bool:
-    """Whether the wire knows a call by an identifier, and not by its name and its place alone."""
+    """Whether the provider gave the call an identifier, so that its result needs no matching by name and position."""
     inner = extras_of(invocation, NAME).get(_CALL)
     return not (is_table(inner) and "id" in inner and inner["id"] is None)
 
 
 def response_part(result: ResultCanister, name: str, *, identified: bool = True, media: bool = True) -> dict[str, Any]:
-    """The part of a result: an object with its texts as ``output``, what failed as ``error``, all else as parts."""
+    """The part of a result: an object with its texts as ``output``, an error as ``error``, the rest as parts."""
     text = text_of(result.content)
     response: dict[str, Any] = {}
     if result.error is not None:
         response["error"] = result.error.text()
     if text or result.error is None:
         response["output"] = text
-    said: dict[str, Any] = {"id": result.invocation_id} if identified else {}
-    said |= {"name": name, "response": response}
+    body: dict[str, Any] = {"id": result.invocation_id} if identified else {}
+    body |= {"name": name, "response": response}
     parts = media_parts(result) if media else []
     if parts:
-        said["parts"] = parts
-    return {"functionResponse": said}
+        body["parts"] = parts
+    return {"functionResponse": body}
 
 
 def media_parts(result: ResultCanister) -> list[Mapping[str, Any]]:
-    """The parts of whatever in a result is no text."""
     return parts_of(content for content in result.content if not isinstance(content, TextualContent))
 
 
 def result_of(response: Native, identifier: str) -> ResultCanister:
     """The result in a ``functionResponse`` of a request. Errors: ``InputError``."""
-    said = table_in(response, "response")
-    error, contents = _said(said)
+    error, contents = _error_and_output(table_in(response, "response"))
     media = [content for part in tables_in(response, "parts") for content in contents_of(part)]
     fault = None
     if error is not None:
@@ -150,13 +146,13 @@ def result_of(response: Native, identifier: str) -> ResultCanister:
     return ResultCanister(invocation_id=identifier, content=(*contents, *media), error=fault)
 
 
-def _said(said: Mapping[str, Any]) -> tuple[object, tuple[Content, ...]]:
-    """What failed, and what came of it. An object without the usual keys is all of it what came."""
-    if not said.keys() <= {"output", "error"} and not said.keys() <= {"result"}:
-        return None, (TextualContent(text=_text(said)),)
-    output = said.get("result") if "result" in said else said.get("output")
+def _error_and_output(response: Mapping[str, Any]) -> tuple[object, tuple[Content, ...]]:
+    """The error and the output of a result. An object without the usual keys is all output."""
+    if not response.keys() <= {"output", "error"} and not response.keys() <= {"result"}:
+        return None, (TextualContent(text=_text(response)),)
+    output = response.get("result") if "result" in response else response.get("output")
     text = _text(output)
-    return said.get("error"), (TextualContent(text=text),) if text else ()
+    return response.get("error"), (TextualContent(text=text),) if text else ()
 
 
 def _text(value: object) -> str:
@@ -183,16 +179,15 @@ def definition_from(declaration: Native) -> Definition:
 
 
 def _read(tools: Sequence[Native]) -> Declared:
-    """The functions of all tools, and what else they want their server to run."""
     functions: list[Definition] = []
     hosted: list[HostedTool] = []
     for place, tool in enumerate(tools):
         functions += [placed(place, definition_from, one) for one in tables_in(tool, "functionDeclarations")]
-        for kind, said in tool.items():
+        for kind, value in tool.items():
             if kind == "mcpServers":
                 names = [server.get("name") for server in tables_in(tool, kind)]
                 hosted += [HostedTool(kind="mcp", label=str(name or "")) for name in names]
-            elif kind != "functionDeclarations" and said is not None:
+            elif kind != "functionDeclarations" and value is not None:
                 hosted.append(HostedTool(kind=kind))
     return Declared.of(functions, hosted)
 

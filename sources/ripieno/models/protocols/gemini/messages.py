@@ -1,6 +1,6 @@
-"""Canisters to contents of the generateContent wire, and back.
+"""Canisters as contents of the generateContent wire, and back.
 
-What a client says was said, read: calls get identifiers where they have none, and results find their calls.
+In a client's conversation, calls without identifiers get some, and results find their calls.
 """
 
 import functools
@@ -37,16 +37,16 @@ from ripieno.models.protocols.gemini.invocations import (
 
 
 class Reading:
-    """The canisters so far, and the calls that have no result yet."""
+    """The canisters read so far, and the calls without a result."""
 
     def __init__(self) -> None:
         self.canisters: list[Canister] = []
-        #: Identifiers of all calls; and those without a result, with their names, in the model's order.
+        #: Identifiers of all calls; names of those without a result, in the model's order.
         self._taken: set[str] = set()
         self._waiting: dict[str, str] = {}
 
-    def hear_user(self, parts: Sequence[Mapping[str, Any]]) -> None:
-        """The user's parts, results among them. Errors: ``InputError``."""
+    def read_user(self, parts: Sequence[Mapping[str, Any]]) -> None:
+        """Reads the user's parts, with results. Errors: ``InputError``."""
         contents: list[Content] = []
         results: list[Canister] = []
         for part in parts:
@@ -62,8 +62,8 @@ class Reading:
             results.append(UserCanister(content=tuple(contents)))
         self.canisters += results
 
-    def hear_model(self, parts: Sequence[Mapping[str, Any]]) -> None:
-        """The model's parts, calls among them. Errors: ``InputError``."""
+    def read_model(self, parts: Sequence[Mapping[str, Any]]) -> None:
+        """Reads the model's parts, with calls. Errors: ``InputError``."""
         contents: list[Content] = []
         spoken: list[Canister] = []
         calls = 0
@@ -75,7 +75,7 @@ class Reading:
             identifier = self._settled(call.get("id"), calls)
             calls += 1
             if contents or not spoken:
-                # Calls stand after an assistant's canister, as in answers: an empty one when it only invokes.
+                # As in answers, calls follow an assistant's canister, which may be empty.
                 spoken.append(AssistantCanister(content=tuple(contents)))
                 contents.clear()
             invocation = invocation_of(part, identifier)
@@ -86,7 +86,7 @@ class Reading:
         self.canisters += spoken
 
     def _settled(self, given: object, number: int) -> str:
-        """The identifier of a call: its own, or one that depends on its place alone."""
+        """The identifier of a call: its own, or one from its position."""
         settled = str(given) if is_identifier(given) else f"call_{len(self.canisters)}_{number}"
         while settled in self._taken and not is_identifier(given):
             settled += "_"
@@ -94,7 +94,7 @@ class Reading:
         return settled
 
     def _answered(self, response: Mapping[str, Any]) -> str:
-        """The identifier of the call that a result belongs to: its own, or the next call of its name."""
+        """The identifier of a result's call: its own, or that of the next call with its name."""
         given = response.get("id")
         if is_identifier(given):
             self._waiting.pop(str(given), None)
@@ -102,28 +102,28 @@ class Reading:
         name = response.get("name")
         found = next((one for one, called in self._waiting.items() if called == name), None)
         if found is None:
-            raise InputError(f"A functionResponse of {name!r} has no id, and no call of that name waits for it.")
+            raise InputError(f"A functionResponse of {name!r} has no id, and no call with that name lacks a result.")
         del self._waiting[found]
         return found
 
 
-#: Where a part keeps its signature.
+#: A part's key for its signature.
 _SIGNATURE = "thoughtSignature"
 
 
 class Messages(MessagesProcessor):
-    """Each canister is some parts, and adjacent parts of one role are one content."""
+    """Each canister becomes parts; adjacent parts of one role form one content."""
 
     def nativize(
         self, canisters: Sequence[Canister], capabilities: Capabilities, memory: dict[object, Any] | None = None
     ) -> bytes:
         media = bool(capabilities.get("images_in_results", True))
         placeholder = capabilities.get("signature_placeholder")
-        said = _Said(canisters, media=media)
+        pieces = _Pieces(canisters, media=media)
         return gather(
             canisters,
-            groups=by_turns(functools.partial(_Heard, said), functools.partial(_Spoken, placeholder)),
-            said=said.piece,
+            groups=by_turns(functools.partial(_UserContent, pieces), functools.partial(_ModelContent, placeholder)),
+            encoded=pieces.piece,
             key=(NAME, media, placeholder),
             memory=memory,
         )
@@ -138,22 +138,22 @@ class Messages(MessagesProcessor):
         if system:
             reading.canisters.append(SupervisorCanister(content=system))
         for role, parts in _turns(tables_in(native, "contents")):
-            (reading.hear_user if role == "user" else reading.hear_model)(parts)
+            (reading.read_user if role == "user" else reading.read_model)(parts)
         return tuple(reading.canisters)
 
 
 MESSAGES = Messages()
 
 
-class _Said:
-    """The pieces of one conversation. A result needs its call: the wire wants its name, and goes by its place."""
+class _Pieces:
+    """The encoded canisters of one conversation. A result needs its call's name and position."""
 
     __slots__ = ("_calls", "media", "places")
 
     def __init__(self, canisters: Sequence[Canister], *, media: bool) -> None:
         self._calls = Calls(canisters)
         self.media = media
-        #: Where the call of each result stands.
+        #: The position of each result's call.
         self.places: dict[str, int] = {}
 
     def piece(self, canister: Canister, place: int) -> bytes:
@@ -161,21 +161,21 @@ class _Said:
             return piece(canister, NAME, _PIECES[type(canister)])
         at, call = self._calls.find(canister.invocation_id, place) or (place, None)
         self.places[canister.invocation_id] = at
-        # Orphans have no name: what tells them apart stands for it.
+        # A result without a call has no name, so its identifier is used.
         name = canister.invocation_id if call is None else call.name
         identified = call is None or has_identifier(call)
         make = functools.partial(_result, name=name, identified=identified, media=self.media)
         return piece(canister, (NAME, name, identified, self.media), make)
 
 
-class _Heard:
-    """One content of the user, while it is loaded: results stand first in it, in the order of their calls."""
+class _UserContent:
+    """One content of the user under construction: results are first in it, in the order of their calls."""
 
     __slots__ = ("_media", "_parts", "_places", "_results")
 
-    def __init__(self, said: _Said) -> None:
-        self._places = said.places
-        self._media = said.media
+    def __init__(self, pieces: _Pieces) -> None:
+        self._places = pieces.places
+        self._media = pieces.media
         self._results: list[tuple[int, ResultCanister, bytes]] = []
         self._parts: list[bytes] = []
 
@@ -194,15 +194,15 @@ class _Heard:
         messages.append(b'{"role":"user","parts":[%s]}' % b",".join(parts + self._parts))
 
 
-class _Spoken:
-    """One content of the model, while it is loaded."""
+class _ModelContent:
+    """One content of the model under construction."""
 
     __slots__ = ("_call", "_parts", "_placeholder", "_signed")
 
     def __init__(self, placeholder: str | None) -> None:
         self._placeholder = placeholder
         self._parts: list[bytes] = []
-        #: Where the first call stands, and whether any has a signature.
+        #: The position of the first call, and whether any call has a signature.
         self._call: int | None = None
         self._signed = False
 
@@ -215,7 +215,7 @@ class _Spoken:
 
     def close(self, messages: list[bytes]) -> None:
         if self._placeholder and self._call is not None and not self._signed:
-            # Calls that another model made: the first of each step needs a signature, or all of it is refused.
+            # Another model made these calls: without a signature on the first, the request is refused.
             self._parts[self._call] = self._parts[self._call][:-1] + b',"%s":%s}' % (
                 _SIGNATURE.encode(),
                 encode(self._placeholder),
@@ -228,7 +228,7 @@ def _contents(canister: UserCanister | AssistantCanister) -> bytes:
 
 
 def _headed(heading: str, contents: Iterable[Content]) -> bytes:
-    """Contents under a heading, which is one text with the first of them."""
+    """Contents with a heading, joined to a first text."""
     parts = parts_of(contents)
     if parts and parts[0].keys() <= {"text"}:
         heading += str(parts.pop(0)["text"])
@@ -262,12 +262,12 @@ _PIECES: Mapping[type, Callable[[Any], bytes]] = {
 
 
 def _turns(contents: Sequence[Mapping[str, Any]]) -> Sequence[tuple[str, list[Mapping[str, Any]]]]:
-    """Roles and parts. Clients that stream send a content back for each chunk: those of one role are one."""
+    """Roles and parts. Streaming clients return one content per chunk, so adjacent ones of a role are joined."""
     turns: list[tuple[str, list[Mapping[str, Any]]]] = []
     for content in contents:
         role = content.get("role") or "user"
         if role == "function":
-            role = "user"  # As results were sent before they were the user's.
+            role = "user"  # The older role of results.
         if role not in ("user", "model"):
             raise InputError(f"A content has the role {role!r}; known are user and model.")
         if not turns or turns[-1][0] != role:
@@ -277,7 +277,7 @@ def _turns(contents: Sequence[Mapping[str, Any]]) -> Sequence[tuple[str, list[Ma
 
 
 def system_of(canisters: Sequence[Canister]) -> tuple[list[Mapping[str, Any]], int]:
-    """The parts of the leading supervisor canisters, and how many canisters those are."""
+    """The parts of the leading supervisor canisters, and the number of those canisters."""
     supervisors = leading(canisters)
-    said = [content for one in supervisors for content in one.content if isinstance(content, TextualContent)]
-    return parts_of(said), len(supervisors)
+    texts = [content for one in supervisors for content in one.content if isinstance(content, TextualContent)]
+    return parts_of(texts), len(supervisors)

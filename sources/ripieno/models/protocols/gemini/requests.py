@@ -1,4 +1,4 @@
-"""A whole request of the generateContent wire: written by the client half, read by the server half."""
+"""Requests of the generateContent wire: written by the client half, read by the server half."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from ripieno.jsonvalues import encode, is_list, is_table
 from ripieno.models.protocol import Asked, Native, Request
 from ripieno.models.protocols.common.encoding import definitions, join
 from ripieno.models.protocols.common.parsing import read_request
-from ripieno.models.protocols.common.requests import Checks, check, refused, strict_of, unless
+from ripieno.models.protocols.common.requests import UNSAYABLE, Checks, check, refused, strict_of, unless
 from ripieno.models.protocols.gemini.contents import CONTINUATION, NAME
 from ripieno.models.protocols.gemini.controls import CONTROLS, METHODS, tool_choice
 from ripieno.models.protocols.gemini.invocations import INVOCATIONS, declared_in
@@ -17,7 +17,7 @@ from ripieno.models.protocols.gemini.schemas import respell
 
 
 def request(asked: Request) -> bytes:
-    """The body of a request; the model's name is in its path. Errors: ``InputError`` for a control that it refuses."""
+    """The body of a request; the path has the model's name. Errors: ``InputError`` for a control that it refuses."""
     system, leading = system_of(asked.canisters)
     canisters = asked.canisters[leading:] if leading else asked.canisters
     rest = dict(CONTROLS.nativize(asked.controls, asked.capabilities))
@@ -39,7 +39,7 @@ def request(asked: Request) -> bytes:
 
 
 def _continued(canisters: Sequence[Canister]) -> tuple[Sequence[Canister], object]:
-    """What is asked, and the token with which an answer goes on: what was said of that answer is not sent then."""
+    """The conversation and the token that continues an answer; then the answer's own canisters are removed."""
     last = canisters[-1] if canisters else None
     if not isinstance(last, AssistantCanister) or not last.content:
         return canisters, None
@@ -53,19 +53,16 @@ def _continued(canisters: Sequence[Canister]) -> tuple[Sequence[Canister], objec
 
 
 def parse(native: Native) -> Asked:
-    """What a client asks for. Errors: ``InputError``, which says what is wrong with its request.
-
-    ``model`` and ``method`` are what its path says.
-    """
+    """A client's request; ``model`` and ``method`` are from its path. Errors: ``InputError``."""
     if native.get("method", "generateContent") not in METHODS:
-        raise InputError(f"There is no method {native['method']!r} here; known are {' and '.join(METHODS)}.")
+        raise InputError(f"The method {native['method']!r} is unknown; known are {' and '.join(METHODS)}.")
     return read_request(
         respell(native),
         checks=_CHECKS,
         declared=declared_in,
-        canisters=lambda said, _: MESSAGES.normalize(said),
-        controls=lambda said, _: CONTROLS.normalize(said),
-        said="contents",
+        canisters=lambda body, _: MESSAGES.normalize(body),
+        controls=lambda body, _: CONTROLS.normalize(body),
+        conversation="contents",
         choice="toolConfig",
     )
 
@@ -76,7 +73,7 @@ def _generation(key: str, value: object) -> None:
 
 
 def _safety(key: str, value: object) -> None:
-    """Only what withholds nothing can be promised of other models' filters."""
+    """Refuses safety settings other than those that filter nothing: models of other vendors cannot honour them."""
     for setting in value if is_list(value) else ():
         if is_table(setting) and setting.get("threshold") not in _OPEN:
             raise RequestInvalidity(
@@ -85,33 +82,32 @@ def _safety(key: str, value: object) -> None:
             )
 
 
-_UNSAYABLE = "{key} = {value} cannot be passed on to every model: leave {key} out."
-_TEXT = "{key} = {value} asks for more than text, which is all that is answered here: leave {key} out."
+_TEXT = "{key} = {value} asks for more than text, and only text is supported here: leave {key} out."
 _OPEN = (None, "HARM_BLOCK_THRESHOLD_UNSPECIFIED", "BLOCK_NONE", "OFF")
 _GENERATION: Checks = {
     "candidateCount": unless(1, why="{key} = {value} asks for several answers: ask once for each."),
-    "topK": refused(_UNSAYABLE),
-    "seed": refused(_UNSAYABLE),
-    "presencePenalty": unless(0, why=_UNSAYABLE),
-    "frequencyPenalty": unless(0, why=_UNSAYABLE),
-    "responseLogprobs": unless(False, why=_UNSAYABLE),
-    "logprobs": unless(0, why=_UNSAYABLE),
+    "topK": refused(UNSAYABLE),
+    "seed": refused(UNSAYABLE),
+    "presencePenalty": unless(0, why=UNSAYABLE),
+    "frequencyPenalty": unless(0, why=UNSAYABLE),
+    "responseLogprobs": unless(False, why=UNSAYABLE),
+    "logprobs": unless(0, why=UNSAYABLE),
     "responseModalities": unless(["TEXT"], ["text"], [], why=_TEXT),
     "speechConfig": refused(_TEXT),
     "imageConfig": refused(_TEXT),
-    "responseFormat": refused("{key} is not known here: give a responseMimeType and a responseJsonSchema."),
-    "mediaResolution": unless("MEDIA_RESOLUTION_UNSPECIFIED", why=_UNSAYABLE),
-    "audioTimestamp": unless(False, why=_UNSAYABLE),
-    "audioTranscriptionConfig": refused(_UNSAYABLE),
-    "translationConfig": refused(_UNSAYABLE),
-    "enableAffectiveDialog": unless(False, why=_UNSAYABLE),
-    "enableEnhancedCivicAnswers": unless(False, why=_UNSAYABLE),
+    "responseFormat": refused("{key} is unknown here: give a responseMimeType and a responseJsonSchema."),
+    "mediaResolution": unless("MEDIA_RESOLUTION_UNSPECIFIED", why=UNSAYABLE),
+    "audioTimestamp": unless(False, why=UNSAYABLE),
+    "audioTranscriptionConfig": refused(UNSAYABLE),
+    "translationConfig": refused(UNSAYABLE),
+    "enableAffectiveDialog": unless(False, why=UNSAYABLE),
+    "enableEnhancedCivicAnswers": unless(False, why=UNSAYABLE),
     "routingConfig": refused("{key} would choose another model: name one."),
     "modelSelectionConfig": refused("{key} would choose another model: name one."),
 }
 _CHECKS: Checks = {
     "generationConfig": _generation,
     "safetySettings": _safety,
-    "cachedContent": refused("Nothing is stored here, so that {key} = {value} points nowhere: send all of it."),
+    "cachedContent": refused("Nothing is stored here, so {key} = {value} refers to nothing: send the content itself."),
     "modelArmorConfig": refused("{key} cannot be promised here: leave {key} out."),
 }

@@ -1,22 +1,22 @@
-"""Requests of the generateContent wire in one spelling, and its own kind of schema as JSON Schema."""
+"""Requests of the generateContent wire in one spelling, and its schemas as JSON Schema."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from ripieno.jsonvalues import is_list, is_table
 
-#: Keys whose values are somebody's own: what stands in them is not respelled.
+#: Keys whose values belong to applications and keep their spelling.
 _FREE = frozenset(
     {"args", "response", "parameters", "parametersJsonSchema", "responseJsonSchema", "responseSchema", "partMetadata"}
 )
-#: Keywords of a schema that hold whole numbers, which this wire writes as text.
+#: Integer keywords, which this wire writes as text.
 _COUNTS = frozenset({"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"})
-#: Keywords that JSON Schema does not have.
+#: Keywords that JSON Schema lacks.
 _OWN = frozenset({"nullable", "propertyOrdering", "example"})
 
 
 def respell(value: Any) -> Any:
-    """A request with its keys in ``camelCase``: clients send either spelling, and the official one sends both."""
+    """A request with ``camelCase`` keys: clients send either spelling, and the official one sends both."""
     if is_list(value):
         return [respell(one) for one in value]
     if not is_table(value):
@@ -36,7 +36,7 @@ def _camel(name: str) -> str:
 
 
 def schema_of(native: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema of this wire's own kind as JSON Schema: types in capitals, and a mark for null."""
+    """A schema of this wire as JSON Schema: the wire has capitalized types and a flag for null."""
     schema: dict[str, Any] = {}
     for key, value in native.items():
         name = _camel(str(key))

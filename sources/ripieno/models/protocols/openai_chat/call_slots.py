@@ -1,7 +1,7 @@
-"""The calls of a streamed answer, told apart however a server numbers and names them.
+"""Separates the calls of a streamed answer, however a server numbers and names them.
 
-A slot is one call. A fragment belongs to the slot of its index, or of its identifier, or to the last one; and it
-opens a new slot when it contradicts the one it would belong to.
+A slot is one call. A fragment belongs to the slot of its index, or of its identifier, or to the last one. A fragment
+that contradicts its slot opens a new one.
 """
 
 from collections.abc import Mapping
@@ -15,62 +15,47 @@ from ripieno.models.protocols.openai_chat.invocations import NAME, extras_in, fu
 
 
 class Slot:
-    """One call, as far as it has come."""
-
-    __slots__ = (
-        "extras",
-        "identifier",
-        "index",
-        "kind",
-        "name",
-        "number",
-        "sealed",
-        "settled",
-        "table",
-        "texts",
-        "unshown",
-    )
+    """One call while it is streamed."""
 
     def __init__(self, index: int, number: object) -> None:
-        #: The place of the call in the answer, from 0; and the index that the server gave it, if any.
+        #: The call's index in the answer, from 0, and the server's index, if any.
         self.index = index
         self.number = number
         self.identifier: str | None = None
         self.name: str | None = None
         self.kind: InvocationKind = "function"
-        #: Fragments of the arguments; or the whole, where a server sends an object.
+        #: Fragments of the arguments, or all of them as an object.
         self.texts: list[str] = []
         self.table: Mapping[str, Any] | None = None
-        #: Fragments that were not shown as deltas.
+        #: Fragments without deltas so far.
         self.unshown: list[str] = []
         self.extras: dict[str, Any] = {}
-        #: The identifier that the call has for us, from its beginning on.
+        #: The identifier that is unique here, once the call has begun.
         self.settled: str | None = None
         self.sealed = False
 
     @property
     def arguments(self) -> object:
-        """What was sent of the arguments: text, an object, or None for nothing."""
         return ("".join(self.texts) or None) if self.table is None else self.table
 
     @property
     def provisional(self) -> bool:
-        """Whether ``{}`` is all so far: some servers send it first, and what they mean after it (measured)."""
+        """Whether the arguments are only ``{}`` so far: some servers send it before the real ones (measured)."""
         return self.table is None and len(self.texts) == 1 and self.texts[0].strip() == "{}"
 
     @property
     def closed(self) -> bool:
-        """Whether something was sent of the arguments, and it ends as an object does."""
+        """Whether there are arguments, and they end like an object."""
         if self.table is not None:
             return True
         return self.kind == "function" and bool(self.texts) and self.texts[-1].rstrip().endswith("}")
 
-    def whole(self) -> bool:
-        """Whether something was sent of the arguments, and it is a whole JSON object."""
+    def complete(self) -> bool:
+        """Whether the arguments are a complete JSON object."""
         return self.closed and read_arguments(self.arguments)[1] is None
 
     def read(self) -> InvocationCanister:
-        """The call, as far as it has come."""
+        """The call from what has arrived."""
         return read_invocation(
             identifier=self.settled or "",
             name=self.name or "",
@@ -81,7 +66,6 @@ class Slot:
         )
 
     def add(self, sent: object) -> None:
-        """More of the arguments."""
         if isinstance(sent, str):
             if not sent:
                 return
@@ -100,7 +84,7 @@ class Slot:
 
 
 class Slots:
-    """All calls of one answer, in the model's order."""
+    """The calls of one answer, in the model's order."""
 
     __slots__ = ("_by_index", "_last", "all")
 
@@ -110,9 +94,9 @@ class Slots:
         self._last: Slot | None = None
 
     def feed(self, fragment: Mapping[str, Any]) -> tuple[Slot, bool] | None:
-        """The slot that a fragment belongs to, with the fragment in it, and whether the slot is new.
+        """Adds a fragment to its slot, and returns the slot and whether it is new.
 
-        A slot that is sealed takes nothing more: None when nothing more was sent for it.
+        A sealed slot is not extended: the result is None if the fragment has no arguments for it.
         """
         index, identifier = fragment.get("index"), fragment.get("id") or None
         function, freeform = function_in(fragment)
@@ -142,7 +126,7 @@ class Slots:
         return slot, new
 
     def continues(self, slot: Slot) -> bool:
-        """Whether more under its index, and nothing else, would be of this slot: another may have taken the index."""
+        """Whether a fragment with only the slot's index would belong to it: another slot may have taken the index."""
         return self._by_index.get(slot.number) is slot
 
     def _find(self, index: object, identifier: str | None) -> Slot | None:
@@ -154,13 +138,13 @@ class Slots:
 
 
 def _contradicts(slot: Slot, identifier: str | None, name: str | None, sent: object) -> bool:
-    """Whether a fragment that points to this slot begins another call."""
+    """Whether a fragment for this slot begins another call."""
     if identifier is not None and slot.identifier is not None and identifier != slot.identifier:
         return True
     if name is None or slot.name is None:
         return False
     if name != slot.name:
         return True
-    # The name comes again. After whole arguments, more of them are those of the next call; but a server that repeats
+    # The name comes again. After complete arguments, more of them belong to the next call; but a server that repeats
     # the identifier, too, may have sent an empty object first.
-    return bool(sent) and slot.whole() and not (identifier is not None and slot.provisional)
+    return bool(sent) and slot.complete() and not (identifier is not None and slot.provisional)

@@ -1,4 +1,4 @@
-"""Contents as parts of a message of the chat completions wire, and back."""
+"""Contents as parts of chat completions messages, and back."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -16,9 +16,9 @@ _AUDIO_TYPES = {"mp3": "audio/mpeg"}
 
 
 def parts_of(contents: Sequence[Content]) -> str | list[Mapping[str, Any]]:
-    """Contents as the ``content`` of a message: one text is a string, which every server takes.
+    """The ``content`` of a message, empty for empty contents. One text is a string, which every server accepts.
 
-    Nothing when nothing is said; empty texts beside other parts are left out, for some servers refuse them.
+    Empty texts beside other parts are left out, since some servers refuse them.
     """
     if len(contents) == 1 and isinstance(contents[0], TextualContent):
         return contents[0].text
@@ -27,7 +27,7 @@ def parts_of(contents: Sequence[Content]) -> str | list[Mapping[str, Any]]:
 
 
 def _part(content: Content) -> Mapping[str, Any] | None:
-    """The part of a content; None for an empty text, and for what is opaque."""
+    """The part of a content; None for an empty text and for opaque content."""
     if isinstance(content, TextualContent):
         return {"type": "text", "text": content.text} if content.text else None
     if isinstance(content, ImageContent):
@@ -49,7 +49,7 @@ def _document_part(content: DocumentContent) -> Mapping[str, Any]:
 
 
 def contents_of(native: object) -> tuple[Content, ...]:
-    """The contents of a message; null and an empty text are none. Errors: ``InputError``."""
+    """The contents of a message; none for null and an empty text. Errors: ``InputError``."""
     return () if native is None else tuple(_content(part) for part in parts_in(native))
 
 
@@ -69,4 +69,4 @@ def _content(part: object) -> Content:
         if kind == "file" and "file_data" in inner:
             mime_type, data = read_data_url(str(inner["file_data"]))
             return DocumentContent(data=data, mime_type=mime_type)
-    raise InputError(f"A part has the type {kind!r}, which cannot be read here.")
+    raise InputError(f"A part has the type {kind!r}, which is not supported here.")

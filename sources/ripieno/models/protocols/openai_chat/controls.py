@@ -23,7 +23,7 @@ from ripieno.models.protocols.openai_chat.invocations import declared_in
 
 
 class OpenaiChatControls(ControlsProcessor):
-    """Every control has a word; which word for the tokens, the provider's data says."""
+    """All controls; the provider's data names the parameter for output tokens."""
 
     def nativize(self, controls: Controls, capabilities: Capabilities) -> Mapping[str, Any]:
         native: dict[str, Any] = {}
@@ -70,7 +70,7 @@ def controls_in(native: Native, declared: Declared) -> Controls:
 
 
 def tool_choice(controls: Controls, offer: Offer, capabilities: Capabilities) -> dict[str, Any]:
-    """The keys of a request about the choice among its tools. Errors: ``InputError``."""
+    """The request's keys for the choice among tools. Errors: ``InputError``."""
     return choice_keys(controls, offer, capabilities, _naming, nested=True)
 
 

@@ -1,4 +1,4 @@
-"""Answers of the chat completions wire, chunk by chunk or whole, into our events."""
+"""Decodes answers of the chat completions wire, streamed or complete, into events."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -32,13 +32,13 @@ _logger = logging.getLogger(__name__)
 
 
 class Decoder(AnswerDecoder):
-    """Assembles the one choice of an answer. The end is told by ``finish``: usage may come after the reason."""
+    """Assembles the first choice. ``finish`` ends the answer, since usage may come after the reason."""
 
     def __init__(self, provider: str, identifiers: Identifiers) -> None:
         super().__init__(provider, identifiers)
         self._slots = Slots()
-        #: The call that was heard of last, where its arguments come as text and are shown as they come.
-        self._filled: Slot | None = None
+        #: The last call, if its arguments are a text with deltas.
+        self._current: Slot | None = None
         self._next = 0
         self._text: list[str] = []
         self._additions = Collected()
@@ -52,7 +52,7 @@ class Decoder(AnswerDecoder):
         return super().feed(native) if events is None else events
 
     def _continue(self, native: Native) -> Iterable[Event] | None:
-        """What most events are, read without detours: more of a text that has begun, or of one call's arguments."""
+        """The fast path for most events: more of an open text, or of the last call's arguments. None for others."""
         try:
             (choice,) = native["choices"]
             ((kind, value),) = choice["delta"].items()
@@ -61,19 +61,19 @@ class Decoder(AnswerDecoder):
             if kind == "tool_calls":
                 return self._continue_call(*value)
         except (AttributeError, KeyError, TypeError, ValueError):
-            return None  # It says something else, or nothing that can be read: no shape is refused here.
+            return None  # Another or an invalid shape: ``_read`` decides.
         if kind != "content" or not self._text or type(value) is not str or not value:
             return None
         self._text.append(value)
         return (TextDelta(value),) if self.deltas else ()
 
     def _continue_call(self, fragment: Mapping[str, Any]) -> Iterable[Event] | None:
-        slot, function = self._filled, fragment["function"]
+        slot, function = self._current, fragment["function"]
         text = function["arguments"]
         if slot is None or slot.number != fragment["index"] or len(fragment) != 2 or len(function) != 1:
             return None
         if type(text) is not str or not text or (not slot.texts and text.strip() == "{}"):
-            return None  # It may be what some servers send first.
+            return None  # It may precede the real arguments.
         slot.texts.append(text)
         return (ArgumentsDelta(index=slot.index, text=text),) if self.deltas else ()
 
@@ -100,7 +100,7 @@ class Decoder(AnswerDecoder):
         if delta:
             self._delta(delta)
         elif message := choice.get("message"):
-            # A whole answer; some servers send one where a stream was asked for.
+            # A complete answer, which some servers send instead of a stream.
             self._done = True
             self._delta(_numbered(message))
         reason = choice.get("finish_reason")
@@ -124,25 +124,25 @@ class Decoder(AnswerDecoder):
 
     def _say(self, text: str) -> None:
         if not self._text:
-            # Calls that are complete before a text begins: they are sealed, and stand before it.
+            # Calls that are complete before a text begins are sealed before it.
             self._seal_calls(len(self._slots.all))
         self._text.append(text)
         self._events.append(TextDelta(text))
 
     def _call(self, fragment: Mapping[str, Any]) -> None:
-        self._filled = None
+        self._current = None
         found = self._slots.feed(fragment)
         if found is None:
             return
         slot, new = found
         if slot.sealed:
-            raise WireInvalidity(self._provider, f"It went on with a call ({slot.name!r}) that was complete.")
+            raise WireInvalidity(self._provider, f"It continued a call ({slot.name!r}) that was complete.")
         if new:
             self._seal_contents()
             self._seal_calls(slot.index)
         if slot.name is None:
             _log_waiting(slot, fragment)
-            return  # Arguments that come before the name wait for it.
+            return  # Arguments wait for the name.
         if slot.settled is None:
             _log_replayed(slot, fragment)
             slot.settled = self._identifiers.settle(slot.identifier)
@@ -156,7 +156,7 @@ class Decoder(AnswerDecoder):
                 )
             )
         if slot.table is None and not slot.provisional:
-            self._filled = slot if self._slots.continues(slot) else None
+            self._current = slot if self._slots.continues(slot) else None
             self._events += [ArgumentsDelta(index=slot.index, text=text) for text in slot.unshown]
             slot.unshown.clear()
 
@@ -169,7 +169,7 @@ class Decoder(AnswerDecoder):
             self._events.append(ContentSealed(TextualContent(text=text)))
 
     def _seal_calls(self, before: int) -> None:
-        """Seals, in order, what is complete before another block begins. Interleaved calls are not yet."""
+        """Seals, in order, complete calls before another block begins; interleaved calls are not complete yet."""
         for slot in self._slots.all[self._next : before]:
             if slot.settled is None or slot.provisional or not slot.closed:
                 return
@@ -181,8 +181,8 @@ class Decoder(AnswerDecoder):
     def _seal(self, slot: Slot, invocation: InvocationCanister) -> None:
         slot.sealed = True
         self._next = slot.index + 1
-        if slot is self._filled:
-            self._filled = None
+        if slot is self._current:
+            self._current = None
         self._events.append(InvocationSealed(index=slot.index, invocation=invocation))
 
     def _end(self, _: Native) -> list[Event]:
@@ -191,10 +191,10 @@ class Decoder(AnswerDecoder):
         if reason is None and not self._done:
             raise WireInvalidity(self._provider, "The answer ended without its terminal event.", retryable=True)
         if reason == "error":
-            raise ProviderRefusal(self._provider, "It broke its answer off, and did not say why.")
+            raise ProviderRefusal(self._provider, "It broke off its answer without a reason.")
         finish = FINISHES.get(reason or "stop", "stop")
         why = self._why_cut(finish)
-        # Whatever was said after the last call began stands after it.
+        # Contents after the beginning of the last call come after it.
         for slot in slots[self._next :]:
             slot.settled = slot.settled or self._identifiers.settle(slot.identifier)
             invocation = slot.read()
@@ -203,12 +203,12 @@ class Decoder(AnswerDecoder):
             self._seal(slot, invocation)
         self._seal_contents()
         if finish == "stop" and slots and reason in ("stop", None):
-            # Local servers, and a choice that was forced, end with this word and call all the same.
+            # Local servers, and a forced choice, end with this reason despite calls.
             finish = "invocations"
         if finish == "invocations" and not slots:
             raise WireInvalidity(
                 self._provider,
-                f"It ended with {reason!r}, and sent no call.",
+                f"It ended with {reason!r} but sent no call.",
                 hint="If its calls get lost in streams, set stream_calls = false in its capabilities.",
             )
         if self._refused and finish == "stop":
@@ -218,7 +218,6 @@ class Decoder(AnswerDecoder):
 
 
 def decode(native: Native, provider: str, identifiers: Identifiers) -> Iterable[Event]:
-    """A whole answer, played through the decoder as one chunk. Errors: as in streams."""
     decoder = Decoder(provider, identifiers)
     if not native.get("choices"):
         raise decoder.refused(native, "It sent no choice.")
@@ -226,7 +225,7 @@ def decode(native: Native, provider: str, identifiers: Identifiers) -> Iterable[
 
 
 def _numbered(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A whole message as one delta: its calls are told apart by their place, whatever the server says."""
+    """A complete message as one delta, with calls numbered by position, whatever the server's indices are."""
     calls = message.get("tool_calls")
     if not calls:
         return message
@@ -234,22 +233,20 @@ def _numbered(message: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _log_waiting(slot: Slot, fragment: Mapping[str, Any]) -> None:
-    """Arguments came for a call whose name is not known yet."""
     if _logger.isEnabledFor(logging.DEBUG) and (size := _size(fragment)):
         fields = {"index": slot.index, "bytes": size}
         _logger.debug("Arguments wait for the name of their call (index %d, %d bytes).", *fields.values(), extra=fields)
 
 
 def _log_replayed(slot: Slot, fragment: Mapping[str, Any]) -> None:
-    """The name of a call has come, after arguments of it."""
     if _logger.isEnabledFor(logging.DEBUG) and len(slot.unshown) > bool(_size(fragment)):
         size = sum(len(text.encode("utf-8", "replace")) for text in slot.unshown) - _size(fragment)
         fields = {"tool": spelled(slot.name or ""), "bytes": size}
-        _logger.debug("Arguments that waited for the name %s are told (%d bytes).", *fields.values(), extra=fields)
+        _logger.debug("Arguments that waited for the name %s are sent on (%d bytes).", *fields.values(), extra=fields)
 
 
 def _size(fragment: Mapping[str, Any]) -> int:
-    """Bytes of the arguments in a fragment, where they are text."""
+    """Bytes of the arguments in a fragment, if they are text."""
     function, freeform = function_in(fragment)
     sent = function.get("input" if freeform else "arguments")
     return len(sent.encode("utf-8", "replace")) if isinstance(sent, str) else 0

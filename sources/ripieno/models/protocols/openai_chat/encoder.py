@@ -1,4 +1,4 @@
-"""Our events as answers of the chat completions wire: streamed, whole, and errors."""
+"""Encodes events as answers of the chat completions wire: streamed, complete, and errors."""
 
 import time
 import uuid
@@ -27,20 +27,20 @@ from ripieno.models.protocols.openai_chat.finish import REASONS, usage_object
 from ripieno.models.protocols.openai_chat.invocations import NAME, WORDS, begun_object, call_object
 from ripieno.models.protocols.openai_chat.reasoning import additions_of
 
-#: Where the text of reasoning stands; what was streamed of it is not sent again.
+#: The keys of reasoning text, which is not sent again after it was streamed.
 _REASONING_TEXTS = ("reasoning_content", "reasoning")
 
 
 class Encoder:
-    """Streams an answer. Sealed events send what no delta has sent before them."""
+    """Streams an answer. Sealed events send only what no delta has sent."""
 
     def __init__(self, asked: Asked) -> None:
         self._head = (
             b'data: %s,"choices":[{"index":0,"delta":' % encode_json(_header("chat.completion.chunk", asked.model))[:-1]
         )
-        self._texted = False
-        self._reasoned = False
-        #: The calls that began, by their own index, and those whose arguments were streamed.
+        self._text_sent = False
+        self._reasoning_sent = False
+        #: The calls that began, by their index, and those whose arguments were streamed.
         self._began: dict[int, InvocationBegan] = {}
         self._argued: set[int] = set()
         self._writers: Mapping[type, Callable[[Any], bytes]] = {
@@ -71,21 +71,21 @@ class Encoder:
         return self._chunk({"role": "assistant", "content": ""})
 
     def _say(self, event: TextDelta) -> bytes:
-        self._texted = True
+        self._text_sent = True
         return self._chunk({"content": event.text})
 
     def _reason(self, event: ReasoningDelta) -> bytes:
-        self._reasoned = True
+        self._reasoning_sent = True
         return self._chunk({"reasoning_content": event.text})
 
     def _content(self, event: ContentSealed) -> bytes:
         content = event.content
         if isinstance(content, TextualContent):
-            texted, self._texted = self._texted, False
-            return b"" if texted or not content.text else self._chunk({"content": content.text})
+            text_sent, self._text_sent = self._text_sent, False
+            return b"" if text_sent or not content.text else self._chunk({"content": content.text})
         additions = additions_of((content,), replay=True)
-        if additions and self._reasoned:
-            self._reasoned = False
+        if additions and self._reasoning_sent:
+            self._reasoning_sent = False
             additions = {name: value for name, value in additions.items() if name not in _REASONING_TEXTS}
         return self._chunk(additions) if additions else b""
 
@@ -110,7 +110,7 @@ class Encoder:
 
     @staticmethod
     def _rest(invocation: InvocationCanister, began: InvocationBegan, *, argued: bool) -> dict[str, Any]:
-        """What of a call has not been sent since it began."""
+        """The keys of a call that have not been sent since it began."""
         sent = extras_of(began, NAME)
         rest = {name: value for name, value in extras_of(invocation, NAME).items() if sent.get(name) != value}
         kind, key = WORDS[invocation.kind]
@@ -123,14 +123,13 @@ class Encoder:
         return self._chunk({"tool_calls": [{"index": index, **members}]})
 
     def _end(self, event: TurnEnded) -> bytes:
-        # Usage stands beside the reason: clients that never asked for it stumble over a chunk without choices.
+        # Usage is in the last chunk: clients that did not request it fail on a chunk without choices.
         ending = encode_json(REASONS.get(event.finish, "stop"))
         usage = encode_json(usage_object(event.usage))
         return b'%s{},"finish_reason":%s}],"usage":%s}\n\ndata: [DONE]\n\n' % (self._head, ending, usage)
 
 
 def encode(events: Iterable[Event], asked: Asked) -> bytes:
-    """A whole answer."""
     texts: list[str] = []
     thoughts: list[str] = []
     opaques: list[OpaqueContent] = []

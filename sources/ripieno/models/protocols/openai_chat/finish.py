@@ -1,4 +1,4 @@
-"""How an answer of the chat completions wire ends: why, and what it used; both directions."""
+"""Finish reasons and usage of the chat completions wire, both directions."""
 
 import functools
 from collections.abc import Mapping
@@ -22,6 +22,6 @@ REASONS: Mapping[Finish, str] = {
     "limit": "stop",
     "open": "tool_calls",
 }
-#: Usage in our words, and as the wire counts it.
+#: Usage from the wire, and in the wire's form.
 usage_of = functools.partial(usage_in, sent="prompt_tokens", made="completion_tokens")
 usage_object = functools.partial(usage_as, sent="prompt_tokens", made="completion_tokens")

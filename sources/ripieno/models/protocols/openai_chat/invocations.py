@@ -20,7 +20,7 @@ from ripieno.schemas import Schema
 NAME = "openai-chat"
 _CALL_KEYS = frozenset({"index", "id", "type", "function", "custom"})
 _FUNCTION_KEYS = frozenset({"name", "arguments", "input"})
-#: What the wire calls a kind of call, and the text that comes with it.
+#: The wire's type of a call, and the key of its text.
 WORDS: Mapping[InvocationKind, tuple[str, str]] = {
     "function": ("function", "arguments"),
     "freeform": ("custom", "input"),
@@ -60,7 +60,7 @@ INVOCATIONS = Invocations()
 
 
 def function_in(call: Native) -> tuple[Mapping[str, Any], bool]:
-    """The part of a call that has its name and arguments, and whether they are free-form."""
+    """The object with a call's name and arguments, and whether the call is free-form."""
     function = call.get("function")
     if function is None and ("custom" in call or call.get("type") == "custom"):
         return call.get("custom") or EMPTY, True
@@ -68,7 +68,7 @@ def function_in(call: Native) -> tuple[Mapping[str, Any], bool]:
 
 
 def extras_in(call: Native, function: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The keys of a call and its function that are nobody's business but the provider's: signatures stand there."""
+    """The keys of a call and its function that only the provider needs, such as signatures."""
     if call.keys() <= _CALL_KEYS and function.keys() <= _FUNCTION_KEYS:
         return EMPTY
     extras = {key: value for key, value in call.items() if key not in _CALL_KEYS and value is not None}
@@ -77,7 +77,6 @@ def extras_in(call: Native, function: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def invocation_of(call: Native, identifier: str | None = None) -> InvocationCanister:
-    """The call in a whole message."""
     function, freeform = function_in(call)
     return read_invocation(
         identifier=str(call.get("id") or "") if identifier is None else identifier,
@@ -90,16 +89,15 @@ def invocation_of(call: Native, identifier: str | None = None) -> InvocationCani
 
 
 def call_object(invocation: InvocationCanister, *, verbatim: bool = True) -> dict[str, Any]:
-    """A call as it stands in the assistant's message; its arguments exactly as they came, where they came as text.
+    """A call in the assistant's message, with the original text of its arguments, if there is one.
 
-    Not ``verbatim``: arguments that cannot be read are left out. Servers parse what returns to them, and refuse the
-    whole conversation for one text that is no JSON.
+    Not ``verbatim``: unreadable arguments are left out, since a server that parses them refuses the whole conversation.
     """
     return begun_object(invocation, text_of_call(invocation, verbatim=verbatim))
 
 
 def begun_object(call: InvocationCanister | InvocationBegan, text: str = "") -> dict[str, Any]:
-    """A call with this text for its arguments or its input."""
+    """A call with this text as its arguments or input."""
     extras = dict(extras_of(call, NAME))
     inner = extras.pop("function", EMPTY)
     kind, key = WORDS[call.kind]
@@ -107,7 +105,7 @@ def begun_object(call: InvocationCanister | InvocationBegan, text: str = "") -> 
 
 
 def result_message(result: ResultCanister) -> dict[str, Any]:
-    """A result as a message: text alone, and a word about what follows or cannot be sent."""
+    """A result as a message: text, with notes about images that follow and contents that are left out."""
     parts = [result.text] if result.text else []
     images = len(images_of(result))
     if images:
@@ -119,17 +117,14 @@ def result_message(result: ResultCanister) -> dict[str, Any]:
 
 
 def images_of(result: ResultCanister) -> Sequence[ImageContent]:
-    """The images in a result."""
     return [content for content in result.content if isinstance(content, ImageContent)]
 
 
 def images_message(images: Sequence[ImageContent]) -> Mapping[str, Any]:
-    """The user's message that carries the images of results, after all of these."""
     return {"role": "user", "content": [image_part(image) for image in images]}
 
 
 def image_part(image: ImageContent) -> dict[str, Any]:
-    """An image as part of a user's message."""
     return {"type": "image_url", "image_url": {"url": data_url(image.data, image.mime_type)}}
 
 
@@ -146,15 +141,15 @@ def result_of(message: Native) -> ResultCanister:
 
 
 def definition_from(tool: Native) -> Definition | HostedTool:
-    """A tool that a client declares; any but a function is one that its server would run. Errors: ``InputError``."""
+    """A client's tool; any other than a function is for the server. Errors: ``InputError``."""
     kind = tool.get("type", "function")
     if kind == "custom":
-        raise InputError("Free-form tools are not answered over this wire: declare a function, or ask over Responses.")
+        raise InputError("Free-form tools are not supported on this wire: declare a function, or use Responses.")
     if kind != "function":
         if not isinstance(kind, str) or not kind:
             raise InputError("A tool has no type.")
         return HostedTool(kind=kind)
-    # Some clients send the flat form, which is that of the Responses wire.
+    # Some clients send the flat form of the Responses wire.
     function = table_in(tool, "function") if tool.get("function") is not None else tool
     name = function.get("name")
     if not isinstance(name, str) or not name:

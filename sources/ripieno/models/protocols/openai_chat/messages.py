@@ -1,4 +1,4 @@
-"""Canisters to messages of the chat completions wire, and back."""
+"""Canisters as messages of the chat completions wire, and back."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -36,9 +36,9 @@ from ripieno.models.protocols.openai_chat.invocations import (
 )
 from ripieno.models.protocols.openai_chat.reasoning import additions_in, additions_of, merge, opaque
 
-#: The key of pieces with all reasoning in them.
+#: The key of encodings with all reasoning.
 _REPLAYED = f"{NAME} with reasoning"
-#: The key of pieces of free-form calls that are said as functions.
+#: The key of free-form calls encoded as functions.
 _FUNCTION = f"{NAME} function"
 
 
@@ -49,20 +49,20 @@ class Messages(MessagesProcessor):
         self, canisters: Sequence[Canister], capabilities: Capabilities, memory: dict[object, Any] | None = None
     ) -> bytes:
         since = replay_from(canisters, capabilities)
-        # What was said stays said, unless the reasoning in it returns no more.
+        # Encoded messages stay valid, unless reasoning in them no longer returns.
         freeform = bool(capabilities.get("custom_tools", False))
         key = (NAME, capabilities.get("reasoning_replay"), since if since < len(canisters) else None, freeform)
 
-        def said(canister: Canister, place: int) -> bytes:
+        def encoded(canister: Canister, place: int) -> bytes:
             kind = type(canister)
             if not freeform and isinstance(canister, InvocationCanister) and canister.kind == "freeform":
-                # Most servers know functions alone, and every tool is declared as one.
+                # Most servers support only functions, so every tool is declared as one.
                 return piece(canister, _FUNCTION, _call_of_function)
             if kind is AssistantCanister and place >= since:
                 return piece(canister, _REPLAYED, _assistant_replaying)
             return piece(canister, NAME, _PIECES[kind])
 
-        return gather(canisters, groups=_GROUPS, said=said, key=key, memory=memory)
+        return gather(canisters, groups=_GROUPS, encoded=encoded, key=key, memory=memory)
 
     def normalize(self, native: Native) -> tuple[Canister, ...]:
         return tuple(canister for message in tables_in(native, "messages") for canister in _canisters(message))
@@ -70,8 +70,8 @@ class Messages(MessagesProcessor):
 
 MESSAGES = Messages()
 
-# A piece of an assistant canister is the inside of a JSON text, then a NUL, then its other members: a NUL never
-# stands in JSON, so that texts can be joined without being decoded.
+# The encoding of an assistant canister is the inside of a JSON string, a NUL, and its other members. NUL never occurs
+# in JSON, so texts can be joined without decoding.
 
 
 def _assistant(canister: AssistantCanister) -> bytes:
@@ -87,27 +87,27 @@ def _assistant_piece(canister: AssistantCanister, *, replay: bool) -> bytes:
     return encode(text)[1:-1] + b"\0" + encode(additions)[1:-1] if text or additions else b""
 
 
-class _Assisted:
-    """One message of the assistant, while it is loaded."""
+class _AssistantMessage:
+    """One message of the assistant under construction."""
 
-    __slots__ = ("_calls", "_said")
+    __slots__ = ("_calls", "_contents")
 
     def __init__(self) -> None:
-        self._said: list[bytes] = []
+        self._contents: list[bytes] = []
         self._calls: list[bytes] = []
 
     def add(self, canister: Canister, data: bytes) -> None:
-        (self._calls if isinstance(canister, InvocationCanister) else self._said).append(data)
+        (self._calls if isinstance(canister, InvocationCanister) else self._contents).append(data)
 
     def close(self, messages: list[bytes]) -> None:
         text = b""
         additions: list[bytes] = []
-        for data in self._said:
+        for data in self._contents:
             more, _, members = data.partition(b"\0")
             text += more
             if members:
                 additions.append(members)
-        # Null stands beside calls alone: beside reasoning, Ollama refuses it (as its users report).
+        # Content is null only beside calls: beside reasoning, Ollama refuses null (reported by its users).
         parts = [b'"role":"assistant","content":' + (b'"%s"' % text if text or additions else b"null")]
         if additions:
             parts.append(additions[0] if len(additions) == 1 else _merged(additions))
@@ -116,8 +116,8 @@ class _Assisted:
         messages.append(b"{%s}" % b",".join(parts))
 
 
-class _Answered:
-    """What stands between two messages of the assistant: results at once, then their images, then all else."""
+class _InputMessages:
+    """The messages between two of the assistant: results, then their images, then all else."""
 
     __slots__ = ("_images", "_others", "_results")
 
@@ -140,11 +140,11 @@ class _Answered:
         messages.extend(self._others)
 
 
-_GROUPS = by_turns(_Answered, _Assisted)
+_GROUPS = by_turns(_InputMessages, _AssistantMessage)
 
 
 def _merged(additions: Sequence[bytes]) -> bytes:
-    """The members of several pieces of one message as one set: a doubled key would lose one of them."""
+    """The members of several encodings of one message as one set: of a duplicate key one value would be lost."""
     values: dict[str, list[Any]] = {}
     for members in additions:
         for name, value in orjson.loads(b"{%s}" % members).items():
@@ -160,23 +160,23 @@ def _call_of_function(canister: InvocationCanister) -> bytes:
     return _call(as_function(canister))
 
 
-def _spoken(role: str, contents: Sequence[Content]) -> bytes:
-    """A message; nothing where nothing of it can be said here."""
+def _message(role: str, contents: Sequence[Content]) -> bytes:
+    """A message; empty if this wire can send none of its contents."""
     content = parts_of(contents)
     return encode({"role": role, "content": content}) if content else b""
 
 
 def _document(canister: DocumentCanister) -> bytes:
-    return _spoken("user", headed(canister))
+    return _message("user", headed(canister))
 
 
 def _user(canister: UserCanister) -> bytes:
-    return _spoken("user", canister.content)
+    return _message("user", canister.content)
 
 
 def _supervisor(canister: SupervisorCanister) -> bytes:
-    # Anything but text is refused there.
-    return _spoken("system", [content for content in canister.content if isinstance(content, TextualContent)])
+    # The wire refuses anything but text here.
+    return _message("system", [content for content in canister.content if isinstance(content, TextualContent)])
 
 
 def _result(canister: ResultCanister) -> bytes:
@@ -203,11 +203,11 @@ def _canisters(message: Mapping[str, Any]) -> Sequence[Canister]:
         return [result_of(message)]
     if role != "assistant":
         raise InputError(f"A message has the role {role!r}; known are system, developer, user, assistant and tool.")
-    said = contents_of(content)
-    if not said and message.get("refusal"):
-        said = contents_of(message["refusal"])
+    contents = contents_of(content)
+    if not contents and message.get("refusal"):
+        contents = contents_of(message["refusal"])
     additions = dict(additions_in(message))
     if additions:
-        said = (opaque(additions), *said)
+        contents = (opaque(additions), *contents)
     calls = [invocation_of(call) for call in tables_in(message, "tool_calls")]
-    return [AssistantCanister(content=said), *calls]
+    return [AssistantCanister(content=contents), *calls]

@@ -1,4 +1,4 @@
-"""What providers add to an assistant's message about its reasoning, and when they want it back."""
+"""Reasoning that providers add to an assistant's message, and its return to them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -14,14 +14,14 @@ KEYS: Mapping[str, bool] = {
     "reasoning": True,
     "extra_content": False,
 }
-#: What a fragment of ``reasoning_details`` goes on with, by its type.
+#: The key of the text that fragments of ``reasoning_details`` extend, by their type.
 _GROWING: Mapping[object, str] = {"reasoning.text": "text", "reasoning.summary": "summary"}
-#: The keys of a message, or of a piece of one, that has no additions.
+#: The keys of a message or delta without additions.
 ORDINARY = frozenset({"role", "content", "tool_calls", "refusal"})
 
 
 class Collected:
-    """The additions to one message, while they come in pieces."""
+    """Collects the additions to one message."""
 
     __slots__ = ("_values",)
 
@@ -35,22 +35,20 @@ class Collected:
         return name in self._values
 
     def add(self, name: str, value: object) -> None:
-        """More of one addition."""
         self._values.setdefault(name, []).append(value)
 
     def content(self) -> OpaqueContent:
-        """All of it as one content; afterwards it is empty."""
+        """All additions as one content; they are then cleared."""
         values, self._values = self._values, {}
-        return opaque({name: _whole(pieces) for name, pieces in values.items()})
+        return opaque({name: _joined(pieces) for name, pieces in values.items()})
 
 
 def opaque(additions: Mapping[str, Any]) -> OpaqueContent:
-    """The content that keeps additions as they are."""
     return OpaqueContent(protocol=NAME, kind="reasoning", data=freeze(additions))
 
 
 def merge(pieces: Sequence[Any]) -> Any:
-    """Several values of one addition as one: texts are joined, lists go on, of objects later keys win."""
+    """Several values of one addition as one: texts and lists are joined; in objects, later keys win."""
     if len(pieces) == 1:
         return pieces[0]
     if all(isinstance(piece, str) for piece in pieces):
@@ -62,8 +60,8 @@ def merge(pieces: Sequence[Any]) -> Any:
     return pieces[-1]
 
 
-def _whole(pieces: Sequence[Any]) -> Any:
-    """The pieces of a streamed addition as one. Details come word by word, and return as whole ones."""
+def _joined(pieces: Sequence[Any]) -> Any:
+    """The pieces of a streamed addition as one, with streamed details joined to complete ones."""
     merged = merge(pieces)
     if len(pieces) == 1 or not is_list(merged):
         return merged
@@ -77,7 +75,7 @@ def _whole(pieces: Sequence[Any]) -> Any:
 
 
 def _goes_on(last: Any, detail: Any) -> bool:
-    """Whether a detail is more of the one before it: same type and index, and that one was not signed yet."""
+    """Whether a detail continues the one before it: same type and index, and that one is not signed."""
     if not is_table(last) or not is_table(detail) or last.get("type") not in _GROWING:
         return False
     same = last.get("type") == detail.get("type") and last.get("index") == detail.get("index")
@@ -93,12 +91,11 @@ def _grown(run: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def additions_in(message: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    """The additions in a message, or in a piece of one."""
     return [(name, value) for name in KEYS if (value := message.get(name))]
 
 
 def additions_of(contents: Sequence[Content], *, replay: bool) -> dict[str, Any]:
-    """What of these contents returns with the message. ``replay``: all of it."""
+    """The additions that return with the message; with ``replay``, all of them."""
     found: dict[str, list[Any]] = {}
     for content in contents:
         if isinstance(content, OpaqueContent) and content.protocol == NAME:

@@ -1,4 +1,4 @@
-"""A whole request of the chat completions wire: written by the client half, read by the server half."""
+"""Requests of the chat completions wire: written by the client half, read by the server half."""
 
 from ripieno.models.protocol import Asked, Native, Request
 from ripieno.models.protocols.common.encoding import definitions, join
@@ -9,16 +9,16 @@ from ripieno.models.protocols.openai_chat.controls import CONTROLS, controls_in,
 from ripieno.models.protocols.openai_chat.invocations import INVOCATIONS, NAME, declared_in
 from ripieno.models.protocols.openai_chat.messages import MESSAGES
 
-_SOUND = "{key} = {value} asks for more than text, which is all that is answered here: leave {key} out."
+_SOUND = "{key} = {value} asks for more than text, and only text is supported here: leave {key} out."
 _CHECKS: Checks = {
     **CHECKS,
     "n": unless(1, why="{key} = {value} asks for several answers: ask once for each."),
-    "functions": unless([], why="{key} are gone: declare them as tools."),
-    "function_call": unless("auto", "none", why="{key} is gone: use tool_choice."),
+    "functions": unless([], why="{key} is no longer supported: declare tools."),
+    "function_call": unless("auto", "none", why="{key} is no longer supported: use tool_choice."),
     "audio": refused(_SOUND),
     "modalities": unless(["text"], [], why=_SOUND),
     "prediction": refused("{key} cannot be passed on to every model: leave {key} out."),
-    "web_search_options": refused("Nobody searches the web here: leave {key} out, or declare a tool that does."),
+    "web_search_options": refused("There is no web search here: leave {key} out, or declare a tool for it."),
 }
 
 
@@ -36,11 +36,11 @@ def request(asked: Request) -> bytes:
 
 
 def parse(native: Native) -> Asked:
-    """What a client asks for. Errors: ``InputError``, which says what is wrong with its request."""
+    """A client's request. Errors: ``InputError``."""
     return read_request(
         native,
         checks=_CHECKS,
         declared=declared_in,
-        canisters=lambda said, _: MESSAGES.normalize(said),
+        canisters=lambda body, _: MESSAGES.normalize(body),
         controls=controls_in,
     )

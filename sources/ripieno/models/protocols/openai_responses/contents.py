@@ -1,4 +1,4 @@
-"""Contents as parts of messages and results of the Responses wire, and back."""
+"""Contents as parts of Responses messages and results, and back."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,24 +11,24 @@ from ripieno.models.protocols.common.requests import decoded, parts_in
 
 NAME = "openai-responses"
 _TEXTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
-#: What a part may have beside an image or a file that stands in it; with anything else it is kept as it is.
+#: The keys of a part with the data of an image or a file; a part with others becomes opaque.
 _PLAIN = frozenset({"type", "detail", "image_url", "file_data", "file_url", "filename"})
 _DETAILS = (None, "auto")
 
 
 def parts_of(contents: Sequence[Content]) -> str | list[Mapping[str, Any]]:
-    """Contents as the ``content`` of a message: one text is a string. Nothing when nothing is said."""
+    """The ``content`` of a message, empty for empty contents. One text is a string."""
     parts = [part for content in contents if (part := part_of(content)) is not None]
     return str(parts[0]["text"]) if len(parts) == 1 and is_plain_text(parts[0]) else parts
 
 
 def is_plain_text(part: Mapping[str, Any]) -> bool:
-    """Whether a part is a text, and nothing beside it."""
+    """Whether a part is only a text."""
     return part["type"] == "input_text" and set(part) == {"type", "text"}
 
 
 def part_of(content: Content) -> Mapping[str, Any] | None:
-    """The part of a content; None for an empty text, and for what this wire has no word for."""
+    """The part of a content; None for an empty text and for what this wire lacks."""
     if isinstance(content, TextualContent):
         return {"type": "input_text", "text": content.text} if content.text else None
     if isinstance(content, ImageContent):
@@ -54,7 +54,7 @@ def _image_part(url: str) -> Mapping[str, Any]:
 
 
 def contents_of(native: object) -> tuple[Content, ...]:
-    """The contents of a message or result; null and an empty text are none. Errors: ``InputError``."""
+    """The contents of a message or result; none for null and an empty text. Errors: ``InputError``."""
     return () if native is None else tuple(_content(part) for part in parts_in(native))
 
 
@@ -65,7 +65,7 @@ def _content(part: object) -> Content:
     if kind in _TEXTS:
         return TextualContent(text=str(part.get(_TEXTS[kind]) or ""))
     plain = part.keys() <= _PLAIN and part.get("detail") in _DETAILS
-    if kind == "input_image" and (plain or _stands_here(part)) and part.get("image_url"):
+    if kind == "input_image" and (plain or _has_data(part)) and part.get("image_url"):
         return image_at(str(part["image_url"]))
     if plain and kind == "input_file" and part.get("file_data"):
         return _file(str(part["file_data"]))
@@ -73,11 +73,11 @@ def _content(part: object) -> Content:
         return DocumentContent(url=str(part["file_url"]), mime_type="application/pdf")
     if isinstance(kind, str) and kind.startswith("input_"):
         return OpaqueContent(protocol=NAME, kind=kind, data=freeze(part))
-    raise InputError(f"A part has the type {kind!r}, which cannot be read here.")
+    raise InputError(f"A part has the type {kind!r}, which is not supported here.")
 
 
-def _stands_here(part: Mapping[str, Any]) -> bool:
-    """Whether an image is in its part. Any model is shown it: how sharp it is to be is only a hint, which is lost."""
+def _has_data(part: Mapping[str, Any]) -> bool:
+    """Whether an image's data is in its part. Then ``detail``, which is only a hint, is dropped."""
     return part.keys() <= _PLAIN and str(part.get("image_url")).startswith("data:")
 
 

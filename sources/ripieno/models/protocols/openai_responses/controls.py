@@ -24,16 +24,16 @@ from ripieno.models.protocols.common.requests import (
 from ripieno.models.protocols.common.tools import Declared
 from ripieno.models.protocols.openai_responses.invocations import all_declared_in, declared_by, knows_freeform
 
-_REASONING = {"mode": unless("standard", why="{key} = {value} has no word on other wires: leave {key} out.")}
+_REASONING = {"mode": unless("standard", why="{key} = {value} is not supported by other wires: leave {key} out.")}
 
 
 class OpenaiResponsesControls(ControlsProcessor):
-    """Every control has a word, but for stop sequences."""
+    """All controls except stop sequences."""
 
     def nativize(self, controls: Controls, capabilities: Capabilities) -> Mapping[str, Any]:
         if controls.stop:
             raise InputError(
-                "The Responses wire has no word for stop: leave it out, or ask this model over chat completions."
+                "The Responses wire does not support stop: leave it out, or use this model over chat completions."
             )
         native: dict[str, Any] = {}
         if controls.output_tokens is not None:
@@ -78,12 +78,11 @@ def controls_in(native: Native, declared: Declared) -> Controls:
 
 
 def tool_choice(controls: Controls, offer: Offer, capabilities: Capabilities) -> dict[str, Any]:
-    """The keys of a request about the choice among its tools. Errors: ``InputError``."""
+    """The request's keys for the choice among tools. Errors: ``InputError``."""
     return choice_keys(controls, offer, capabilities, functools.partial(_naming, offer, capabilities), nested=False)
 
 
 def _naming(offer: Offer, capabilities: Capabilities, name: str) -> dict[str, str]:
-    """The word for one tool, which says what kind it has."""
     invoker = offer.named(name)
     freeform = invoker is not None and knows_freeform(capabilities) and declared_by(invoker) is not None
     return {"type": "custom" if freeform else "function", "name": name}

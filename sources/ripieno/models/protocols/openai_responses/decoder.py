@@ -1,4 +1,4 @@
-"""Answers of the Responses wire, event by event or whole, into our events."""
+"""Decodes answers of the Responses wire, streamed or complete, into events."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -25,31 +25,28 @@ from ripieno.models.protocols.common.decoder import AnswerDecoder
 from ripieno.models.protocols.openai_responses.contents import NAME
 from ripieno.models.protocols.openai_responses.finish import finish_of, usage_of
 from ripieno.models.protocols.openai_responses.items import CALLS, MESSAGE, beside_of, extras_in, opaque_of_item
-from ripieno.models.protocols.openai_responses.partial_items import Item, Items, told_apart
+from ripieno.models.protocols.openai_responses.partial_items import Item, Items, matched
 
 _REASONING = "reasoning"
 _BROKEN = ("failed", "cancelled")
 
 
 class Decoder(AnswerDecoder):
-    """Assembles items by their place and identifier, and seals them in the model's order.
-
-    Events are told apart by their ``type`` alone; those that are not known are passed over.
-    """
+    """Assembles items by index and identifier, and seals them in the model's order. Unknown events are ignored."""
 
     def __init__(self, provider: str, identifiers: Identifiers) -> None:
         super().__init__(provider, identifiers)
         self._items = Items()
-        #: Where the last delta went, and what tells that the next one goes there, too.
-        self._filled: tuple[object, object, object, object, list[str], int] | None = None
-        #: Items that are not sealed, in the model's order.
+        #: The target of the last delta, and the members by which the next one is recognized as its continuation.
+        self._current: tuple[object, object, object, object, list[str], int] | None = None
+        #: Unsealed items, in the model's order.
         self._pending: deque[Item] = deque()
         self._calls = 0
         self._usage = NO_USAGE
         self._refused = False
-        #: Whether reasoning has begun, and whether what is streamed of it now was shown.
+        #: Whether reasoning has begun, and whether the current reasoning was streamed.
         self._reasoned = False
-        self._shown = False
+        self._reasoning_sent = False
         self._began = False
         function, custom = "response.function_call_arguments", "response.custom_tool_call_input"
         self._readers: Mapping[object, Callable[[Native], None]] = {
@@ -58,12 +55,12 @@ class Decoder(AnswerDecoder):
             f"{custom}.delta": lambda native: self._argue(native, "custom_tool_call"),
             "response.reasoning_summary_text.delta": self._think,
             "response.reasoning_text.delta": self._think,
-            "response.reasoning_summary_part.added": self._think_anew,
+            "response.reasoning_summary_part.added": self._separate_summaries,
             "response.refusal.delta": self._refuse,
-            "response.output_text.done": lambda native: self._whole_text(native, "text"),
-            "response.refusal.done": lambda native: self._whole_text(native, "refusal"),
-            f"{function}.done": lambda native: self._whole_arguments(native, "function_call", "arguments"),
-            f"{custom}.done": lambda native: self._whole_arguments(native, "custom_tool_call", "input"),
+            "response.output_text.done": lambda native: self._complete_text(native, "text"),
+            "response.refusal.done": lambda native: self._complete_text(native, "refusal"),
+            f"{function}.done": lambda native: self._complete_arguments(native, "function_call", "arguments"),
+            f"{custom}.done": lambda native: self._complete_arguments(native, "custom_tool_call", "input"),
             "response.output_item.added": self._add,
             "response.output_item.done": self._finish,
             **{f"response.{word}": self._begin for word in ("created", "in_progress", "queued")},
@@ -71,10 +68,10 @@ class Decoder(AnswerDecoder):
         }
 
     def feed(self, native: Native) -> Iterable[Event]:
-        filled = self._filled
-        if filled is not None:
-            # What most events are, read without detours: more of the same text, or of the same call's arguments.
-            word, identifier, index, part, texts, call = filled
+        current = self._current
+        if current is not None:
+            # The fast path for most events: more of the same text or arguments.
+            word, identifier, index, part, texts, call = current
             text, get = native.get("delta"), native.get
             if (
                 get("type") == word
@@ -88,12 +85,12 @@ class Decoder(AnswerDecoder):
                 if not self.deltas:
                     return ()
                 return (TextDelta(text),) if call < 0 else (ArgumentsDelta(index=call, text=text),)
-            self._filled = None
+            self._current = None
         return super().feed(native)
 
     def _goes_on(self, native: Native, texts: list[str], call: int) -> None:
         get = native.get
-        self._filled = (get("type"), get("item_id"), get("output_index"), get("content_index"), texts, call)
+        self._current = (get("type"), get("item_id"), get("output_index"), get("content_index"), texts, call)
 
     def _read(self, native: Native) -> list[Event]:
         events = self._events = []
@@ -104,7 +101,7 @@ class Decoder(AnswerDecoder):
                 self._begin(native)
             read(native)
         elif native.get("object") == "response":
-            # A whole answer; some servers send one where a stream was asked for.
+            # A complete answer, which some servers send instead of a stream.
             self._begin({"response": native})
             self._close({"response": native})
         elif kind == "error" or native.get("error"):
@@ -128,11 +125,11 @@ class Decoder(AnswerDecoder):
         return item
 
     def _item(self, native: Native, kind: str) -> Item | None:
-        """The item that a piece is about; None where it is complete already, for then nothing can change it."""
+        """The item of an event; None if it is complete, since nothing can change it then."""
         index, identifier = native.get("output_index"), native.get("item_id")
         item = self._items.find(kind, index, identifier)
         if item is None and not self._items.was(kind, index, identifier):
-            # What comes before its beginning waits for it.
+            # A piece before its item's beginning opens the item.
             item = self._open(kind, index, identifier)
         return item
 
@@ -159,21 +156,21 @@ class Decoder(AnswerDecoder):
         self._seal()
 
     def _complete(self, item: Item, end: Mapping[str, Any]) -> None:
-        """The whole item is what counts, whatever came of it before."""
+        """Completes an item. The complete item overrides its earlier pieces."""
         if item.started is None:
             self._start(item, end)
         item.finish(end)
         self._items.close(item)
         if item.kind == _REASONING:
-            if not self._shown:
+            if not self._reasoning_sent:
                 thoughts = end.get("summary") or end.get("content") or ()
                 self._events += [ReasoningDelta(one["text"]) for one in thoughts if is_table(one) and one.get("text")]
-            self._shown = False
+            self._reasoning_sent = False
 
     # Calls.
 
     def _begin_calls(self) -> None:
-        """Tells of calls as soon as their names are known, and whatever was said before them is sealed."""
+        """Begins calls whose names are known, up to the first pending item that is not a call."""
         for item in self._pending:
             if not item.is_call:
                 return
@@ -202,7 +199,7 @@ class Decoder(AnswerDecoder):
         if item is None or not text:
             return
         if not isinstance(text, str):
-            item.whole = text
+            item.complete = text
             return
         item.fragments.append(text)
         if item.begun:
@@ -210,11 +207,11 @@ class Decoder(AnswerDecoder):
             if self.deltas:
                 self._events.append(ArgumentsDelta(index=item.call, text=text))
 
-    def _whole_arguments(self, native: Native, kind: str, key: str) -> None:
+    def _complete_arguments(self, native: Native, kind: str, key: str) -> None:
         item = self._item(native, kind)
         if item is None:
             return
-        item.whole = native.get(key) or item.whole
+        item.complete = native.get(key) or item.complete
         if native.get("name") and not item.name:
             item.native["name"] = native["name"]
             self._begin_calls()
@@ -226,19 +223,19 @@ class Decoder(AnswerDecoder):
         if item is None or not text:
             return
         if not item.parts:
-            self._mark(item)
+            self._seal_members(item)
         texts = item.parts.setdefault(native.get("content_index"), [])
         texts.append(text)
         self._goes_on(native, texts, -1)
         if self.deltas:
             self._events.append(TextDelta(text))
 
-    def _mark(self, item: Item) -> None:
-        """Tells what returns beside a text before the text itself, where it is known by then."""
+    def _seal_members(self, item: Item) -> None:
+        """Seals the members that return with a text before the text itself, if they are known by then."""
         if not item.marked and item.started is not None and self._pending and self._pending[0] is item:
-            self._tell_beside(item)
+            self._mark(item)
 
-    def _tell_beside(self, item: Item) -> None:
+    def _mark(self, item: Item) -> None:
         beside = beside_of(item.native, reasoned=item.reasoned)
         if beside is not None:
             item.marked = True
@@ -248,7 +245,7 @@ class Decoder(AnswerDecoder):
         self._refused = True
         self._say(native)
 
-    def _whole_text(self, native: Native, key: str) -> None:
+    def _complete_text(self, native: Native, key: str) -> None:
         item = self._item(native, MESSAGE)
         if item is not None and not item.parts.get(native.get("content_index")):
             say = self._say if key == "text" else self._refuse
@@ -257,18 +254,18 @@ class Decoder(AnswerDecoder):
     def _think(self, native: Native) -> None:
         text = native.get("delta")
         if text:
-            self._shown = True
+            self._reasoning_sent = True
             self._events.append(ReasoningDelta(text))
 
-    def _think_anew(self, native: Native) -> None:
-        """Several summaries of one reasoning are paragraphs."""
-        if native.get("summary_index") and self._shown:
+    def _separate_summaries(self, native: Native) -> None:
+        """Makes several summaries of one reasoning paragraphs."""
+        if native.get("summary_index") and self._reasoning_sent:
             self._events.append(ReasoningDelta("\n\n"))
 
     # Sealing, and the end.
 
     def _seal(self) -> None:
-        """Seals what is complete, but nothing before what the model began earlier."""
+        """Seals complete items, in the model's order."""
         pending = self._pending
         while pending and pending[0].done and (len(pending) > 1 or not pending[0].doubtful()):
             self._sealed(pending.popleft())
@@ -280,7 +277,7 @@ class Decoder(AnswerDecoder):
         elif item.kind == MESSAGE:
             self._sealed_text(item)
         elif item.done and (why is None or item.unfinished is None):
-            # As it began it may not be whole, and would be refused.
+            # As it began, the item may be incomplete, and would be refused.
             kept = opaque_of_item(item.native)
             if kept is not None:
                 self._events.append(ContentSealed(kept))
@@ -297,29 +294,29 @@ class Decoder(AnswerDecoder):
         self._events.append(InvocationSealed(index=item.call, invocation=invocation))
 
     def _sealed_text(self, item: Item) -> None:
-        text, said = item.text(), item.said()
+        text, sent = item.text(), item.sent_text()
         contents = item.native.get("content")
         if not isinstance(contents, str) and any(one.get("type") == "refusal" for one in contents or ()):
             self._refused = True
         if not text:
             return
         if not item.marked:
-            self._tell_beside(item)
-        if self.deltas and len(text) > len(said) and text.startswith(said):
-            self._events.append(TextDelta(text[len(said) :]))
+            self._mark(item)
+        if self.deltas and len(text) > len(sent) and text.startswith(sent):
+            self._events.append(TextDelta(text[len(sent) :]))
         self._events.append(ContentSealed(TextualContent(text=text)))
 
     def _close(self, native: Native) -> None:
         response = native.get("response") or EMPTY
         status = response.get("status") or str(native.get("type") or "").rpartition(".")[2]
         if status in _BROKEN or response.get("error"):
-            raise self.refused(response, f"Its answer is {status!r}, and it did not say why.")
+            raise self.refused(response, f"Its answer is {status!r} without a reason.")
         if response.get("usage"):
             self._usage = usage_of(response["usage"])
-        for item, end in told_apart(self._items.all, response.get("output") or ()):
-            whole = item or self._open(str(end["type"]), None, end.get("id"))
-            if not whole.done:
-                self._complete(whole, end)
+        for known, end in matched(self._items.all, response.get("output") or ()):
+            item = known or self._open(str(end["type"]), None, end.get("id"))
+            if not item.done:
+                self._complete(item, end)
         self._seal()
         if status in ("completed", "done"):
             self._reason = "completed"
@@ -344,7 +341,6 @@ class Decoder(AnswerDecoder):
 
 
 def decode(native: Native, provider: str, identifiers: Identifiers) -> Iterable[Event]:
-    """A whole answer, played through the decoder. Errors: as in streams."""
     decoder = Decoder(provider, identifiers)
     if native.get("object") != "response":
         raise decoder.refused(native, "It sent no response.")

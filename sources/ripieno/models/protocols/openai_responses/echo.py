@@ -1,6 +1,6 @@
-"""What a response of the Responses wire repeats of its request, as the public schema of such responses wants it.
+"""Members of a request that a Responses answer repeats, in the form of the public schema of responses.
 
-What a request leaves out has the documented default, and what it says in another shape than the schema's is left out.
+A missing member has the documented default. A member of a shape that the schema does not allow is left out.
 """
 
 import secrets
@@ -11,25 +11,25 @@ from typing import Any
 from ripieno.jsonvalues import is_list, is_table
 from ripieno.models.protocol import Asked, Native
 
-#: Efforts that requests may name and answers may not: the nearest one.
+#: Efforts that requests may have and answers may not, with the nearest one.
 _EFFORTS: Mapping[object, str] = {"minimal": "low", "max": "xhigh"}
 _KNOWN_EFFORTS = ("none", "low", "medium", "high", "xhigh")
 _SUMMARIES = ("concise", "detailed", "auto")
 _VERBOSITIES = ("low", "medium", "high")
 _CHOICES = ("none", "auto", "required")
-#: What a tool may have that is nobody's to read again.
+#: Keys of a tool that are secret.
 _SECRETS = frozenset({"authorization", "headers"})
-#: Half as many bytes tell responses apart; in hexadecimal they stand in each identifier.
+#: Half as many bytes would distinguish responses. Each identifier contains them in hexadecimal.
 _TOKEN_BYTES = 10
 
 
 def new_token() -> str:
-    """What a response and its items have in common in their identifiers."""
+    """The common part of the identifiers of a response and its items."""
     return secrets.token_hex(_TOKEN_BYTES)
 
 
 def head_of(asked: Asked, token: str) -> dict[str, Any]:
-    """The members of a response that stay the same while it is made, but for its tools."""
+    """The members of a response that stay the same while it is streamed, except for its tools."""
     native = asked.native
     head = {
         "id": f"resp_{token}",
@@ -97,14 +97,14 @@ def _reasoning(native: Native) -> dict[str, Any]:
 
 def _format(native: Native) -> dict[str, Any]:
     verbosity = native.get("verbosity")
-    said = {"format": _format_of(_table(native, "format"))}
-    return {**said, "verbosity": verbosity} if verbosity in _VERBOSITIES else said
+    members = {"format": _format_of(_table(native, "format"))}
+    return {**members, "verbosity": verbosity} if verbosity in _VERBOSITIES else members
 
 
 def _format_of(native: Native) -> dict[str, Any]:
     kind = native.get("type")
     if kind == "json_schema":
-        # The public schema of answers has no other value for the schema than null.
+        # The public schema of answers allows only null for the schema.
         return {
             "type": kind,
             "name": _text(native, "name") or "",
@@ -119,7 +119,7 @@ def _format_of(native: Native) -> dict[str, Any]:
 
 
 def tools_of(native: Native) -> list[Mapping[str, Any]]:
-    """The tools of a request, as a response has them: flat. Nothing of theirs that is secret returns."""
+    """The tools of a request in the flat form of a response, without secrets."""
     tools = native.get("tools")
     return [_tool(tool, tool.get("type", "function")) for tool in tools if is_table(tool)] if is_list(tools) else []
 
@@ -139,7 +139,7 @@ def _tool(tool: Native, kind: object) -> Mapping[str, Any]:
 
 
 def _flat(native: Native) -> Native:
-    """A definition or a choice, of which chat completions nest the most."""
+    """A definition or a choice without the nesting of chat completions."""
     inner = native.get("function")
     return inner if is_table(inner) else native
 

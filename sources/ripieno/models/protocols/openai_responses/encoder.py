@@ -1,9 +1,4 @@
-"""Our events as a streamed answer of the Responses wire.
-
-A streamed answer of the Responses wire that has the events of seed 001, too, beside the official ones.
-
-Our events as a whole answer of the Responses wire.
-"""
+"""Encodes events as answers of the Responses wire: streamed (optionally with the events of seed 001) and complete."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -44,22 +39,22 @@ from ripieno.models.protocols.openai_responses.writer import (
 
 
 class Encoder(Writer):
-    """Streams an answer. Deltas open items; sealed events close them, or send them whole.
+    """Streams an answer. Deltas open items; sealed events close them, or send complete ones.
 
-    The turns of one run may follow each other; the one ``TurnEnded`` that is fed ends the answer.
+    The turns of one run may follow each other; a single ``TurnEnded`` ends the answer.
     """
 
     def __init__(self, asked: Asked) -> None:
         super().__init__(asked)
         self._began = False
         self._returning = Returning.of(asked)
-        #: What stands beside the next text; the open message as it began; reasoning that is not sealed; open calls.
+        #: Members of the next text; the open message and its first form; unsealed reasoning; open calls.
         self._beside: Mapping[str, Any] = EMPTY
         self._message: Open | None = None
         self._begun_message: Mapping[str, Any] = EMPTY
         self._thoughts: list[str] = []
         self._calls: dict[int, Open] = {}
-        #: The index of the next call to begin, and those that began before it, with their arguments.
+        #: The index of the next call, and the later calls that have begun already, with their arguments.
         self._next = 0
         self._held: dict[int, tuple[InvocationBegan, list[str]]] = {}
         self._writers: Mapping[type, Callable[[Any], bytes]] = {
@@ -86,7 +81,7 @@ class Encoder(Writer):
         return write(event) if self._began else self._start() + write(event)
 
     def wait(self) -> bytes:
-        # Clients that wait for events do not count comments (measured: a coding agent gives up after a while).
+        # Clients that wait for events ignore comments (measured: a coding agent gives up after a while).
         if not self._began:
             return self._start()
         return self._about("in_progress", self._response("in_progress", OPEN))
@@ -94,7 +89,7 @@ class Encoder(Writer):
     def fail(self, refusal: Refusal) -> bytes:
         begun = b"" if self._began else self._start()
         error = error_object(refusal)
-        # Some clients look for the error inside, others for its words beside the type, others for the response.
+        # Some clients look for the error inside, others for its message beside the type, others for the response.
         flat = {"code": refusal.code or error["type"], "message": refusal.message, "param": refusal.parameter}
         return begun + self._event("error", **flat, error=error) + self._finish("failed", failure_of(refusal))
 
@@ -106,14 +101,14 @@ class Encoder(Writer):
         return self._about("created", response) + self._about("in_progress", response)
 
     def _turn(self, _: TurnBegan) -> bytes:
-        data = self._release_all() + self._show() + self._close_message()
+        data = self._release_all() + self._send_reasoning() + self._close_message()
         self._calls.clear()
         self._next = 0
         return data
 
     def _end(self, event: TurnEnded) -> bytes:
         status, members = ending_of(event)
-        data = self._release_all() + self._show() + self._close_message(status)
+        data = self._release_all() + self._send_reasoning() + self._close_message(status)
         return data + self._finish(status, members) + b"data: [DONE]\n\n"
 
     def _finish(self, status: str, members: Mapping[str, Any]) -> bytes:
@@ -124,32 +119,32 @@ class Encoder(Writer):
         if isinstance(content, TextualContent):
             return self._seal_text(content.text)
         if isinstance(content, OpaqueContent):
-            return self._kept(content) if content.protocol == NAME else self._show()
+            return self._opaque(content) if content.protocol == NAME else self._send_reasoning()
         return b""
 
-    def _kept(self, content: OpaqueContent) -> bytes:
+    def _opaque(self, content: OpaqueContent) -> bytes:
         if content.kind == MESSAGE:
             if self._message is None:
                 self._beside = content.data
             else:
-                # It has begun: what its provider said of it late is told at its end.
+                # The message has begun: late members are sent at its end.
                 self._begun_message = {**content.data, **self._begun_message}
             return b""
         if content.kind == "reasoning":
-            # Its own words are in it.
+            # The item contains its text.
             self._thoughts.clear()
             return self._reasoning(content.data)
-        shown = self._show()
+        reasoning = self._send_reasoning()
         item = content.data if content.data.get("id") else {**content.data, "id": self._made("item")}
         opened, begun = self._open(item)
-        return shown + begun + self._close(opened, item)
+        return reasoning + begun + self._close(opened, item)
 
     # Messages.
 
     def _say(self, event: TextDelta) -> bytes:
         opened, begun = self._message, b""
         if opened is None:
-            begun = self._show()
+            begun = self._send_reasoning()
             beside, self._beside = self._beside, EMPTY
             self._begun_message = {**message_of([], "in_progress"), "id": self._made("msg"), **beside}
             opened, added = self._open(self._begun_message, TEXT)
@@ -160,11 +155,11 @@ class Encoder(Writer):
         return begun + self._delta(opened, event.text)
 
     def _seal_text(self, text: str) -> bytes:
-        said = "" if self._message is None else "".join(self._message.texts)
-        # What was shown cannot be taken back; what was not is shown now.
-        more = text[len(said) :] if text.startswith(said) else ""
-        shown = self._say(TextDelta(more)) if more else b""
-        return shown + self._close_message()
+        sent = "" if self._message is None else "".join(self._message.texts)
+        # What was sent cannot be taken back; the rest is sent now.
+        more = text[len(sent) :] if text.startswith(sent) else ""
+        rest = self._say(TextDelta(more)) if more else b""
+        return rest + self._close_message()
 
     def _close_message(self, status: str = "completed") -> bytes:
         opened, self._message = self._message, None
@@ -182,12 +177,12 @@ class Encoder(Writer):
     # Reasoning.
 
     def _think(self, event: ReasoningDelta) -> bytes:
-        # It waits for its item, whose identifier must be the same from its beginning to its end.
+        # Held back until its item is sealed, since the item's identifier must not change.
         self._thoughts.append(event.text)
         return b""
 
-    def _show(self) -> bytes:
-        """Reasoning that has no item of this wire: its text is shown, and nobody wants it back."""
+    def _send_reasoning(self) -> bytes:
+        """Sends the text of reasoning without an item of this wire; the client need not return it."""
         if not self._thoughts:
             return b""
         text = "".join(self._thoughts)
@@ -198,13 +193,12 @@ class Encoder(Writer):
 
     def _begin_call(self, event: InvocationBegan) -> bytes:
         if event.index > self._next:
-            # The name of a call before it is not known yet: items stand in the model's order, however they came.
+            # An earlier call's name is unknown so far, and items keep the model's order.
             self._held[event.index] = event, []
             return b""
         return self._start_call(event.index, event) + self._release()
 
     def _release(self) -> bytes:
-        """What was held back of the calls whose turn it is now."""
         written: list[bytes] = []
         while (held := self._held.pop(self._next, None)) is not None:
             began, texts = held
@@ -213,7 +207,6 @@ class Encoder(Writer):
         return b"".join(written)
 
     def _release_all(self) -> bytes:
-        """What was held back of all calls, whatever they wait for."""
         written: list[bytes] = []
         while self._held:
             self._next = min(self._held)
@@ -222,12 +215,12 @@ class Encoder(Writer):
 
     def _start_call(self, number: int, call: InvocationBegan | InvocationCanister) -> bytes:
         self._next = number + 1
-        shown = self._show()
+        reasoning = self._send_reasoning()
         identifier = extras_of(call, NAME).get("id") or self._made(PREFIXES[call.kind])
         item = {**begun_item(call), "id": identifier, "status": "in_progress"}
         opened, begun = self._open(item, ARGUMENTS[call.kind])
         self._calls[number] = opened
-        return shown + begun
+        return reasoning + begun
 
     def _argue(self, event: ArgumentsDelta) -> bytes:
         opened = self._calls.get(event.index)
@@ -244,34 +237,32 @@ class Encoder(Writer):
         if event.index not in self._calls:
             begun += self._start_call(event.index, invocation) + self._release()
         opened = self._calls[event.index]
-        said = "".join(opened.texts)
-        text = settled_text(invocation, said)
-        if len(text) > len(said) and text.startswith(said):
-            begun += self._argue(ArgumentsDelta(index=event.index, text=text[len(said) :]))
+        sent = "".join(opened.texts)
+        text = settled_text(invocation, sent)
+        if len(text) > len(sent) and text.startswith(sent):
+            begun += self._argue(ArgumentsDelta(index=event.index, text=text[len(sent) :]))
         del self._calls[event.index]
         item = call_of(invocation, text, opened.identifier)
-        return begun + self._argued(opened, invocation, text) + self._close(opened, item)
+        return begun + self._end_arguments(opened, invocation, text) + self._close(opened, item)
 
-    def _argued(self, opened: Open, invocation: InvocationCanister, text: str) -> bytes:
-        """What is told of a call when its arguments are whole."""
+    def _end_arguments(self, opened: Open, invocation: InvocationCanister, text: str) -> bytes:
         key = WORDS[invocation.kind][1]
         return self._event(f"response.{EVENTS[invocation.kind]}.done", **opened.where, **{key: text})
 
     def _result(self, event: ResultReady) -> bytes:
         if event.discarded:
             return b""
-        shown = self._show()
+        reasoning = self._send_reasoning()
         identifier = event.seal or self._made("fco")
         item = {**output_item(event.result, event.invocation), "id": identifier, "status": "completed"}
         opened, begun = self._open({**item, "output": "", "status": "in_progress"})
-        return shown + begun + self._close(opened, item)
+        return reasoning + begun + self._close(opened, item)
 
 
 class SeedEncoder(Encoder):
     """Adds ``response.output_tool_call.begin``, ``.delta`` and ``.end`` to calls, and ``response.done`` at the end.
 
-    Each stands before the official event that says the same, but for the beginning: the item is added first.
-    Free-form calls have no such events.
+    Each comes before its official counterpart, except that an item is added first. Free-form calls have none.
     """
 
     def _start_call(self, number: int, call: InvocationBegan | InvocationCanister) -> bytes:
@@ -285,15 +276,14 @@ class SeedEncoder(Encoder):
         opened = self._calls.get(event.index)
         if opened is None or not opened.is_function:
             return super()._argue(event)
-        told = self._event("response.output_tool_call.delta", **opened.where, delta=event.text)
-        return told + super()._argue(event)
+        delta = self._event("response.output_tool_call.delta", **opened.where, delta=event.text)
+        return delta + super()._argue(event)
 
-    def _argued(self, opened: Open, invocation: InvocationCanister, text: str) -> bytes:
-        official = super()._argued
-        if invocation.kind != "function":
-            return official(opened, invocation, text)
-        told = self._event("response.output_tool_call.end", **opened.where, name=invocation.name, arguments=text)
-        return told + official(opened, invocation, text)
+    def _end_arguments(self, opened: Open, invocation: InvocationCanister, text: str) -> bytes:
+        end = b""
+        if invocation.kind == "function":
+            end = self._event("response.output_tool_call.end", **opened.where, name=invocation.name, arguments=text)
+        return end + super()._end_arguments(opened, invocation, text)
 
     def _finish(self, status: str, members: Mapping[str, Any]) -> bytes:
         response = self._response(status, members)
@@ -301,19 +291,19 @@ class SeedEncoder(Encoder):
 
 
 def encode(events: Iterable[Event], asked: Asked) -> bytes:
-    """A whole answer: what a stream of the same events would have said at its end."""
-    whole = _Whole(asked)
+    """A complete answer: the response at the end of a stream of the same events."""
+    encoder = _CompleteEncoder(asked)
     for event in events:
-        whole.feed(event)
-    if not whole.body:
-        whole.feed(TurnEnded(finish="stop"))
-    return whole.body
+        encoder.feed(event)
+    if not encoder.body:
+        encoder.feed(TurnEnded(finish="stop"))
+    return encoder.body
 
 
-class _Whole(Encoder):
-    """Gathers the items of a response, and writes nothing before the end."""
+class _CompleteEncoder(Encoder):
+    """Collects the items of a response and encodes them at the end."""
 
-    #: The response, once it has ended.
+    #: The response, after its end.
     body = b""
 
     def _start(self) -> bytes:

@@ -1,10 +1,7 @@
-"""The tools of a request of the Responses wire: flat or nested, in namespaces, free-form, or hosted; and back.
+"""Tools, calls and results of the Responses wire; tools may be nested, in namespaces, free-form, or hosted.
 
-A model sees each under a flat name that every provider takes. ``client_form`` gives back what the client called it.
-
-Tools, calls and results of the Responses wire.
-
-Calls as a client knows its tools: with their namespaces, and free-form where a model knew only functions.
+A model sees each tool under a flat name that every provider accepts. ``client_form`` restores the client's name, its
+namespace, and free-form calls where a model supports only functions.
 """
 
 import dataclasses
@@ -30,16 +27,16 @@ from ripieno.models.protocols.openai_responses.contents import NAME
 from ripieno.models.protocols.openai_responses.items import CALLS, UNFINISHED, invocation_of, output_item
 from ripieno.schemas import Schema
 
-_OURS = ("function", "custom")
-#: The type of items that are no part of a conversation: coding agents declare tools so for models that they know.
+_OWN = ("function", "custom")
+#: The type of items that only declare tools: coding agents do so for some models.
 ADDED = "additional_tools"
-#: How many hexadecimal digits tell names apart that would be the same.
+#: Number of hexadecimal digits that distinguish equal names.
 _TAIL = 8
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ClientForm:
-    """What a client calls one of its tools: ``type`` is that of its definition."""
+    """A client's name for one of its tools; ``type`` is that of the definition."""
 
     type: Literal["function", "custom"] = "function"
     name: str
@@ -47,12 +44,11 @@ class ClientForm:
 
 
 def client_form(asked: Asked) -> Callable[[str], ClientForm]:
-    """What gives, for the name of a call, the form in which the client knows it.
+    """A function from a call's name to the client's form of the tool. Make it once for each answer.
 
-    Make it once for each answer. A function call whose form says ``custom`` becomes a ``custom_tool_call``: its
-    ``input`` is the argument of that name, and its deltas, which are pieces of JSON, are held back until it is sealed.
-    A free-form call, which a provider that knows these makes, needs its name and its namespace alone. A name that is
-    not declared (of a tool that runs here) is its own.
+    A function call whose form is ``custom`` becomes a ``custom_tool_call``: its ``input`` is the argument of that name,
+    and its deltas, which are pieces of JSON, are held back until it is sealed. A free-form call, from a provider that
+    supports these, needs only the name and namespace. An undeclared name (of a tool that runs here) stays.
     """
     forms = {str(tool.exposed): form for tool in asked.tools if (form := _form(tool)) is not None}
 
@@ -69,33 +65,30 @@ def _form(tool: Definition) -> ClientForm | None:
     return ClientForm(type=declared["type"], name=declared["name"], namespace=declared.get("namespace"))
 
 
-# What is declared.
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Tool:
-    """A tool that the client runs: its definition in the flat form, and where it stands."""
+    """A tool that the client runs: its flat definition and its position."""
 
     place: int
     type: Literal["function", "custom"]
     name: str
-    said: Native
+    definition: Native
     namespace: str = ""
 
 
 def _read(tools: Sequence[Native]) -> Declared:
     found = [one for place, tool in enumerate(tools) for one in placed(place, functools.partial(_flat, place), tool)]
-    ours = [one for one in found if isinstance(one, _Tool)]
+    own = [one for one in found if isinstance(one, _Tool)]
     names: dict[tuple[str, str], str] = {}
     taken: set[str] = set()
-    # Plain functions keep their names: what stands in a namespace makes way.
-    for one in sorted(ours, key=lambda one: bool(one.namespace)):
+    # Plain functions keep their names; those in namespaces may get another.
+    for one in sorted(own, key=lambda one: bool(one.namespace)):
         key = (one.namespace, one.name)
         if key in names:
             raise doubled(f"{one.namespace}.{one.name}" if one.namespace else one.name)
-        names[key] = _free(one, taken)
+        names[key] = _unique_name(one, taken)
         taken.add(names[key])
-    made = [placed(one.place, functools.partial(_definition, one), names[one.namespace, one.name]) for one in ours]
+    made = [placed(one.place, functools.partial(_definition, one), names[one.namespace, one.name]) for one in own]
     return Declared(
         tools=tuple(made),
         hosted=tuple(one for one in found if isinstance(one, HostedTool)),
@@ -109,23 +102,23 @@ declared_in = remembered(_read)
 
 
 def all_declared_in(native: Native) -> Declared:
-    """The tools of a request, also those that items of its input add. Errors: ``InputError``."""
+    """The tools of a request, with those that items of its input add. Errors: ``InputError``."""
     items = native.get("input")
     added = [item for item in items if is_table(item) and item.get("type") == ADDED] if is_list(items) else ()
     if not added:
         return declared_in(native)
-    # Who adds a tool again has changed it.
+    # A tool that is added again replaces the earlier one.
     latest = {(tool.get("type"), tool.get("name")): tool for item in added for tool in tables_in(item, "tools")}
     return declared_in({"tools": [*tables_in(native, "tools"), *latest.values()]})
 
 
 def flat_name(name: str, namespace: str, declared: Declared) -> str:
-    """The name under which a model sees a tool that a conversation names, also one that is not declared any more."""
+    """The model's name of a tool in a conversation, whether or not it is still declared."""
     return declared.names.get((namespace, name)) or (expose(name, namespace) if namespace else name)
 
 
-def _free(tool: _Tool, taken: set[str]) -> str:
-    """A name that every provider takes, and no other tool has."""
+def _unique_name(tool: _Tool, taken: set[str]) -> str:
+    """A name that every provider accepts and no other tool has."""
     exposed = expose(tool.name, tool.namespace)
     if exposed not in taken:
         return exposed
@@ -134,13 +127,13 @@ def _free(tool: _Tool, taken: set[str]) -> str:
 
 
 def _flat(place: int, tool: Native) -> Sequence[_Tool | HostedTool]:
-    """What one definition declares. Nothing for the search of tools: whoever is sent their definitions knows them."""
+    """The tools of one definition; none for a tool search, since the model gets all definitions."""
     kind = tool.get("type", "function")
     if not isinstance(kind, str) or not kind:
         raise RequestInvalidity(f"tools[{place}] has no type.", parameter=f"tools[{place}].type")
     if kind == "tool_search":
         return ()
-    if kind in _OURS:
+    if kind in _OWN:
         return (_tool(place, tool, ""),)
     if kind != "namespace":
         return (_hosted(place, tool, kind),)
@@ -152,12 +145,12 @@ def _flat(place: int, tool: Native) -> Sequence[_Tool | HostedTool]:
 
 def _tool(place: int, tool: Native, namespace: str) -> _Tool:
     kind: Any = tool.get("type", "function")
-    if kind not in _OURS:
+    if kind not in _OWN:
         where = f"tools[{place}].tools"
-        raise RequestInvalidity(f"{where} has the type {kind!r}; known are {', '.join(_OURS)}.", parameter=where)
+        raise RequestInvalidity(f"{where} has the type {kind!r}; known are {', '.join(_OWN)}.", parameter=where)
     inner = tool.get(kind)
-    said = {**tool, **inner} if is_table(inner) else tool
-    return _Tool(place=place, type=kind, name=_name(place, said), said=said, namespace=namespace)
+    definition = {**tool, **inner} if is_table(inner) else tool
+    return _Tool(place=place, type=kind, name=_name(place, definition), definition=definition, namespace=namespace)
 
 
 def _name(place: int, tool: Native) -> str:
@@ -168,43 +161,40 @@ def _name(place: int, tool: Native) -> str:
 
 
 def _definition(tool: _Tool, exposed: str) -> Definition:
-    said, custom = tool.said, tool.type == "custom"
-    schema: Any = _input(said) if custom else said.get("parameters") or {"type": "object"}
+    native, custom = tool.definition, tool.type == "custom"
+    schema: Any = _input(native) if custom else native.get("parameters") or {"type": "object"}
     configuration: Mapping[str, Any] = EMPTY
     if custom or tool.namespace or exposed != tool.name:
         beside = {"type": tool.type, "name": tool.name}
         if tool.namespace:
             beside["namespace"] = tool.namespace
-        configuration = freeze({NAME: {**beside, **({"declared": _declared(said)} if custom else {})}})
+        # Some clients nest a free-form definition; the flat one is kept.
+        declared = {"declared": {key: value for key, value in native.items() if key != "custom"}} if custom else {}
+        configuration = freeze({NAME: {**beside, **declared}})
     return Definition(
         name=exposed if tool.namespace else tool.name,
         exposed=exposed,
-        description=str(said.get("description") or ""),
+        description=str(native.get("description") or ""),
         schema=Schema.of(schema),
         hosted="caller",
         configuration=configuration,
     )
 
 
-def _declared(said: Native) -> Mapping[str, Any]:
-    """The definition of a free-form tool, without what some clients nest."""
-    return {key: value for key, value in said.items() if key != "custom"}
-
-
-def _input(said: Native) -> Mapping[str, Any]:
-    """What a free-form tool takes, for whoever knows only functions: one text, and the grammar that it follows."""
+def _input(definition: Native) -> Mapping[str, Any]:
+    """The schema of a free-form tool as a function: one text, with its grammar as description."""
     text: dict[str, Any] = {"type": "string"}
-    form = said.get("format")
+    form = definition.get("format")
     grammar = form.get("grammar", form) if is_table(form) else EMPTY
     if is_table(grammar) and isinstance(grammar.get("definition"), str):
-        text["description"] = f"The whole input, as this {grammar.get('syntax', '')} grammar has it:\n" + str(
+        text["description"] = f"The whole input, in the language of this {grammar.get('syntax', '')} grammar:\n" + str(
             grammar["definition"]
         )
     return {"type": "object", "properties": {"input": text}, "required": ["input"]}
 
 
 def _hosted(place: int, tool: Native, kind: str) -> HostedTool:
-    """A tool that the client wants to be run. Where its server stands, and with which key, is not taken over."""
+    """A tool that the server is to run. Its server's address and key are ignored."""
     if kind != "mcp":
         return HostedTool(kind=kind)
     label, allowed = tool.get("server_label"), tool.get("allowed_tools")
@@ -214,7 +204,7 @@ def _hosted(place: int, tool: Native, kind: str) -> HostedTool:
     if is_table(allowed):
         if allowed.get("read_only") and allowed.get("tool_names") is None:
             raise RequestInvalidity(
-                f"{where}.allowed_tools has read_only, which nobody here can tell: name the tools in tool_names.",
+                f"{where}.allowed_tools has read_only, which is not supported here: name the tools in tool_names.",
                 parameter=f"{where}.allowed_tools",
             )
         allowed = allowed.get("tool_names")
@@ -234,18 +224,18 @@ class Invocations(InvocationsProcessor):
         return declared_by(invoker) or self.function_of(invoker, strict=strict)
 
     def function_of(self, invoker: Invoker, *, strict: bool = False) -> Native:
-        """The same as a function, also where it is free-form."""
+        """The definition as a function, even of a free-form tool."""
         definition: dict[str, Any] = {"type": "function", "name": invoker.exposed}
         if invoker.description:
             definition["description"] = invoker.description
         lowered = self.lowered(invoker, strict=strict)
-        # Left out, ``strict`` would be what the server thinks best.
+        # Without ``strict``, the server decides.
         return {**definition, "parameters": lowered.schema, "strict": lowered.strict}
 
     def normalize_invocations(self, native: Native) -> Sequence[InvocationCanister]:
         identifiers = Identifiers()
         calls = [item for item in native.get("output") or () if item.get("type") in CALLS]
-        return [_whole(item, identifiers.settle(item.get("call_id"))) for item in calls]
+        return [_invocation(item, identifiers.settle(item.get("call_id"))) for item in calls]
 
     def nativize_results(self, results: Sequence[ResultCanister]) -> Sequence[Native]:
         return [output_item(result) for result in results]
@@ -254,14 +244,14 @@ class Invocations(InvocationsProcessor):
 INVOCATIONS = Invocations()
 
 
-def _whole(item: Native, identifier: str) -> InvocationCanister:
-    """The call in an item of an answer, which may say that it was cut off."""
+def _invocation(item: Native, identifier: str) -> InvocationCanister:
+    """The call in an item of an answer, whose status may say that it was cut off."""
     invocation, status = invocation_of(item, identifier), item.get("status")
     return cut_off(invocation, f"its item is {status!r}") if status in UNFINISHED else invocation
 
 
 def declared_by(invoker: Invoker) -> Native | None:
-    """The definition of a free-form tool as a client of this wire declared it; None for any other tool."""
+    """The client's definition of a free-form tool; None for any other tool."""
     kept = invoker.configuration.get(NAME)
     if not is_table(kept) or kept.get("type") != "custom":
         return None
@@ -269,27 +259,27 @@ def declared_by(invoker: Invoker) -> Native | None:
 
 
 def knows_freeform(capabilities: Capabilities) -> bool:
-    """Whether a provider knows free-form tools. OpenAI's does; elsewhere they are functions with one text."""
+    """Whether a provider supports free-form tools, as OpenAI does; otherwise they become functions with one text."""
     return bool(capabilities.get("custom_tools", True))
 
 
 class Returning:
-    """Gives each event of an answer as its client can read it."""
+    """Translates the events of an answer into the client's form."""
 
     __slots__ = ("_form_of", "_held")
 
     def __init__(self, asked: Asked) -> None:
         self._form_of = client_form(asked)
-        #: The calls whose arguments are JSON here, and text there: nothing is told of them before they are whole.
+        #: The calls whose arguments are JSON here and text for the client; they have no deltas.
         self._held: set[int] = set()
 
     @classmethod
     def of(cls, asked: Asked) -> "Returning | None":
-        """What an answer to this needs; None where every tool is a function under its own name."""
+        """The translation for a request; None if every tool is a function under its own name."""
         return cls(asked) if any(NAME in tool.configuration for tool in asked.tools) else None
 
     def give(self, event: Event) -> Event | None:
-        """The event as the client reads it; None for one that is not told."""
+        """The event in the client's form; None for one that is dropped."""
         if isinstance(event, ArgumentsDelta):
             return None if event.index in self._held else event
         if isinstance(event, InvocationBegan):
@@ -307,13 +297,13 @@ class Returning:
         opaque = _spaced(call, form)
         if form.type != "custom" or call.kind != "function":
             return dataclasses.replace(call, name=form.name, opaque=opaque)
-        said = call.arguments.get("input")
-        text = said if isinstance(said, str) else call.raw
+        argument = call.arguments.get("input")
+        text = argument if isinstance(argument, str) else call.raw
         return dataclasses.replace(call, name=form.name, opaque=opaque, kind="freeform", raw=text)
 
 
 def _spaced(call: InvocationCanister | InvocationBegan, form: ClientForm) -> frozendict[str, object]:
-    """What goes along with a call: the namespace of its tool, where that has one."""
+    """The opaque part of a call, with the namespace of its tool, if it has one."""
     if form.namespace is None:
         return call.opaque
     return call.opaque.set(NAME, frozendict[str, object]({**extras_of(call, NAME), "namespace": form.namespace}))

@@ -1,4 +1,4 @@
-"""Items of the Responses wire: messages of the assistant, calls and results, and what is kept as it is; both ways."""
+"""Items of the Responses wire, both directions: the assistant's messages, calls, results, and opaque items."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,39 +13,36 @@ from ripieno.models.protocols.common.calls import extras_of, read_invocation
 from ripieno.models.protocols.common.openai import text_of_call
 from ripieno.models.protocols.openai_responses.contents import NAME, contents_of, is_plain_text, part_of
 
-#: What the wire calls a kind of call, the text that comes with it, and its result.
+#: The types of a call and of its result, with the key of the call's text.
 WORDS: Mapping[InvocationKind, tuple[str, str, str]] = {
     "function": ("function_call", "arguments", "function_call_output"),
     "freeform": ("custom_tool_call", "input", "custom_tool_call_output"),
 }
-#: The items that are calls for us, and those that are our results.
+#: The types of calls and of results.
 CALLS: Mapping[str, InvocationKind] = {call: kind for kind, (call, _, _) in WORDS.items()}
 OUTPUTS = frozenset(output for _, _, output in WORDS.values())
-#: What an item says of itself that was cut off.
+#: The status of items that were cut off.
 UNFINISHED = ("in_progress", "incomplete")
-#: The kind of the content that stands before a text, and says what returns beside it.
+#: The kind of the content that precedes a text, and has the members that return with it.
 MESSAGE = "message"
 _CALL_KEYS = frozenset({"type", "call_id", "name", "arguments", "input", "status"})
 _MESSAGE_KEYS = frozenset({"type", "role", "status", "content"})
-#: Stands in identifiers of items that we made: they mean nothing to anybody, and are not kept.
+#: A mark in identifiers of items that we made. They mean nothing elsewhere and are not kept.
 _MADE = "_ripieno_"
 
 
 def made_identifier(prefix: str, token: str, place: int) -> str:
-    """An identifier for an item that has none: that of the response with this token, at this place of its output."""
+    """An identifier for an item without one, from the response's token and the position in its output."""
     return f"{prefix}{_MADE}{token}_{place}"
 
 
 def is_made(identifier: object) -> bool:
-    """Whether an identifier is one of ours."""
+    """Whether we made an identifier."""
     return isinstance(identifier, str) and _MADE in identifier
 
 
-# What the assistant says.
-
-
 def items_of(contents: Sequence[Content], *, replay: bool = True) -> list[Mapping[str, Any]]:
-    """The items of what an assistant said. Without ``replay`` its reasoning is left out."""
+    """The items of an assistant's contents; without ``replay``, its reasoning is left out."""
     items: list[Mapping[str, Any]] = []
     beside: Mapping[str, Any] = EMPTY
     for content in contents:
@@ -62,7 +59,7 @@ def items_of(contents: Sequence[Content], *, replay: bool = True) -> list[Mappin
 
 
 def message_item(text: str, beside: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A message of the assistant. One without an identifier is written as clients do who have none."""
+    """A message of the assistant; without an identifier, in the short form that clients use."""
     content: str | list[dict[str, Any]] = text
     if "id" in beside:
         content = [{"type": "output_text", "text": text, "annotations": []}]
@@ -70,15 +67,14 @@ def message_item(text: str, beside: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"type": "message", "role": "assistant", "content": content, **beside}
 
 
-def said_in(item: Mapping[str, Any]) -> str:
-    """All text of a message, or of a refusal in it."""
+def text_in(item: Mapping[str, Any]) -> str:
     return text_of(contents_of(item.get("content")))
 
 
 def beside_of(item: Mapping[str, Any], *, reasoned: bool) -> OpaqueContent | None:
-    """What returns with the text of a message: its phase, and whatever else stands there.
+    """The members that return with the text of a message, such as its phase.
 
-    Its identifier alone returns where reasoning stands before it (``reasoned``): a provider pairs the two.
+    An identifier alone returns only after reasoning (``reasoned``), since providers pair the two.
     """
     beside = {key: value for key, value in item.items() if key not in _MESSAGE_KEYS and value is not None}
     if "id" in beside and (not beside["id"] or is_made(beside["id"])):
@@ -89,7 +85,7 @@ def beside_of(item: Mapping[str, Any], *, reasoned: bool) -> OpaqueContent | Non
 
 
 def opaque_of_item(item: Mapping[str, Any]) -> OpaqueContent | None:
-    """An item that is kept as it is, without an identifier of ours; None for reasoning that a server only showed."""
+    """An item kept unchanged, without an identifier of ours; None for reasoning that is only for display."""
     kind = str(item.get("type"))
     if is_made(item.get("id")):
         if kind == "reasoning" and not item.get("encrypted_content"):
@@ -98,16 +94,12 @@ def opaque_of_item(item: Mapping[str, Any]) -> OpaqueContent | None:
     return OpaqueContent(protocol=NAME, kind=kind, data=freeze(item))
 
 
-# Calls and results.
-
-
 def sent_in(item: Mapping[str, Any]) -> object:
-    """What stands in a call for its arguments or its input."""
     return item.get("input" if item.get("type") == "custom_tool_call" else "arguments")
 
 
 def extras_in(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The keys of a call that are nobody's business but the provider's: its item's identifier, namespace, caller."""
+    """The keys of a call that only the provider needs: its item's identifier, namespace, caller."""
     return {
         key: value
         for key, value in item.items()
@@ -116,7 +108,6 @@ def extras_in(item: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def invocation_of(item: Mapping[str, Any], identifier: str | None = None) -> InvocationCanister:
-    """The call in a whole item."""
     return read_invocation(
         identifier=str(item.get("call_id") or "") if identifier is None else identifier,
         name=str(item.get("name") or ""),
@@ -128,18 +119,17 @@ def invocation_of(item: Mapping[str, Any], identifier: str | None = None) -> Inv
 
 
 def call_item(invocation: InvocationCanister, *, verbatim: bool = True) -> dict[str, Any]:
-    """The item of a call. Not ``verbatim``: arguments that cannot be read are left out, for they would be refused."""
+    """The item of a call. Not ``verbatim``: unreadable arguments are left out, since servers would refuse them."""
     return begun_item(invocation, text_of_call(invocation, verbatim=verbatim))
 
 
 def begun_item(call: InvocationCanister | InvocationBegan, text: str = "") -> dict[str, Any]:
-    """A call with this text for its arguments or its input."""
     kind, key, _ = WORDS[call.kind]
     return {"type": kind, "call_id": call.identifier, "name": call.name, key: text, **extras_of(call, NAME)}
 
 
 def output_item(result: ResultCanister, call: InvocationCanister | None = None) -> dict[str, Any]:
-    """The item of a result; ``call`` is the one that it answers. Text alone is a string; what failed stands first."""
+    """The item of a result of ``call``. Text alone is a string; an error is first."""
     parts = [part for content in result.content if (part := _result_part(content)) is not None]
     if result.error is not None:
         end = "\n" if parts else ""
@@ -153,12 +143,12 @@ def output_item(result: ResultCanister, call: InvocationCanister | None = None) 
 
 
 def kind_of(call: InvocationCanister | None) -> InvocationKind:
-    """The kind of a call; that of an unknown one."""
+    """The kind of a call, by default a function call."""
     return "function" if call is None else call.kind
 
 
 def caller_of(call: InvocationCanister | None) -> object:
-    """Who made a call, where that was not the model itself: its result says so again."""
+    """The caller of a call that the model itself did not make; its result repeats it."""
     return None if call is None else extras_of(call, NAME).get("caller")
 
 

@@ -1,4 +1,4 @@
-"""Canisters to the items of the Responses wire, and back."""
+"""Canisters as items of the Responses wire, and back."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -36,29 +36,29 @@ from ripieno.models.protocols.openai_responses.items import (
     opaque_of_item,
     output_item,
     result_of,
-    said_in,
+    text_in,
 )
 
-#: The key of pieces that have no reasoning in them.
+#: The key of encodings without reasoning.
 _UNREASONED = f"{NAME} without reasoning"
-#: The key of pieces of free-form calls that are said as functions.
+#: The key of free-form calls encoded as functions.
 _FUNCTION = f"{NAME} function"
 
 
 class Messages(MessagesProcessor):
-    """Each canister is some items, in the order in which they stand."""
+    """Each canister becomes items, in order."""
 
     def nativize(
         self, canisters: Sequence[Canister], capabilities: Capabilities, memory: dict[object, Any] | None = None
     ) -> bytes:
         since = replay_from(canisters, capabilities, otherwise="always")
-        # What was said stays said, unless the reasoning in it returns no more.
+        # Encoded items stay valid, unless reasoning in them no longer returns.
         freeform = knows_freeform(capabilities)
         key = (NAME, capabilities.get("reasoning_replay"), since if since < len(canisters) else None, freeform)
 
         calls = Calls(canisters)
 
-        def said(canister: Canister, place: int) -> bytes:
+        def encoded(canister: Canister, place: int) -> bytes:
             if isinstance(canister, ResultCanister):
                 return _result(canister, calls.find(canister.invocation_id, place), freeform=freeform)
             if not freeform and isinstance(canister, InvocationCanister) and canister.kind == "freeform":
@@ -67,7 +67,7 @@ class Messages(MessagesProcessor):
                 return piece(canister, _UNREASONED, _assistant_without_reasoning)
             return piece(canister, NAME, _PIECES[type(canister)])
 
-        return gather(canisters, groups=_GROUPS, said=said, key=key, memory=memory)
+        return gather(canisters, groups=_GROUPS, encoded=encoded, key=key, memory=memory)
 
     def normalize(self, native: Native) -> tuple[Canister, ...]:
         return canisters_in(native, all_declared_in(native))
@@ -77,17 +77,14 @@ MESSAGES = Messages()
 
 
 def canisters_in(native: Native, declared: Declared) -> tuple[Canister, ...]:
-    """The canisters of a request with these tools, whose calls have the names that a model sees.
-
-    Errors: ``InputError``.
-    """
+    """The canisters of a request; its calls get the names that the model sees. Errors: ``InputError``."""
     canisters: list[Canister] = []
     instructions = contents_of(native.get("instructions"))
     if instructions:
         canisters.append(SupervisorCanister(content=instructions))
-    said = native.get("input")
-    if isinstance(said, str):
-        return (*canisters, UserCanister(content=contents_of(said)))
+    items = native.get("input")
+    if isinstance(items, str):
+        return (*canisters, UserCanister(content=contents_of(items)))
     reading = _Reading(canisters, declared)
     for place, item in enumerate(tables_in(native, "input")):
         try:
@@ -99,7 +96,7 @@ def canisters_in(native: Native, declared: Declared) -> tuple[Canister, ...]:
 
 
 class _Items:
-    """Items that stand one after the other."""
+    """Items in order."""
 
     __slots__ = ("_items",)
 
@@ -114,7 +111,7 @@ class _Items:
         messages.extend(self._items)
 
 
-# Nothing joins anything here; two groups take turns, so that all but the last turn need not be said again.
+# Items are never joined. Two alternating groups let all turns except the last keep their encoding.
 _GROUPS = by_turns(functools.partial(_Items), functools.partial(_Items))
 
 
@@ -135,7 +132,6 @@ def _call_of_function(canister: InvocationCanister) -> bytes:
 
 
 def _result(result: ResultCanister, found: tuple[int, InvocationCanister] | None, *, freeform: bool) -> bytes:
-    """A result depends on its call."""
     call = None if found is None else found[1]
     if call is not None and not freeform:
         call = as_function(call)
@@ -144,23 +140,23 @@ def _result(result: ResultCanister, found: tuple[int, InvocationCanister] | None
     return piece(result, key, lambda one: encode(output_item(one, call)))
 
 
-def _spoken(role: str, contents: Sequence[Content]) -> bytes:
-    """A message; nothing where nothing of it can be said here."""
+def _encoded_message(role: str, contents: Sequence[Content]) -> bytes:
+    """A message; empty if this wire can send none of its contents."""
     content = parts_of(contents)
     return encode({"type": "message", "role": role, "content": content}) if content else b""
 
 
 def _user(canister: UserCanister) -> bytes:
-    return _spoken("user", canister.content)
+    return _encoded_message("user", canister.content)
 
 
 def _supervisor(canister: SupervisorCanister) -> bytes:
-    # Every server knows this role; newer ones take it for that of a developer.
-    return _spoken("system", [content for content in canister.content if isinstance(content, TextualContent)])
+    # Every server knows this role; newer ones treat it as ``developer``.
+    return _encoded_message("system", [content for content in canister.content if isinstance(content, TextualContent)])
 
 
 def _document(canister: DocumentCanister) -> bytes:
-    return _spoken("user", headed(canister))
+    return _encoded_message("user", headed(canister))
 
 
 _PIECES: Mapping[type, Callable[[Any], bytes]] = {
@@ -173,7 +169,7 @@ _PIECES: Mapping[type, Callable[[Any], bytes]] = {
 
 
 class _Reading:
-    """Reads items one after the other; those of the assistant are loaded until somebody else speaks."""
+    """Reads items in order. The assistant's items are collected until another role follows."""
 
     __slots__ = ("_canisters", "_contents", "_declared", "_reasoned", "_speaking")
 
@@ -181,45 +177,44 @@ class _Reading:
         self._canisters = canisters
         self._declared = declared
         self._contents: list[Content] = []
-        #: Whether the assistant has spoken or called last, and whether it has reasoned before that.
+        #: Whether the assistant's text or call was last, and whether reasoning came before it.
         self._speaking = False
         self._reasoned = False
 
     def take(self, item: Mapping[str, Any]) -> None:
-        """One more item. Errors: ``InputError``."""
+        """Reads an item. Errors: ``InputError``."""
         kind = item.get("type") or ("message" if "role" in item else None)
         if kind == "message" and item.get("role") != "assistant":
-            self._hear(_message(item))
+            self._add(_message(item))
         elif kind in OUTPUTS:
-            self._hear(result_of(item))
+            self._add(result_of(item))
         elif kind in CALLS:
             if self._contents or not self._speaking:
-                # Calls stand after an assistant's canister, as in answers: an empty one when it only invokes.
+                # As in answers, calls follow an assistant's canister, which may be empty.
                 self._canisters.append(AssistantCanister(content=tuple(self._contents)))
                 self._contents.clear()
-            # A namespace that a call has though none is declared is its provider's, and returns with it.
+            # An undeclared namespace belongs to the provider, and returns with the call.
             self._canisters.append(invocation_of(self._named(item) if self._declared.renamed else item))
             self._speaking = True
         elif kind == "message":
-            self._said(item)
+            self._add_text(item)
         elif kind != ADDED:
             self._keep(item, kind)
 
-    def _hear(self, canister: Canister) -> None:
+    def _add(self, canister: Canister) -> None:
         self.flush()
         self._canisters.append(canister)
         self._speaking = self._reasoned = False
 
     def _named(self, item: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A call under the name that the model sees."""
         name, namespace = item.get("name"), item.get("namespace") or ""
         if not isinstance(name, str) or not isinstance(namespace, str):
             return item
         kept = {key: value for key, value in item.items() if key != "namespace"}
         return {**kept, "name": flat_name(name, namespace, self._declared)}
 
-    def _said(self, item: Mapping[str, Any]) -> None:
-        text = said_in(item)
+    def _add_text(self, item: Mapping[str, Any]) -> None:
+        text = text_in(item)
         if not text:
             return
         beside = beside_of(item, reasoned=self._reasoned)
@@ -227,7 +222,7 @@ class _Reading:
 
     def _keep(self, item: Mapping[str, Any], kind: object) -> None:
         if kind == "item_reference":
-            raise InputError("Nothing is stored here, so that an item_reference points nowhere: send the item itself.")
+            raise InputError("Nothing is stored here, so an item_reference refers to nothing: send the item itself.")
         if not isinstance(kind, str):
             raise InputError("An item is an object with a type.")
         kept = opaque_of_item(item)
@@ -236,7 +231,6 @@ class _Reading:
             self._reasoned = self._reasoned or kind == "reasoning"
 
     def flush(self) -> None:
-        """Makes a canister of what the assistant has said."""
         if self._contents:
             self._canisters.append(AssistantCanister(content=tuple(self._contents)))
             self._contents.clear()

@@ -1,7 +1,4 @@
-"""Writes a response of the Responses wire: its events with their numbers, and its items at their places.
-
-Items of the Responses wire as a server of ours writes them: whole, and as they begin.
-"""
+"""Writes a Responses answer: numbered events, and items at their indices, complete and as they begin."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -17,47 +14,45 @@ from ripieno.models.protocols.openai_responses.items import begun_item, made_ide
 
 #: The prefix of an item's identifier, by the kind of a call.
 PREFIXES: Mapping[InvocationKind, str] = {"function": "fc", "freeform": "ctc"}
-#: The codes of faults of calls that are not complete.
+#: The codes of faults of incomplete calls.
 _INCOMPLETE = ("cut_off", "waiting_for_approval")
-#: What comes of reasoning after it began; the encrypted content is known when it is whole.
+#: Members of reasoning that are missing when it begins; the encrypted content is known at the end.
 _LATER = ("content", "encrypted_content")
 
 
 def message_of(content: Sequence[Mapping[str, Any]], status: str) -> dict[str, Any]:
-    """A message of the assistant, without an identifier."""
     return {"type": "message", "role": "assistant", "status": status, "content": content}
 
 
 def part_of_text(text: str) -> dict[str, Any]:
-    """The part of a message that is its text."""
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
 def call_of(invocation: InvocationCanister, text: str, identifier: str) -> dict[str, Any]:
-    """The item of a call; one that was cut off says so, as does one that waits for somebody."""
+    """The item of a call; its status is ``incomplete`` if it was cut off or waits for an approval."""
     incomplete = invocation.fault is not None and invocation.fault.code in _INCOMPLETE
     return {**begun_item(invocation, text), "id": identifier, "status": "incomplete" if incomplete else "completed"}
 
 
-def settled_text(invocation: InvocationCanister, said: str) -> str:
-    """The text of a call of which this was streamed: it goes on from there, where both mean the same.
+def settled_text(invocation: InvocationCanister, sent: str) -> str:
+    """The final text of a call of which ``sent`` was streamed. It continues ``sent`` if both mean the same.
 
-    Clients are told the whole text as well, and some compare. Where both mean different things, the call counts.
+    Clients get the complete text as well, and some compare. If both mean different things, the call has priority.
     """
     text = text_of_call(invocation)
-    if not said or text.startswith(said) or invocation.kind != "function":
+    if not sent or text.startswith(sent) or invocation.kind != "function":
         return text
-    if not said.strip():
-        return said + text
-    arguments, fault = read_arguments(said)
-    return said if fault is None and arguments == invocation.arguments else text
+    if not sent.strip():
+        return sent + text
+    arguments, fault = read_arguments(sent)
+    return sent if fault is None and arguments == invocation.arguments else text
 
 
 def reasoning_of(item: Mapping[str, Any], identifier: str) -> dict[str, Any]:
-    """An item of reasoning with what each must have; providers leave out some of it, and say null for more."""
-    said = {key: value for key, value in item.items() if value is not None}
-    whole = {**said, "id": said.get("id") or identifier, "summary": _texted(said.get("summary", ()), "summary_text")}
-    return {**whole, "content": _texted(said["content"], "reasoning_text")} if "content" in said else whole
+    """An item of reasoning with all required members; providers leave some out, and send null for others."""
+    kept = {key: value for key, value in item.items() if value is not None}
+    made = {**kept, "id": kept.get("id") or identifier, "summary": _texted(kept.get("summary", ()), "summary_text")}
+    return {**made, "content": _texted(kept["content"], "reasoning_text")} if "content" in kept else made
 
 
 def _texted(parts: Iterable[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
@@ -65,60 +60,58 @@ def _texted(parts: Iterable[Mapping[str, Any]], kind: str) -> list[Mapping[str, 
 
 
 def begun_reasoning(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Reasoning as it begins."""
     status = {"status": "in_progress"} if "status" in item else {}
     return {**{key: value for key, value in item.items() if key not in _LATER}, "summary": [], **status}
 
 
-#: What the events of a call's arguments are called.
+#: The name of the events of a call's arguments.
 EVENTS: Mapping[InvocationKind, str] = {"function": "function_call_arguments", "freeform": "custom_tool_call_input"}
 
 
 def _beginning(kind: str, **members: Any) -> bytes:
-    """What all deltas of a kind have in common, up to their item."""
+    """The common beginning of all deltas of a kind, up to their item."""
     kind = f"response.{kind}.delta"
     return b'event: %s\ndata: %s,"item_id":' % (kind.encode(), encode_json({"type": kind, **members})[:-1])
 
 
-#: How the deltas of a text begin, and those of a call.
+#: The beginnings of deltas of a text and of a call.
 TEXT = _beginning("output_text", content_index=0, logprobs=[])
 ARGUMENTS: Mapping[InvocationKind, bytes] = {kind: _beginning(word) for kind, word in EVENTS.items()}
 
 
 class Open:
-    """An item while it is streamed. There may be many: it holds what cannot be known otherwise."""
+    """An item while it is streamed. There may be many, so it holds as little as possible."""
 
     __slots__ = ("beginning", "identifier", "place", "texts")
 
     def __init__(self, place: int, identifier: str, beginning: bytes = b"") -> None:
         self.place = place
         self.identifier = identifier
-        #: How its deltas begin, and what they said.
+        #: The beginning of its deltas, and their texts.
         self.beginning = beginning
         self.texts: list[str] = []
 
     @property
     def is_function(self) -> bool:
-        """Whether it is a call of a function."""
         return self.beginning is ARGUMENTS["function"]
 
     @property
     def where(self) -> dict[str, Any]:
-        """What every event about it says."""
+        """The members of every event about it."""
         return {"item_id": self.identifier, "output_index": self.place}
 
 
 class Writer:
-    """A response while it is made."""
+    """A response under construction."""
 
     def __init__(self, asked: Asked) -> None:
         self._token = new_token()
-        #: The members of the response that stay the same, encoded, without their last brace.
+        #: The constant members of the response, encoded, without the last brace.
         self._head = encode_json({**head_of(asked, self._token), "tools": tools_of(asked.native)})[:-1]
         self._number = 0
-        #: The items by their place; None while they are streamed.
+        #: The items by index; None while they are streamed.
         self._output: list[Mapping[str, Any] | None] = []
-        #: The item of the last delta, and how all of its deltas begin.
+        #: The item of the last delta, and the common beginning of its deltas.
         self._last: Open | None = None
         self._delta_head = b""
 
@@ -128,7 +121,7 @@ class Writer:
         return b"event: %s\ndata: %s\n\n" % (kind.encode(), encode_json(event))
 
     def _about(self, word: str, response: bytes) -> bytes:
-        """An event about the whole response."""
+        """An event with the whole response."""
         number, self._number = self._number, self._number + 1
         kind = f"response.{word}".encode()
         return b'event: %s\ndata: {"type":"%s","sequence_number":%d,"response":%s}\n\n' % (kind, kind, number, response)
@@ -146,7 +139,7 @@ class Writer:
         return b'%s%d,"delta":%s}\n\n' % (self._delta_head, number, encode_json(text))
 
     def _made(self, prefix: str) -> str:
-        """The identifier of the next item, which has none of its own."""
+        """An identifier for the next item, which has none."""
         return made_identifier(prefix, self._token, len(self._output))
 
     def _open(self, item: Mapping[str, Any], beginning: bytes = b"") -> tuple[Open, bytes]:
@@ -159,7 +152,6 @@ class Writer:
         return self._event("response.output_item.done", output_index=opened.place, item=item)
 
     def _reasoning(self, native: Mapping[str, Any]) -> bytes:
-        """Reasoning that is whole: it is written at once."""
         item = reasoning_of(native, self._made("rs"))
         opened, begun = self._open(begun_reasoning(item))
         written = [begun]
@@ -171,7 +163,6 @@ class Writer:
         return b"".join((*written, self._close(opened, item)))
 
     def _part(self, word: str, texts: str, where: Mapping[str, Any], part: Mapping[str, Any]) -> list[bytes]:
-        """The events of a part that is whole."""
         text = part["text"]
         return [
             self._event(f"response.{word}.added", **where, part={**part, "text": ""}),

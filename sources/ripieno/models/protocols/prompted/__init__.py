@@ -1,20 +1,19 @@
-"""Calls by prompt, around any wire: for models that have none of their own.
+"""Prompted calls over any wire, for models without calls of their own.
 
-The wire that carries it is told of no tools. It hears, in what the supervisor says first, what the tools are and how a
-call is written; earlier calls stand in the assistant's text, and results in the user's, each in a frame whose content
-cannot be taken for a call. The answer's text is taken apart by ``protocols.texts``, which knows every form that models
-are known to write, whatever they were asked for.
+The carrier wire gets no tools. The leading supervisor text describes the tools and the form of a call. Earlier calls
+are in the assistant's text, results in the user's, each in a frame whose content cannot be mistaken for a call.
+``models/protocols/text_calls`` parses the answer's text; it knows every form that models are known to write.
 
-``[provider] carrier`` names the wire. Where a model's data says ``function_calling = false``, its wire is wrapped so by
-itself; ``text_form`` is the style that a family of models knows best.
+``[provider] carrier`` names the wire. If a model's data says ``function_calling = false``, its wire is wrapped
+automatically; ``text_form`` is the style that its family knows best.
 
-What is emulated: the choice of tools, allowed tools and the single call are said in the prompt, and the pipeline
-refuses what is not allowed. Nothing holds the model to a choice.
+Emulated: the choice of tools, allowed tools and single calls are in the prompt, and the pipeline refuses what is not
+allowed. Nothing enforces a required call.
 
-What is lost: identifiers of calls (they get deterministic ones by their place); strict arguments; whether a result
-failed (its text says so); opaque parts of calls. Documents among the results stay messages of their own.
+Lost: identifiers of calls (they get deterministic ones by position); strict arguments; that a result failed (its text
+says so); opaque parts of calls. Documents among the results stay messages of their own.
 
-It has no server half: a server answers on the wire that carries it.
+There is no server half: a server uses the carrier wire.
 """
 
 import dataclasses
@@ -44,19 +43,18 @@ from ripieno.models.protocols.prompted.writer import write
 from ripieno.models.protocols.text_calls.interpreter import Interpreter, tools_of
 
 NAME = "prompted"
-#: Where a run's memory has that it was told of the emulation, and the prompts that were written.
-_TOLD, _PROMPTS = "told of prompted calls", "prompts of tools"
+#: Keys in a run's memory of the request whose answer reported the emulation, and of the prompts.
+_REPORTED, _PROMPTS = "prompted calls reported", "prompts of tools"
 
 
-def _homeless(*_: object, **__: object) -> NoReturn:
+def _unsupported(*_: object, **__: object) -> NoReturn:
     raise InputError(
-        'The protocol "prompted" is only a way to ask: it has no wire of its own. Name the wire that carries it, '
-        "carrier = …, or answer on that one."
+        'The protocol "prompted" has no wire of its own. Set carrier = … to the wire to use, or answer on that wire.'
     )
 
 
-def around(carrier: Protocol) -> Protocol:
-    """The same wire, for a model that is prompted to call. It keeps its name: opaque contents are still its own."""
+def prompted_protocol(carrier: Protocol) -> Protocol:
+    """The same wire with prompted calls. It keeps its name, so opaque contents stay its own."""
 
     def request(asked: Request) -> bytes:
         controls = dataclasses.replace(asked.controls, tool_choice=None, allowed_tools=None, parallel=None)
@@ -70,10 +68,10 @@ def around(carrier: Protocol) -> Protocol:
         invocations=Invocations(carrier),
         interpret=interpret,
         routes=(),
-        parse=_homeless,
-        encoder=_homeless,
-        encode=_homeless,
-        refuse=_homeless,
+        parse=_unsupported,
+        encoder=_unsupported,
+        encode=_unsupported,
+        refuse=_unsupported,
     )
 
 
@@ -81,7 +79,7 @@ _NOTHING = Offer(())
 
 
 def _prompt(asked: Request) -> str:
-    """The prompt for the tools that may be called now; empty when none may."""
+    """The prompt for the tools that may be called now; empty if there are none."""
     choice = choice_of(asked.controls, asked.offer, {**asked.capabilities, "tool_choice": True})
     if choice == "none" or not tools_of(asked.offer):
         return ""
@@ -94,23 +92,23 @@ def _prompt(asked: Request) -> str:
 
 
 def interpret(request: Request, identifiers: Identifiers) -> Interpreter | None:
-    """Finds the calls in an answer; None when none may be made. The first turn of a run says that they are prompted."""
+    """The reader of calls in an answer; None if none may be made. A run's first turn reports that they are prompted."""
     tools = tools_of(request.offer)
     if not tools or request.controls.tool_choice == "none" or request.controls.allowed_tools == ():
         return None
 
     def alert() -> Alert | None:
-        if request.memory.setdefault(_TOLD, request) is not request:
+        if request.memory.setdefault(_REPORTED, request) is not request:
             return None
         return Alert(
-            message=f"{request.model} has no calls of its own: its tools are prompted, and read from its text."
+            message=f"{request.model} has no native tool calls: its tools are in the prompt, and its text is parsed."
         )
 
     return Interpreter(tools, identifiers, request.canisters, alert=alert)
 
 
 class Messages(MessagesProcessor):
-    """The carrier's messages, in which calls and results are texts."""
+    """The carrier's messages, with calls and results as texts."""
 
     def __init__(self, carrier: Protocol) -> None:
         self._carrier = carrier
@@ -126,37 +124,37 @@ class Messages(MessagesProcessor):
 
 
 class Invocations(InvocationsProcessor):
-    """Tools as the prompt has them; calls are in the text of an answer, results in what the user says."""
+    """Tools as in the prompt; calls are in the text of an answer, results in the user's text."""
 
     def __init__(self, carrier: Protocol | None = None) -> None:
         self._carrier = carrier
 
     def definition_of(self, invoker: Invoker, *, strict: bool = False) -> Native:
-        del strict  # Nothing can hold a prompted model to a schema.
+        del strict  # Schemas cannot be enforced.
         return definition_of(invoker)
 
     def normalize_invocations(self, native: Native) -> Sequence[InvocationCanister]:
-        carrier = self._carrier or _homeless()
+        carrier = self._carrier or _unsupported()
         events = Interpreter({}, Identifiers()).hear(carrier.decode(native, NAME, Identifiers()))
         return [one for one in collect(events) if isinstance(one, InvocationCanister)]
 
     def nativize_results(self, results: Sequence[ResultCanister]) -> Sequence[Native]:
-        carrier = self._carrier or _homeless()
+        carrier = self._carrier or _unsupported()
         messages: Any = parse(carrier.messages.nativize(write(results, "", HERMES, {}), {}), max_bytes=2**30)
         return messages  # type: ignore[no-any-return]
 
 
 class _NoControls(ControlsProcessor):
-    nativize = _homeless
-    normalize = _homeless
+    nativize = _unsupported
+    normalize = _unsupported
 
 
 class _NoMessages(MessagesProcessor):
-    nativize = _homeless
-    normalize = _homeless
+    nativize = _unsupported
+    normalize = _unsupported
 
 
-#: The protocol without a carrier: it can show its definitions, and says what it lacks.
+#: The protocol without a carrier: it can only show its definitions.
 PROTOCOL = Protocol(
     name=NAME,
     sdk="",
@@ -164,13 +162,13 @@ PROTOCOL = Protocol(
     messages=_NoMessages(),
     invocations=Invocations(),
     controls=_NoControls(),
-    request=_homeless,
-    decoder=_homeless,
-    decode=_homeless,
+    request=_unsupported,
+    decoder=_unsupported,
+    decode=_unsupported,
     path="",
     routes=(),
-    parse=_homeless,
-    encoder=_homeless,
-    encode=_homeless,
-    refuse=_homeless,
+    parse=_unsupported,
+    encoder=_unsupported,
+    encode=_unsupported,
+    refuse=_unsupported,
 )

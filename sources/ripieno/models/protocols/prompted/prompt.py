@@ -1,4 +1,4 @@
-"""The prompt that tells a model of its tools: what they are, how they are called, how their results come."""
+"""The prompt that describes tools, the form of calls, and the form of results."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +15,6 @@ _SAMPLES: Mapping[object, Any] = {"integer": 1, "number": 1.5, "boolean": True, 
 
 
 def definition_of(invoker: Invoker) -> Mapping[str, Any]:
-    """One tool as the prompt has it."""
     definition: dict[str, Any] = {"name": invoker.exposed}
     if invoker.description:
         definition["description"] = invoker.description
@@ -24,10 +23,10 @@ def definition_of(invoker: Invoker) -> Mapping[str, Any]:
 
 
 def describe(offer: Offer, style: Style, controls: Controls, choice: str | None) -> str:
-    """The prompt for an offer. ``choice`` is what the model is asked for, as in ``Controls``."""
+    """The prompt for an offer; ``choice`` is that of ``Controls``."""
     invokers = [invoker for invoker in offer.invokers if invoker.hosted != "provider"]
     listed = "\n".join(encode(definition_of(invoker)).decode() for invoker in invokers)
-    # One with arguments shows more.
+    # A tool with arguments makes the better example.
     shown = next((one for one in invokers if one.arguments_schema.get("required")), invokers[0])
     sample = _sample(shown.arguments_schema)
     example = style.write(shown.exposed, sample, encode(sample).decode())
@@ -66,7 +65,7 @@ def _demands(controls: Controls, choice: str | None) -> Sequence[str]:
 
 
 def _sample(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments that show the form: what is required, each with a value of its type."""
+    """Example arguments: the required ones, each with a value of its type."""
     required, properties = schema.get("required"), schema.get("properties")
     sample: dict[str, Any] = {}
     for name in required if is_list(required) else ():

@@ -1,4 +1,4 @@
-"""What a prompted request asks for, read back out of its words: for whoever plays a model that is prompted."""
+"""Recovers the tools, calls and results of a prompted request, for models that are simulated in tests."""
 
 import dataclasses
 import re
@@ -32,7 +32,7 @@ _RESULT = re.compile(r'<tool_result id="([^"]*)" name="([^"]*)">\n(.*?)\n</tool_
 
 
 def recover(asked: Asked) -> Asked | None:
-    """The request with the tools, calls and results that its words have; None when they have no tools."""
+    """The request with the tools, calls and results in its text; None if there are no tools."""
     prompt = next((one for one in asked.canisters if isinstance(one, SupervisorCanister)), None)
     listed = None if prompt is None else _LIST.search(text_of(prompt.content))
     if listed is None or asked.tools:
@@ -45,7 +45,6 @@ def recover(asked: Asked) -> Asked | None:
 
 
 def _definition(line: str) -> Definition | None:
-    """The tool of one line; None for what is none."""
     try:
         value = parse(line)
         name = value.get("name") if is_table(value) else None
@@ -60,14 +59,13 @@ def _definition(line: str) -> Definition | None:
 
 
 def _canisters(canisters: Sequence[Canister], schemas: Mapping[str, Mapping[str, Any]]) -> Iterator[Canister]:
-    """Calls in the order of their results have the identifiers of these."""
+    """The canisters with calls and results. Calls get the identifiers of their results, in order."""
     waiting: list[InvocationCanister] = []
     for canister in canisters:
         if isinstance(canister, AssistantCanister):
-            heard = Interpreter(schemas, Identifiers()).hear(play([canister], finish="stop"))
-            said = collect(heard)
-            yield from (one for one in said if not isinstance(one, InvocationCanister))
-            waiting = [one for one in said if isinstance(one, InvocationCanister)]
+            answer = collect(Interpreter(schemas, Identifiers()).hear(play([canister], finish="stop")))
+            yield from (one for one in answer if not isinstance(one, InvocationCanister))
+            waiting = [one for one in answer if isinstance(one, InvocationCanister)]
         elif isinstance(canister, UserCanister) and waiting:
             found = list(_RESULT.finditer(text_of(canister.content)))
             for call, match in zip(waiting, found, strict=False):
@@ -84,7 +82,7 @@ def _canisters(canisters: Sequence[Canister], schemas: Mapping[str, Mapping[str,
 
 
 def in_words(canisters: Iterable[Canister]) -> AssistantCanister:
-    """An answer as a prompted model gives it: its calls are written in its text."""
+    """An answer as a prompted model writes it, with calls in its text."""
     texts: list[str] = []
     for canister in canisters:
         if isinstance(canister, InvocationCanister):
@@ -95,5 +93,5 @@ def in_words(canisters: Iterable[Canister]) -> AssistantCanister:
 
 
 def ended(finish: Finish) -> Finish:
-    """Why such an answer ends: its wire knows of no calls."""
+    """The finish of such an answer: its wire has no calls."""
     return "stop" if finish == "invocations" else finish

@@ -1,4 +1,4 @@
-"""How calls are written in a prompt: one style for each family of models, each of them a form that is read back."""
+"""Styles of calls in a prompt, one for each family of models; each is a form that the parser knows."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ from ripieno.jsonvalues import encode
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """One style. ``write`` gives the text of a call, from its name, its arguments, and the JSON of these."""
+    """A style. ``write`` gives the text of a call from its name, its arguments, and their JSON."""
 
     name: str
     write: Callable[[str, Mapping[str, Any], str], str]
@@ -67,5 +67,5 @@ HERMES = STYLES["hermes"]
 
 
 def style_of(capabilities: Mapping[str, Any]) -> Style:
-    """The style that a model's data names (``text_form``)."""
+    """The style for a model, from its data (``text_form``)."""
     return STYLES.get(str(capabilities.get("text_form")), HERMES)

@@ -1,4 +1,4 @@
-"""A conversation in words alone: calls and their results as texts, for a wire that is told of no tools."""
+"""Conversations with calls and results as texts, for wires that get no tools."""
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,14 +18,14 @@ from ripieno.jsonvalues import encode
 from ripieno.models.protocols.prompted.styles import HERMES, Style
 from ripieno.models.protocols.text_calls.quoting import neutralize
 
-#: Where a run's memory has what was written for its last request: the same canisters give the same one again.
+#: Key in a run's memory of the canisters made before: the same canisters give the same ones again.
 _WRITTEN = "conversation in words"
 C = TypeVar("C", bound=Canister)
 _UNSAFE = str.maketrans({'"': "'", "<": "(", ">": ")", "\n": " ", "\r": " "})
 
 
 def write(canisters: Sequence[Canister], prompt: str, style: Style, memory: dict[object, Any]) -> tuple[Canister, ...]:
-    """The conversation without calls and results. The prompt is part of what the supervisor says first."""
+    """The conversation with calls and results as text. The prompt joins the leading supervisor's text."""
     kept: dict[object, tuple[tuple[Canister, ...], Canister]] = memory.setdefault(_WRITTEN, {})
     names = {one.identifier: one.name for one in canisters if isinstance(one, InvocationCanister)}
 
@@ -33,7 +33,7 @@ def write(canisters: Sequence[Canister], prompt: str, style: Style, memory: dict
         under = (key, *map(id, group))
         found = kept.get(under)
         if found is None:
-            # The group is kept, too: its identities stay its own.
+            # The group is kept, so that its ids stay unique.
             found = kept[under] = (group, make())
         return found[1]
 
@@ -43,16 +43,16 @@ def write(canisters: Sequence[Canister], prompt: str, style: Style, memory: dict
         written.append(made(leading, prompt, lambda: _instructed(leading, prompt)))
     for group in _groups(canisters[len(leading) :]):
         if any(isinstance(one, InvocationCanister) for one in group):
-            written.append(made(group, style.name, lambda group=group: _said(group, style)))  # type: ignore[misc]
+            written.append(made(group, style.name, lambda group=group: _assistant(group, style)))  # type: ignore[misc]
         elif any(isinstance(one, ResultCanister) for one in group):
-            written.append(made(group, "results", lambda group=group: _answered(group, names)))  # type: ignore[misc]
+            written.append(made(group, "results", lambda group=group: _user(group, names)))  # type: ignore[misc]
         else:
             written.extend(group)
     return tuple(written)
 
 
 def _groups(canisters: Sequence[Canister]) -> Iterator[tuple[Canister, ...]]:
-    """What becomes one message: what the assistant says and calls; results, and what the user says after them."""
+    """Groups that become one message: the assistant's contents and calls; results with the user's contents."""
     for assisted, run in itertools.groupby(
         canisters, lambda one: isinstance(one, AssistantCanister | InvocationCanister)
     ):
@@ -73,7 +73,7 @@ def _instructed(leading: Sequence[Canister], prompt: str) -> SupervisorCanister:
     return SupervisorCanister(content=_joined(contents))
 
 
-def _said(group: Sequence[Canister], style: Style) -> AssistantCanister:
+def _assistant(group: Sequence[Canister], style: Style) -> AssistantCanister:
     contents: list[Content] = []
     for canister in group:
         if isinstance(canister, InvocationCanister):
@@ -85,14 +85,14 @@ def _said(group: Sequence[Canister], style: Style) -> AssistantCanister:
 
 
 def written_call(call: InvocationCanister, style: Style) -> str:
-    """A call as the model would have written it; arguments that cannot be read, as they came."""
+    """A call in a style; unreadable arguments stay as they came."""
     if call.fault is not None and call.raw is not None and not call.arguments:
         text = style.write(call.name, call.arguments, call.raw)
         return text if call.raw in text else HERMES.write(call.name, call.arguments, call.raw)
     return style.write(call.name, call.arguments, encode(call.arguments).decode())
 
 
-def _answered(group: Sequence[Canister], names: Mapping[str, str]) -> UserCanister:
+def _user(group: Sequence[Canister], names: Mapping[str, str]) -> UserCanister:
     contents: list[Content] = []
     for canister in group:
         if isinstance(canister, ResultCanister):
@@ -107,7 +107,7 @@ def _answered(group: Sequence[Canister], names: Mapping[str, str]) -> UserCanist
 
 
 def written_result(result: ResultCanister, name: str) -> str:
-    """A result in its frame: nothing in it can be taken for a call, or for the end of the frame."""
+    """A result in its frame: nothing in it can be mistaken for a call or for the end of the frame."""
     identifier = result.invocation_id.translate(_UNSAFE)
     return (
         f'<tool_result id="{identifier}" name="{name.translate(_UNSAFE)}">\n{neutralize(result.text)}\n</tool_result>'
@@ -115,7 +115,7 @@ def written_result(result: ResultCanister, name: str) -> str:
 
 
 def _joined(contents: Sequence[Content]) -> tuple[Content, ...]:
-    """The contents with adjacent texts as one."""
+    """The contents with adjacent texts joined."""
     joined: list[Content] = []
     for content in contents:
         last = joined[-1] if joined else None

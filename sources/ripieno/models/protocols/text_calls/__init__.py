@@ -1,15 +1,15 @@
-"""Calls that stand in the text of an answer: one room for every form, whoever has to read them.
+"""Parser of calls in the text of an answer, for all forms and all users.
 
-``scanning.Parser`` takes a text apart while it comes. ``table.FORMS`` lists the forms, each in the module of its
-family with examples; ``bodies`` finds where a call ends, ``places`` knows what is code, and ``values`` reads names and
-arguments. ``interpreting`` makes events of it, for answers whose calls are left in the text.
+``scanner.Parser`` parses a text while it streams. ``openings.py`` lists the forms of ``forms/``, which has one file
+with examples for each family. ``grammar.py`` finds where a call ends, ``places.py`` knows what is code, ``values.py``
+reads names and arguments. ``interpreter.py`` makes events of calls that are left in the text of an answer.
 
-What holds for all forms:
+For all forms:
 
-* The same text gives the same pieces, however it is cut, and nothing of it is lost.
-* Code fences, inline code, quotations (``>``, and frames of tools' output) have no calls in them.
-* What is no complete frame stays text. A complete one whose arguments cannot be read is a call with a fault, so that
-  the model hears of it. JSON is strict, and nothing is repaired.
-* Values between tags are text where the schema of the tool says so, or nothing; otherwise JSON.
-* A value between tags can hold anything but its own end. Where a model writes what others wrote, JSON is safer.
+* The same text gives the same pieces, however it is cut, and no text is lost.
+* Code fences, inline code and quotations (``>``, and frames of tools' output) have no calls in them.
+* An incomplete frame stays text. A complete frame with unreadable arguments is a call with a fault, so that the model
+  gets an error. JSON is strict, and nothing is repaired.
+* A value between tags is text if the tool's schema says so, or says nothing; otherwise it is JSON.
+* A value between tags can contain anything but its own end tag. For a model that quotes others' text, JSON is safer.
 """

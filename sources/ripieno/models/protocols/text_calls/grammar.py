@@ -1,10 +1,7 @@
-"""Where a call ends, found as it comes: every character is looked at once, whatever it is cut into.
+"""Grammar of text calls: the pieces of a text, the heads of forms, and the end of a call, while text streams in.
 
-A body is fed text from where it begins, and says how far it has read: nothing before that is shown to it again.
-
-What a text is taken apart into: what was said, what was thought, calls, and the markup around these.
-
-How a form begins, recognised as it comes: each element is there, may still come, or cannot.
+A body is fed text from its beginning and returns how far it has read. Nothing before that is passed again, so every
+character is read once, however the text is cut.
 """
 
 import dataclasses
@@ -13,36 +10,36 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
-#: The tools that may be called: the JSON Schema of their arguments, by name.
+#: The JSON Schemas of callable tools' arguments, by name.
 Tools: TypeAlias = Mapping[str, Mapping[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Text:
-    """What is no call."""
+    """Ordinary text."""
 
     text: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reasoning:
-    """What a form has a place of its own for: the channel of a model's analysis."""
+    """The text of a form's channel for a model's analysis."""
 
     text: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wrapping:
-    """Markup that stands around calls, and says nothing by itself."""
+    """Markup around calls, without meaning of its own."""
 
     raw: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TextCall:
-    """A call. ``arguments`` is JSON, or what stood in its place and cannot be read.
+    """A call. ``arguments`` is JSON, or unreadable text in its place.
 
-    ``raw`` is the text that was the call. Where one text makes several calls, the first has all of it.
+    ``raw`` is the source text. If one text makes several calls, the first has all of it.
     """
 
     name: str
@@ -54,27 +51,27 @@ Piece: TypeAlias = Text | Reasoning | Wrapping | TextCall
 
 
 def source_of(piece: Piece) -> str:
-    """The text that a piece was: those of all pieces, joined, are the text that was taken apart."""
+    """The source text of a piece. The sources of all pieces, joined, are the parsed text."""
     return piece.text if isinstance(piece, Text | Reasoning) else piece.raw
 
 
-#: More text is needed to tell; and no text could make it fit.
+#: More text is needed to decide; no text could match.
 MORE, NO = -1, -2
-#: A pattern takes as much as it can; of literals one must stand there.
+#: A pattern matches as much as it can; of a tuple's literals, one must match.
 Element: TypeAlias = re.Pattern[str] | tuple[str, ...]
-#: Where the body begins in a text whose opener ends at a place; or ``MORE``, or ``NO``.
+#: Gives the position of the body in a text whose opener ends at a position, or ``MORE``, or ``NO``.
 Head: TypeAlias = Callable[[str, int, Tools], int]
 
 SPACE = re.compile(r"\s*")
 NAME = re.compile(r"[^\s\"'<>{}()\[\]=,;]+")
-#: Characters of a head: beyond these it is none.
+#: Maximum characters of a head.
 LONGEST = 512
-#: Characters that no mark has.
+#: Every mark has fewer characters.
 WIDEST = 64
 
 
 def sequence(*elements: Element) -> Head:
-    """The head of these elements, one after the other. The body begins with the last of them."""
+    """A head of consecutive elements. The body begins with the last one."""
 
     def follow(text: str, at: int, _: Tools) -> int:
         start = at
@@ -89,7 +86,7 @@ def sequence(*elements: Element) -> Head:
 
 
 def literal(text: str, at: int, choices: tuple[str, ...]) -> int:
-    """The end of the one of these texts that stands there; ``MORE``, or ``NO``."""
+    """The end of the literal at a position, or ``MORE``, or ``NO``."""
     for choice in choices:
         if text.startswith(choice, at):
             return at + len(choice)
@@ -108,28 +105,27 @@ def _taken(text: str, at: int, pattern: re.Pattern[str]) -> int:
 
 
 class Verdict(enum.Enum):
-    """What a body says of the text it was fed."""
+    """The state of a body after the text it was fed."""
 
-    #: It goes on.
+    #: It continues.
     OPEN = enum.auto()
-    #: It ends there.
+    #: It ends at the returned position.
     ENDED = enum.auto()
-    #: It is none.
+    #: The text is no such body.
     NONE = enum.auto()
-    #: A string of it is broken: it was to end in its line.
+    #: One of its strings does not end in its line.
     TORN = enum.auto()
 
 
 class Body(Protocol):
-    """The rest of a frame, after its head."""
+    """The part of a frame after its head."""
 
     def feed(self, text: str, at: int, *, final: bool) -> tuple[int, Verdict]:
-        """How far the text was read from a place on, and what that came to. ``final``: nothing follows."""
-        ...
+        """Returns how far it read from a position, and the state. ``final``: no text follows."""
 
 
 class Empty:
-    """Nothing: what follows the head is text again."""
+    """An empty body: text follows the head."""
 
     def feed(self, text: str, at: int, *, final: bool) -> tuple[int, Verdict]:
         del text, final
@@ -140,10 +136,10 @@ _IN_STRING = re.compile(r'[^"\\\n]*(?:\\[^\n][^"\\\n]*)*')
 
 
 class Closed:
-    """JSON, up to a closer that stands in none of its strings.
+    """JSON up to a closer outside of its strings.
 
-    A string ends in its line. One that does not is torn: whoever holds the frame looks for a closer in it; where there
-    is none, the next one closes, wherever it stands.
+    A string ends in its line; otherwise it is torn. The caller then looks for a closer inside of it; if there is none,
+    the next closer counts, wherever it is.
     """
 
     def __init__(self, *closers: str) -> None:
@@ -153,7 +149,7 @@ class Closed:
         self._string = False
         self._torn = False
         self._read = 0
-        #: Where the last string began, counted from the beginning of the body.
+        #: The position of the last string in the body.
         self.string_at = 0
 
     def feed(self, text: str, at: int, *, final: bool) -> tuple[int, Verdict]:
@@ -187,10 +183,10 @@ class Closed:
 
 
 class Tagged:
-    """Values between tags, then an end.
+    """Values between tags, and an end tag.
 
-    A value may have anything in it. It ends at a ``closer`` after which, blanks aside, comes one of ``following``.
-    After the ``end``, blanks aside, ``last`` must come, where there is one.
+    A value may contain anything. It ends at a ``closer`` that is followed, after blanks, by one of ``following``.
+    ``last``, if set, must follow the ``end`` after blanks.
     """
 
     def __init__(self, *, opener: str, closer: str, end: str, following: tuple[str, ...], last: str = "") -> None:
@@ -227,7 +223,7 @@ class Tagged:
                     return at, Verdict.OPEN
                 if self._state == "last":
                     return (at, Verdict.NONE) if end < 0 else (end, Verdict.ENDED)
-                # What is read between values may be the end of it.
+                # Text between values may be the end.
                 self._state = "value" if end < 0 else "between"
 
 
@@ -239,10 +235,10 @@ _BLANKS = re.compile(r"[ \t\r]*")
 
 
 class Balanced:
-    """Brackets, up to the one that closes the first. Strings end in their line; brackets in them do not count.
+    """Brackets up to the one that closes the first. Strings end in their line; brackets in strings do not count.
 
-    ``python``: parentheses and single quotes count. ``alone``: nothing but blanks follows in its line. ``depth`` is how
-    many brackets the head has opened.
+    ``python``: parentheses and single quotes count. ``alone``: only blanks may follow in the line. ``depth`` is the
+    number of brackets that the head opened.
     """
 
     def __init__(self, *, depth: int = 0, python: bool = False, alone: bool = False) -> None:
@@ -283,7 +279,7 @@ class Balanced:
 
 
 class Whole:
-    """A JSON object that is all there is to the end of the text, but for ``tail`` and blanks."""
+    """A JSON object up to the end of the text, apart from ``tail`` and blanks."""
 
     def __init__(self, tail: str = "") -> None:
         self._object = Balanced()
@@ -309,13 +305,13 @@ class Whole:
 
 
 def _end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
-    """Where the longest match ends; the pattern matches nothing, too."""
+    """The end of the longest match at a position, which may be empty."""
     match = pattern.match(text, at)
     return at if match is None else match.end()
 
 
 def beginning_of(text: str, at: int, markers: tuple[str, ...]) -> int:
-    """The place from which on the text may be the beginning of a marker that goes on."""
+    """The position from which the text may be the beginning of an incomplete marker."""
     longest = max(map(len, markers)) - 1
     for start in range(max(at, len(text) - longest), len(text)):
         if any(marker.startswith(text[start:]) for marker in markers):

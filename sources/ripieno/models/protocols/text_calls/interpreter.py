@@ -1,4 +1,4 @@
-"""The events of an answer, with the calls that its text has in it as calls."""
+"""Extracts calls from the text of an answer's events."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
@@ -25,14 +25,14 @@ from ripieno.models.protocols.text_calls.scanner import Parser
 
 
 def tools_of(offer: Offer) -> Tools:
-    """The schemas of the arguments, by the names that a model sees."""
+    """The schemas of the arguments, by the tools' exposed names."""
     return {one.exposed: one.arguments_schema for one in offer.invokers if one.hosted != "provider"}
 
 
 def interpret(request: Request, identifiers: Identifiers) -> "Interpreter | None":
-    """For a server that leaves calls in the text (capability ``text_calls``); None where there are none to look for.
+    """The interpreter for a server that leaves calls in the text (capability ``text_calls``).
 
-    Only tools that the request declares are called.
+    None if no calls are possible. Only calls of declared tools count.
     """
     controls = request.controls
     if not request.capabilities.get("text_calls") or controls.tool_choice == "none" or controls.allowed_tools == ():
@@ -42,10 +42,10 @@ def interpret(request: Request, identifiers: Identifiers) -> "Interpreter | None
 
 
 class Interpreter:
-    """Turns one answer's texts into texts and calls.
+    """Turns the texts of one answer into texts and calls.
 
-    Blank text beside calls is left out: some servers refuse to hear it again. Once a native call has come, texts stay
-    texts. ``alert`` gives what is to be said when the turn begins, if anything is.
+    Blank text beside calls is dropped, since some servers refuse it in a history. After a native call, texts stay
+    texts. ``alert`` gives the alert for the beginning of the turn, if any.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class Interpreter:
         self._echoed = echoes_of(canisters)
         self._alert = alert
         self._parser = self._fresh()
-        #: Characters of the content under way that were heard; whether it had a call; and what is said since.
+        #: Characters of the current content received so far; whether it had a call; and its text since then.
         self._heard = 0
         self._called = False
-        self._said: list[str] = []
+        self._texts: list[str] = []
         self._blank = ""
-        #: Calls so far, and the index that a native one has here.
+        #: Number of calls, and the new index of each native call.
         self._count = 0
         self._native: dict[int, int] = {}
         self._found = False
@@ -77,23 +77,22 @@ class Interpreter:
         return Parser(self._tools, declared=self._declared, echoed=self._echoed)
 
     def hear(self, events: Iterable[Event]) -> Sequence[Event]:
-        """The events that these become."""
-        heard: list[Event] = []
+        resulting: list[Event] = []
         for event in events:
             if isinstance(event, TextDelta):
                 self._heard += len(event.text)
-                self._take(event.text, heard)
+                self._take(event.text, resulting)
             elif isinstance(event, ContentSealed) and isinstance(event.content, TextualContent):
-                self._seal(event, event.content, heard)
+                self._seal(event, event.content, resulting)
             elif isinstance(event, InvocationBegan | ArgumentsDelta | InvocationSealed):
-                heard.append(dataclasses.replace(event, index=self._index(event.index)))
+                resulting.append(dataclasses.replace(event, index=self._index(event.index)))
             elif isinstance(event, TurnEnded) and self._found and event.finish == "stop":
-                heard.append(dataclasses.replace(event, finish="invocations"))
+                resulting.append(dataclasses.replace(event, finish="invocations"))
             else:
-                heard.append(event)
+                resulting.append(event)
                 if isinstance(event, TurnBegan) and self._alert is not None and (alert := self._alert()):
-                    heard.append(alert)
-        return heard
+                    resulting.append(alert)
+        return resulting
 
     def _index(self, native: int) -> int:
         index = self._native.get(native)
@@ -102,54 +101,54 @@ class Interpreter:
             self._count += 1
         return index
 
-    def _take(self, text: str, heard: list[Event]) -> None:
+    def _take(self, text: str, resulting: list[Event]) -> None:
         if self._native:
-            self._pieces(self._parser.finish(), heard)
-            self._say(text, heard)
+            self._pieces(self._parser.finish(), resulting)
+            self._say(text, resulting)
         else:
-            self._pieces(self._parser.feed(text), heard)
+            self._pieces(self._parser.feed(text), resulting)
 
-    def _seal(self, event: ContentSealed, content: TextualContent, heard: list[Event]) -> None:
-        """A content ends: what of it no delta has told is heard now."""
-        self._take(content.text[self._heard :], heard)
-        self._pieces(self._parser.finish(), heard)
+    def _seal(self, event: ContentSealed, content: TextualContent, resulting: list[Event]) -> None:
+        """Ends a content, after its text without deltas."""
+        self._take(content.text[self._heard :], resulting)
+        self._pieces(self._parser.finish(), resulting)
         if self._blank and not self._called:
-            heard.append(TextDelta(self._blank))
-        if self._said or not self._called:
-            text = "".join(self._said) if self._called else content.text
-            heard.append(event if text == content.text else ContentSealed(dataclasses.replace(content, text=text)))
-        self._said.clear()
+            resulting.append(TextDelta(self._blank))
+        if self._texts or not self._called:
+            text = "".join(self._texts) if self._called else content.text
+            resulting.append(event if text == content.text else ContentSealed(dataclasses.replace(content, text=text)))
+        self._texts.clear()
         self._blank = ""
         self._heard = 0
         self._called = False
         self._parser = self._fresh()
 
-    def _pieces(self, pieces: Iterable[Piece], heard: list[Event]) -> None:
+    def _pieces(self, pieces: Iterable[Piece], resulting: list[Event]) -> None:
         for piece in pieces:
             if isinstance(piece, Text):
-                self._say(piece.text, heard)
+                self._say(piece.text, resulting)
             elif isinstance(piece, Reasoning):
-                heard.append(ReasoningDelta(piece.text))
+                resulting.append(ReasoningDelta(piece.text))
                 self._called = True
             elif isinstance(piece, TextCall):
-                self._call(piece, heard)
+                self._call(piece, resulting)
             else:
                 self._called = True
 
-    def _say(self, text: str, heard: list[Event]) -> None:
-        if not self._said:
+    def _say(self, text: str, resulting: list[Event]) -> None:
+        if not self._texts:
             text, self._blank = self._blank + text, ""
             if text.isspace():
                 self._blank, text = text, ""
         if not text:
             return
-        self._said.append(text)
-        heard.append(TextDelta(text))
+        self._texts.append(text)
+        resulting.append(TextDelta(text))
 
-    def _call(self, call: TextCall, heard: list[Event]) -> None:
-        if self._said:
-            heard.append(ContentSealed(TextualContent(text="".join(self._said))))
-        self._said.clear()
+    def _call(self, call: TextCall, resulting: list[Event]) -> None:
+        if self._texts:
+            resulting.append(ContentSealed(TextualContent(text="".join(self._texts))))
+        self._texts.clear()
         self._blank = ""
         self._called = self._found = True
         index = self._count
@@ -157,7 +156,7 @@ class Interpreter:
         invocation = read_invocation(
             identifier=self._identifiers.settle(None), name=call.name, sent=call.arguments, keep_text=False
         )
-        heard += (
+        resulting += (
             InvocationBegan(index=index, identifier=invocation.identifier, name=invocation.name),
             ArgumentsDelta(index=index, text=call.arguments),
             InvocationSealed(index=index, invocation=invocation),

@@ -1,12 +1,6 @@
-"""Which form begins at a place of a text, if any; decided by as little of what follows as can be.
+"""All forms, the frames of quoted output, and the form that begins at a position, decided as early as possible."""
 
-All forms, in the order in which they are tried, and the frames around what is only quoted.
-"""
-
-
-# ruff: noqa: RUF001  models write these signs
-
-# ruff: noqa: RUF001  models write these signs
+# ruff: noqa: RUF001  models write these characters
 import dataclasses
 import re
 from collections.abc import Iterable, Mapping
@@ -16,7 +10,7 @@ from ripieno.models.protocols.text_calls.forms.form import NAMESPACE, Form, Vari
 from ripieno.models.protocols.text_calls.grammar import LONGEST, MORE, NO, WIDEST, Tools, literal
 
 FORMS: tuple[Form, ...] = (*tags.FORMS, *brackets.FORMS, *tokens.FORMS, *harmony.FORMS, *bare.FORMS)
-#: What begins a quotation of a tool's output, and what ends it: nothing in it is a call.
+#: The beginnings and ends of quoted tool output, in which nothing is a call.
 QUOTES: Mapping[str, str] = {
     "<tool_result": "</tool_result",
     "<tool_response": "</tool_response",
@@ -27,14 +21,13 @@ QUOTES: Mapping[str, str] = {
     "<｜tool▁output▁begin｜>": "<｜tool▁output▁end｜>",
 }
 
-
 _SPACED = re.compile(f"<{NAMESPACE}")
 _SPACING = re.compile(r"<[A-Za-z][\w.-]{0,31}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Opening:
-    """A frame begins. Its body begins ``body`` characters after its opener."""
+    """The beginning of a frame, whose body begins ``body`` characters after its opener."""
 
     variant: Variant
     body: int
@@ -42,10 +35,10 @@ class Opening:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mark:
-    """Something that is no frame, and ends ``length`` characters later: a quotation's beginning, or a wrapping."""
+    """The beginning of a quotation, or a wrapper; ``length`` is its number of characters."""
 
     length: int
-    #: What ends the quotation; empty for a wrapping.
+    #: The end of the quotation; empty for a wrapper.
     closer: str = ""
 
 
@@ -57,18 +50,18 @@ def _by_sign(begins: Iterable[str]) -> dict[str, tuple[Form, ...]]:
     return signs
 
 
-#: The forms that may begin at a place, by their first character.
+#: The forms that may begin at a position, by their first character.
 ANYWHERE = _by_sign({""})
 AT_LINE = _by_sign({"", "line"})
 AT_TEXT = _by_sign({"", "line", "text"})
-#: Where a text in the open is looked at more closely.
+#: Positions in open text that may begin a form.
 STOPS = re.compile(r"[`\n]|<(?=[A-Za-z/|｜]|\Z)|\[(?=[/T]|\Z)")
 _QUOTES = tuple(QUOTES)
 _QUOTING = frozenset(quote[0] for quote in QUOTES)
 
 
 def mark_at(text: str, at: int, ends: tuple[str, ...]) -> Mark | bool:
-    """The mark at a place; otherwise whether one may come."""
+    """The mark at a position; otherwise whether one may follow."""
     if text[at] not in _QUOTING:
         return False
     end = literal(text, at, ends)
@@ -81,10 +74,9 @@ def mark_at(text: str, at: int, ends: tuple[str, ...]) -> Mark | bool:
 
 
 def opening_at(text: str, at: int, forms: tuple[Form, ...], tools: Tools) -> Opening | bool:
-    """The frame that begins at a place; otherwise whether one may.
+    """The frame at a position; otherwise whether one may follow.
 
-    No form is tried before those in front of it are out of the question: what is taken for a call must not depend on
-    how much of the text is there yet.
+    No form is tried before all earlier ones are excluded: the result must not depend on how much text has arrived.
     """
     for form in forms:
         length, namespace = _opener(form, text, at)
@@ -103,14 +95,14 @@ def opening_at(text: str, at: int, forms: tuple[Form, ...], tools: Tools) -> Ope
 
 
 def following_at(text: str, at: int, variant: Variant, tools: Tools) -> Opening | bool:
-    """The frame of a call that stands right behind another one; otherwise whether one may."""
+    """The frame of a call right behind another one; otherwise whether one may follow."""
     view = text[at : at + WIDEST]
     body = variant.head(view, 0, tools)
     return Opening(variant, body) if body >= 0 else body == MORE and len(view) < WIDEST
 
 
 def _opener(form: Form, text: str, at: int) -> tuple[int, str]:
-    """How long the opener of a form is, and its namespace; or ``MORE``, or ``NO``."""
+    """The length of a form's opener, and its namespace; or ``MORE``, or ``NO``."""
     end = literal(text, at, (form.opener,))
     if end >= 0:
         return end - at, ""

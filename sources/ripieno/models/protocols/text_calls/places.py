@@ -1,7 +1,6 @@
-"""Where a place in a text stands: in a code fence, in inline code, in a quotation, or in the open.
+"""The context of a position in a text: a code fence, inline code, a quotation, or open text.
 
-After CommonMark, as far as it can be told without looking ahead. What is in doubt counts as code: a call in it stays
-text.
+Follows CommonMark as far as possible without looking ahead. In doubt, text counts as code: a call in it stays text.
 """
 
 import dataclasses
@@ -21,38 +20,38 @@ class _Fence:
 
 
 class Places:
-    """Follows a text, character by character in steps of its own, and knows whether it stands in the open."""
+    """Follows a text in steps, and knows whether the position is in open text."""
 
     def __init__(self) -> None:
-        #: Only what may stand before a fence so far in this line; only blanks; nothing at all of the text.
+        #: The line so far allows a fence; the line so far is blank; the text has not begun.
         self.lead = True
         self.blank = True
         self.beginning = True
         self._quoted = False
         self._column = 0
         self._fence: _Fence | None = None
-        #: A fence of backticks is none when its own line has more of them; one closes when nothing follows in its line.
+        #: An opening line with more backticks makes no fence; a fence closes only if its line has nothing else.
         self._info = False
         self._closing = False
-        #: How many backticks opened the inline code that this is, and paragraphs end it.
+        #: Number of backticks of the open inline code, which a paragraph ends.
         self._span = 0
-        #: A run of fence signs that may go on: the sign, how many, and whether it leads its line.
+        #: An unfinished run of fence characters: the character, their number, and whether the run leads its line.
         self._run = ""
         self._count = 0
         self._leads = False
 
     @property
     def open(self) -> bool:
-        """Whether a call may stand here."""
+        """Whether a call may be here."""
         return not (self._fence or self._span or self._quoted or self._run)
 
     @property
     def within(self) -> bool:
-        """Whether the line goes on as it is, as long as nothing comes that stops."""
+        """Whether the line continues unchanged until a stop."""
         return not (self.lead or self._run or self._closing)
 
     def step(self, text: str, at: int, stops: re.Pattern[str]) -> int:
-        """Reads on, to the next place where something may change, or where one of ``stops`` matches in the open."""
+        """Reads up to the next position where the context may change, or where ``stops`` matches in open text."""
         if self._run:
             return self._go_on(text, at)
         if self.lead:
@@ -72,7 +71,7 @@ class Places:
         return len(text) if found is None else found.start()
 
     def pass_on(self) -> None:
-        """Something stands in this line."""
+        """Marks the line as not empty."""
         self.lead = self.blank = self.beginning = self._closing = False
 
     def _led(self, lead: str, end: int) -> int:
@@ -105,14 +104,14 @@ class Places:
         return at
 
     def _settle(self) -> None:
-        """A run has ended: what it opens or closes."""
+        """Applies a complete run, which may open or close code."""
         sign, count, leads, fence = self._run, self._count, self._leads, self._fence
         self._run = ""
         column, quoted = self._column, self._quoted
         self.pass_on()
         if fence is not None:
             if self._info and sign == "`":
-                # No fence, but inline code.
+                # Inline code, not a fence.
                 self._fence, self._info = None, False
                 self._span = 0 if count == fence.count else fence.count
             elif leads and sign == fence.sign and count >= fence.count and column <= fence.column + 3:

@@ -1,8 +1,8 @@
-"""Takes a text apart while it comes: calls in any of the forms, and everything else as it is.
+"""Parser that finds calls of all forms in a streamed text.
 
-Nothing is lost: the sources of all pieces, joined, are the text. How it was cut into chunks makes no difference. What
-cannot be a call any more is given out at once; a call, when its frame is complete. Each character is read at most
-twice: in a frame, and again as text when the frame comes to nothing; what came to nothing is not searched for calls.
+No text is lost: the sources of all pieces, joined, are the text. Its division into chunks makes no difference. Text is
+returned as soon as it cannot be a call; a call, when its frame is complete. Each character is read at most twice: in a
+frame, and again as text if the frame fails. A failed frame is not searched for calls.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,11 +39,10 @@ _FUNCTIONS = "functions."
 
 
 class Parser:
-    """Takes one text apart. ``tools`` are those that may be called, with the schemas of their arguments.
+    """Parses one text. ``tools`` are the callable tools, with the schemas of their arguments.
 
-    A form that has a mark of its own makes a call of any name, unless only what is ``declared`` counts; one that has
-    none, only of a tool that is known. ``echoed`` says of the text of a call whether it is an echo of what a tool
-    answered: then it is no call.
+    A form with a mark of its own is a call of any name, or only of ``declared`` tools; a form without one, only of
+    known tools. A call for which ``echoed`` is true repeats a tool's output and does not count.
     """
 
     def __init__(
@@ -52,32 +51,32 @@ class Parser:
         self._tools = tools
         self._declared = declared
         self._echoed = echoed
-        #: What was not read yet, with what of a frame stands before it; and how far it was read.
+        #: Unread text, after the part of a frame before it; and the position in it.
         self._text = ""
         self._at = 0
         self._places = Places()
         self._pieces: list[Piece] = []
-        self._said: list[str] = []
-        #: Characters that are text whatever stands in them, and what ends a quotation.
+        self._texts: list[str] = []
+        #: Number of characters that are text in any case; the end of the open quotation.
         self._mute = 0
         self._closer = ""
-        #: What is a wrapping here, and whose words these are.
+        #: Wrappers that are expected, and the current channel.
         self._ends: tuple[str, ...] = ()
         self._channel = ""
-        #: The frame under way: where it begins in the text, and what of it came before; its kind and its body.
+        #: The open frame: its start in the text, its earlier text, its kind, and its body.
         self._start = 0
         self._before: list[str] = []
         self._variant: Variant | None = None
         self._body: Body | None = None
         self._head = 0
-        #: How the next frame may begin, right where one ended.
+        #: The form of a frame right behind the last one.
         self._following: Variant | None = None
 
     def feed(self, text: str) -> Sequence[Piece]:
         """The pieces that are certain now."""
         pending = self._text or self._body or self._closer or self._following
         if not pending and self._places.within and not STOPS.search(text):
-            # What most texts are: more of a line.
+            # The most frequent case: more of a line.
             self._mute -= len(text)
             return (Reasoning(text) if self._channel else Text(text),) if text else ()
         self._text += text
@@ -85,7 +84,7 @@ class Parser:
         return self._taken()
 
     def finish(self) -> Sequence[Piece]:
-        """All that is left. A frame that was not closed is text."""
+        """The remaining pieces. An unclosed frame is text."""
         self._advance(final=True)
         return self._taken()
 
@@ -95,13 +94,12 @@ class Parser:
         return pieces
 
     def _flush(self) -> None:
-        if self._said:
-            text = "".join(self._said)
-            self._said.clear()
+        if self._texts:
+            text = "".join(self._texts)
+            self._texts.clear()
             self._pieces.append(Reasoning(text) if self._channel else Text(text))
 
     def _advance(self, *, final: bool) -> None:
-        """Reads as far as it can."""
         while True:
             if self._body is not None:
                 if not self._go_on(self._body, final=final):
@@ -116,15 +114,15 @@ class Parser:
         self._text, self._at = self._text[self._at :], 0
 
     def _say(self, end: int) -> bool:
-        """What stands before a place is text."""
+        """Takes the text before a position."""
         if end > self._at:
-            self._said.append(self._text[self._at : end])
+            self._texts.append(self._text[self._at : end])
             self._mute -= end - self._at
             self._at = end
         return True
 
     def _step(self, *, final: bool) -> bool:
-        """Reads on in the open, or in code. False when more is needed."""
+        """Reads open text or code. False if more text is needed."""
         text, at, places = self._text, self._at, self._places
         if places.open:
             found: Mark | Opening | bool = False
@@ -165,7 +163,7 @@ class Parser:
         self._pieces.append(Wrapping(raw))
 
     def _quote(self, *, final: bool) -> bool:
-        """Reads on in a quotation. False when more is needed."""
+        """Reads a quotation. False if more text is needed."""
         found = self._text.find(self._closer, self._at)
         if found >= 0:
             end = found + len(self._closer)
@@ -174,17 +172,14 @@ class Parser:
         self._say(len(self._text) if final else beginning_of(self._text, self._at, (self._closer,)))
         return False
 
-    # Frames.
-
     def _open(self, opening: Opening) -> bool:
-        """A frame begins."""
         self._start, self._head = self._at, opening.body
         self._variant, self._body = opening.variant, opening.variant.body()
         self._at += opening.body
         return True
 
     def _go_on(self, body: Body, *, final: bool) -> bool:
-        """Reads on in a frame. False when more is needed."""
+        """Reads a frame. False if more text is needed."""
         self._at, verdict = body.feed(self._text, self._at, final=final)
         if verdict is Verdict.ENDED:
             self._join()
@@ -193,7 +188,7 @@ class Parser:
             self._join()
             closed = self._closed_in_string(body)
             if closed is not None:
-                # Whatever else stands in the line is what was in the string.
+                # The rest of the line was part of the string.
                 rest = self._at - closed
                 self._end(closed)
                 self._mute = max(self._mute, rest)
@@ -208,7 +203,7 @@ class Parser:
         return True
 
     def _join(self) -> None:
-        """Puts what came before back into the text, so that the frame stands in it as a whole."""
+        """Restores the frame's earlier text, so that the frame is complete in the text."""
         if self._before:
             before = "".join(self._before)
             self._before.clear()
@@ -217,13 +212,12 @@ class Parser:
             self._start = 0
 
     def _closed_in_string(self, body: Closed) -> int | None:
-        """The end of the first closer in the string that was torn."""
+        """The end of the first closer in the torn string."""
         begins = self._start + self._head + body.string_at
         places = [(self._text.find(closer, begins, self._at), closer) for closer in body.closers]
         return min((place + len(closer) for place, closer in places if place >= 0), default=None)
 
     def _end(self, end: int) -> None:
-        """A frame is complete, and stands in the text as a whole."""
         variant = self._variant
         raw = self._text[self._start : end]
         found = None if variant is None or variant.read is None else variant.read(raw, self._tools)
@@ -246,18 +240,17 @@ class Parser:
             self._channel = variant.channel
 
     def _counts(self, found: Sequence[Found] | None, raw: str) -> bool:
-        """Whether what was found in a frame is to be called."""
         if not found or (self._declared and any(self._settle(name) not in self._tools for name, _ in found)):
             return False
         return self._echoed is None or not self._echoed(raw)
 
     def _fail(self) -> None:
-        """A frame comes to nothing, as far as it was read: it is text, whatever stands in it."""
+        """Discards a frame: what was read of it is text, whatever it contains."""
         self._mute = self._at - self._start
         self._at = self._start
         self._variant = self._body = self._following = None
 
     def _settle(self, name: str) -> str:
-        """The name of a tool, without the namespace that some models put before it."""
+        """The name of a tool without a namespace that some models add."""
         bare = name.removeprefix(_FUNCTIONS)
         return bare if name not in self._tools and bare in self._tools else name

@@ -1,4 +1,4 @@
-"""The names and arguments in the text of a call: JSON as strict as any, and values between tags by their schema."""
+"""Names and arguments in the text of a call: strict JSON, and values between tags by their schema."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,7 +8,7 @@ from ripieno.exceptions import JsonInvalidity
 from ripieno.jsonvalues import EMPTY, encode, is_list, is_table, parse
 from ripieno.models.protocols.text_calls.grammar import Tools
 
-#: A name, and its arguments as JSON, or as what cannot be read.
+#: A name, and its arguments as JSON or as unreadable text.
 Found: TypeAlias = tuple[str, str]
 
 _NAME = re.compile(r'"name"\s*:\s*"([^"\\\s]{1,128})"')
@@ -17,10 +17,10 @@ _LITERALS: Mapping[str, Any] = {"True": True, "False": False, "None": None}
 
 
 def objects_in(text: str) -> Sequence[Found] | None:
-    """The calls in ``{"name", "arguments"}``, or a list of such; None when there are none.
+    """The calls in ``{"name", "arguments"}`` or a list of such objects; None if there are none.
 
-    ``parameters`` may stand for ``arguments``, and the two may stand in a ``function``. Of what is no JSON the first
-    name is taken, with all of the text for its arguments, so that the model can be told.
+    ``parameters`` is accepted for ``arguments``, and both in a ``function``. In invalid JSON, the first name counts,
+    with all of the text as arguments, so that the model gets an error.
     """
     try:
         value = parse(text)
@@ -45,7 +45,7 @@ def _call_in(table: Mapping[str, Any]) -> Found | None:
 
 
 def fits(text: str, tools: Tools) -> Sequence[Found] | None:
-    """The call in an object that is nothing else, of a tool that is known; otherwise None."""
+    """The call of a known tool in an object without other keys; otherwise None."""
     try:
         value = parse(text)
     except JsonInvalidity:
@@ -57,7 +57,7 @@ def fits(text: str, tools: Tools) -> Sequence[Found] | None:
 
 
 def text_of(arguments: object) -> str:
-    """Arguments as text. Models send them as JSON in a text, too."""
+    """Arguments as text, which models may also send as JSON in a text."""
     if isinstance(arguments, str):
         return arguments
     try:
@@ -67,7 +67,7 @@ def text_of(arguments: object) -> str:
 
 
 def pairs(name: str, given: Iterable[tuple[str, str]], tools: Tools, raw: str) -> Found:
-    """A call of parameters and their texts. A doubled parameter makes the arguments unreadable."""
+    """A call from parameters and their texts. A duplicate parameter makes the arguments unreadable."""
     properties = tools.get(name, EMPTY).get("properties")
     values: dict[str, Any] = {}
     for key, text in given:
@@ -79,9 +79,9 @@ def pairs(name: str, given: Iterable[tuple[str, str]], tools: Tools, raw: str) -
 
 
 def typed(text: str, schema: object) -> Any:
-    """The value that a text stands for: a text where the schema allows one or does not say, otherwise as JSON.
+    """The value of a text: a text if the schema allows one or has no type, otherwise JSON.
 
-    What cannot be read so stays the text that it is, and validation says what is wrong with it.
+    A text that is not valid JSON stays text, and validation reports it.
     """
     kinds = _kinds(schema)
     bare = text.strip()
@@ -98,7 +98,7 @@ def typed(text: str, schema: object) -> Any:
 
 
 def _kinds(schema: object) -> frozenset[str]:
-    """The types that a schema allows, as far as it says so on its surface."""
+    """The types that the top level of a schema allows."""
     if not is_table(schema):
         return frozenset()
     kinds: set[str] = set()

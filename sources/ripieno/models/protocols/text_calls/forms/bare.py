@@ -1,4 +1,4 @@
-"""Forms without a mark: an object that is all there is, alone or in a fence, and that fits a tool that is known."""
+"""Forms without a mark: an answer that is only an object, plain or fenced, which fits a known tool."""
 
 import functools
 import re
@@ -15,7 +15,7 @@ _NAME = re.compile(r'\{\s*"name"\s*:?\s*(?:"([^"\\]*)("?))?')
 
 
 def _object(fence: Head | None) -> Head:
-    """The beginning of an object whose first key a call has, and whose name, where it comes first, is known."""
+    """The beginning of an object whose first key is one of a call, and whose name, if it is first, is known."""
 
     def find(text: str, at: int, tools: Tools) -> int:
         start = at - 1 if fence is None else fence(text, at, tools)
@@ -28,7 +28,7 @@ def _object(fence: Head | None) -> Head:
 
 
 def _key(text: str, start: int) -> int:
-    """The place of an object, if its first key is one of a call."""
+    """The position of an object, if its first key is one of a call."""
     key = _KEY.match(text, start)
     if key is None:
         return NO
@@ -38,7 +38,6 @@ def _key(text: str, start: int) -> int:
 
 
 def _name(text: str, start: int, tools: Tools) -> int:
-    """The place of an object that begins with a name, if that is a tool's."""
     name = _NAME.match(text, start)
     if name is None or (name.end() < len(text) and not name[2]):
         return NO

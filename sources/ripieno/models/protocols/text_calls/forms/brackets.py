@@ -12,28 +12,26 @@ from ripieno.models.protocols.text_calls.values import Found, objects_in, text_o
 _MISTRAL = "[TOOL_CALLS]"
 _NAMED = re.compile(r"\s*([^\s\[{]+)(?:\[CALL_ID\][^\s\[{]*)?(?:\[ARGS\])?\s*(\{.*)", re.DOTALL)
 _BEGINNING = re.compile(r"\[\s*(?:([A-Za-z_][\w.-]*)(\s*(\()?)?)?")
-#: Characters of a list of calls that are parsed.
+#: Maximum characters of a list of calls.
 _LONGEST = 256 * 1024
 
 
 def _listed(raw: str, _: Tools) -> Sequence[Found] | None:
-    """``[TOOL_CALLS] [{…}, {…}]``: a list of objects."""
     return objects_in(raw.removeprefix(_MISTRAL))
 
 
 def _followed(raw: str, _: Tools) -> Sequence[Found] | None:
-    """``[TOOL_CALLS]name[ARGS]{…}``; newer models write an identifier between, older ones no ``[ARGS]``."""
+    """``[TOOL_CALLS]name[ARGS]{…}``; newer models add an identifier, older ones omit ``[ARGS]``."""
     found = _NAMED.fullmatch(raw.removeprefix(_MISTRAL))
     return None if found is None else [(found[1], found[2])]
 
 
 def _functools(raw: str, _: Tools) -> Sequence[Found] | None:
-    """``functools[{…}, {…}]``."""
     return objects_in(raw.removeprefix("functools"))
 
 
 def _begins(text: str, at: int, tools: Tools) -> int:
-    """``[name(``, of a tool that is known: nothing else tells such a list from any other."""
+    """``[name(`` of a known tool, the only mark of such a list."""
     match = _BEGINNING.match(text, at - 1)
     if match is None:
         return NO
@@ -48,7 +46,7 @@ def _begins(text: str, at: int, tools: Tools) -> int:
 
 
 def _pythonic(raw: str, tools: Tools) -> Sequence[Found] | None:
-    """``[f(a=1), g(b="x")]``: calls of known tools, their arguments by name, literals only. Nothing is evaluated."""
+    """``[f(a=1), g(b="x")]``: calls of known tools with named literal arguments. Nothing is evaluated."""
     source = raw.strip()
     if len(source) > _LONGEST:
         return None
@@ -61,7 +59,7 @@ def _pythonic(raw: str, tools: Tools) -> Sequence[Found] | None:
 
 
 def _python_call(node: ast.expr) -> Found:
-    """One call. Errors: ``ValueError`` for what is none, or not made of literals."""
+    """One call. Errors: ``ValueError`` if it is no call, or has other arguments than literals."""
     if not isinstance(node, ast.Call) or node.args:
         raise ValueError(node)
     arguments: dict[str, Any] = {}
@@ -73,7 +71,6 @@ def _python_call(node: ast.expr) -> Found:
 
 
 def python_call(text: str) -> Found | None:
-    """One call that is written as in Python."""
     try:
         return _python_call(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):

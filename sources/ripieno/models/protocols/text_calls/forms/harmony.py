@@ -1,4 +1,4 @@
-"""The channels of Harmony (gpt-oss): analysis is reasoning, commentary to a function is a call, all else is text."""
+"""The channels of Harmony (gpt-oss): analysis is reasoning, commentary to a function is a call, the rest is text."""
 
 import re
 from collections.abc import Sequence
@@ -15,13 +15,11 @@ _ENDS = ("<|end|>", "<|return|>", "<|call|>")
 
 
 def _header(*, calls: bool, channel: str = "") -> Head:
-    """The header of a message: to a function, or of a channel."""
-
     def find(text: str, at: int, _: Tools) -> int:
         end = text.find(_MESSAGE, at, at + LONGEST)
         if end < 0:
             return NO if "\n" in text[at : at + LONGEST] or len(text) - at >= LONGEST else MORE
-        # The channel may be the opener itself, which stands before this place.
+        # The channel may be in the opener, before this position.
         header = text[at - len(_OPENER) if text.endswith(_OPENER, 0, at) else at : end]
         if "\n" in header or (_TO.search(header) is not None) is not calls:
             return NO
@@ -37,7 +35,6 @@ def _header(*, calls: bool, channel: str = "") -> Head:
 
 
 def _call(raw: str, _: Tools) -> Sequence[Found] | None:
-    """The name stands behind ``to=``."""
     header, _message, arguments = raw.partition(_MESSAGE)
     found = _TO.search(header)
     return None if found is None else [(found[1], arguments.strip())]

@@ -1,6 +1,6 @@
-"""Forms of tags: ``<tool_call>`` with what different models put into it, ``<function=…>``, and ``<invoke>``."""
+"""Forms of tags: ``<tool_call>`` with the contents of several models, ``<function=…>``, and ``<invoke>``."""
 
-# ruff: noqa: RUF001  models write these signs
+# ruff: noqa: RUF001  models write these characters
 
 import functools
 import re
@@ -28,7 +28,7 @@ def _function(raw: str, tools: Tools) -> Sequence[Found] | None:
 
 
 def _all(pattern: re.Pattern[str], text: str) -> list[tuple[str, str]] | None:
-    """All parameters in a text; None when anything else stands in it."""
+    """All parameters in a text; None if it has anything else."""
     given: list[tuple[str, str]] = []
     at = 0
     while match := pattern.match(text, at):
@@ -38,7 +38,7 @@ def _all(pattern: re.Pattern[str], text: str) -> list[tuple[str, str]] | None:
 
 
 def _lines(value: str) -> str:
-    """A value without the ends of lines that its tags stand on."""
+    """A value without the line ends next to its tags."""
     return re.sub(r"\A\r?\n|\r?\n\Z", "", value)
 
 
@@ -109,12 +109,8 @@ def _invoke(namespace: str) -> tuple[Variant, ...]:
         inner = raw[head.end() :].removesuffix(end)
         if inner.lstrip().startswith("{"):
             return [(head[1], inner.strip())]
-        given: list[tuple[str, str]] = []
-        at = 0
-        while match := parameter.match(inner, at):
-            given.append((match[1], match[2]))
-            at = match.end()
-        return None if inner[at:].strip() else [pairs(head[1], given, tools, raw)]
+        given = _all(parameter, inner)
+        return None if given is None else [pairs(head[1], given, tools, raw)]
 
     return (
         Variant(head=sequence(*begins, ("{",)), body=lambda: Closed(end), read=read),
@@ -127,7 +123,7 @@ def _invoke(namespace: str) -> tuple[Variant, ...]:
 
 
 def _wrapper(tag: str, *inner: str) -> Callable[[str], tuple[Variant, ...]]:
-    """A tag around calls that open with one of these; a namespace of its own they share."""
+    """A tag around calls with one of these openers; both have the same namespace."""
 
     @functools.lru_cache(maxsize=64)
     def variants(namespace: str) -> tuple[Variant, ...]:

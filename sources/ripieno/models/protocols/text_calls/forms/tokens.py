@@ -1,6 +1,6 @@
 """Forms of special tokens: ``<|python_tag|>`` (Llama 3), DeepSeek's and Kimi's sections."""
 
-# ruff: noqa: RUF001  models write these signs
+# ruff: noqa: RUF001  models write these characters
 
 import re
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _KIMI = re.compile(
 
 
 def _python_tag(raw: str, _: Tools) -> Sequence[Found] | None:
-    """An object with ``name`` and ``parameters``, or ``tool.call(a=1)`` as the built-in tools are called."""
+    """An object with ``name`` and ``parameters``, or ``tool.call(a=1)``, the form of built-in tools."""
     text = raw.removeprefix(_PYTHON_TAG)
     if text.lstrip().startswith("{"):
         return objects_in(text)
@@ -33,18 +33,18 @@ def _python_tag(raw: str, _: Tools) -> Sequence[Found] | None:
 
 
 def _parted(raw: str, _: Tools) -> Sequence[Found] | None:
-    """``; {…}``: one more of the same turn."""
+    """``; {…}``: another call of the same turn."""
     return objects_in(raw.lstrip().removeprefix(";"))
 
 
 def _deepseek(raw: str, _: Tools) -> Sequence[Found] | None:
-    """``function`` and a fence around the arguments (V3, R1), or the name alone (V3.1)."""
+    """``function`` and fenced arguments (V3, R1), or the name alone (V3.1)."""
     found = _DEEPSEEK.fullmatch(raw)
     return None if found is None else [(found[1], found[2])]
 
 
 def _kimi(raw: str, _: Tools) -> Sequence[Found] | None:
-    """The name stands in an identifier, ``functions.name:0``."""
+    """The name is part of an identifier, ``functions.name:0``."""
     found = _KIMI.fullmatch(raw)
     return None if found is None else [(found[1], found[2])]
 
