@@ -105,6 +105,16 @@ async def test_calls_start_while_the_model_still_streams(tmp_path: pathlib.Path)
     assert (last.turns, last.calls) == (2, 2)
 
 
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("protocol", ["anthropic", "gemini", "openai-chat", "openai-responses"])
+async def test_every_wire_sends_reasoning(protocol: str, stream: bool) -> None:
+    model = model_of([turn("Yes.", reasoning="I should look. " * 3)], protocol=protocol)
+    run = conduct(model, "Go.", controls=Controls(stream=stream))
+    events = [event async for event in run]
+    assert "".join(event.text for event in events if isinstance(event, ReasoningDelta)) == "I should look. " * 3
+    assert (await run).text == "Yes."
+
+
 async def test_streamed_and_whole_say_the_same(tmp_path: pathlib.Path) -> None:
     (tmp_path / "README.rst").write_text("A first line that is longer than one piece\n")
     conversations = []

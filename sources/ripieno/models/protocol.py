@@ -200,6 +200,10 @@ class Asked:
     native: Native = dataclasses.field(default_factory=frozendict[str, Any], compare=False, repr=False)
 
 
+#: The protocol of an opaque content with the ``text`` of reasoning that a score wrote. Each wire sends it as its own.
+SCORED = "score"
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
     """The reason that a request is refused or an answer ends. ``status`` is the HTTP status.

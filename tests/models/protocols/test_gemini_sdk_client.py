@@ -234,7 +234,7 @@ async def test_a_conversation_that_a_program_holds_itself(stream: bool) -> None:
                 break
             contents.append(types.Content(role="user", parts=[respond(one) for one in calls]))
     assert "".join(part.text for part in parts if part.text) == EXPECTED
-    assert thoughts == ("Hm." if stream else "")
+    assert thoughts == "Hm."
 
 
 @both_ways

@@ -104,7 +104,10 @@ async def test_a_conversation_of_three_turns(tmp_path: Any, carrier: Protocol, s
     results = [one for one in conversation.canisters if isinstance(one, ResultCanister)]
     assert [one.invocation_id for one in results] == [one.identifier for one in calls]
     # It is said once that the calls are prompted, and what can run early does.
-    assert len([event for event in events if isinstance(event, Alert) and "its tools are in the prompt" in event.message]) == 1
+    assert (
+        len([event for event in events if isinstance(event, Alert) and "its tools are in the prompt" in event.message])
+        == 1
+    )
     assert [event.finish for event in events if isinstance(event, TurnEnded)] == ["invocations", "invocations", "stop"]
     assert any(event.early for event in events if isinstance(event, ExecutionBegan)) or not stream
 

@@ -5,7 +5,15 @@ import dataclasses
 import sys
 from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 
-from ripieno.canisters import AssistantCanister, Canister, Controls, InvocationCanister, ResultCanister, UserCanister
+from ripieno.canisters import (
+    AssistantCanister,
+    Canister,
+    Controls,
+    InvocationCanister,
+    OpaqueContent,
+    ResultCanister,
+    UserCanister,
+)
 from ripieno.canisters.contents import text_of
 from ripieno.canisters.controls import Finish
 from ripieno.canisters.conversation import NO_USAGE, Usage, assistant_messages
@@ -21,6 +29,7 @@ from ripieno.canisters.events import (
     TurnEnded,
 )
 from ripieno.jsonvalues import encode, freeze
+from ripieno.models.protocol import SCORED
 from ripieno.testing.scores.templates import error_of, failed, fill, fill_all
 from ripieno.testing.scores.turns import ScoredCall, Turn
 
@@ -138,6 +147,9 @@ def events_of(answer: Answer, *, model: str = "", chunk: int = CHUNK) -> Iterato
     yield TurnBegan(model=model)
     for piece in _cut(answer.reasoning, chunk):
         yield ReasoningDelta(piece)
+    if answer.reasoning:
+        data = freeze({"text": answer.reasoning})
+        yield ContentSealed(OpaqueContent(protocol=SCORED, kind="reasoning", data=data))
     index = 0
     for canister in answer.canisters:
         if isinstance(canister, AssistantCanister):

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ripieno.canisters import InvocationCanister, OpaqueContent, TextualContent
+from ripieno.canisters import Content, InvocationCanister, OpaqueContent, TextualContent
 from ripieno.canisters.conversation import NO_USAGE, Usage
 from ripieno.canisters.events import (
     ArgumentsDelta,
@@ -17,7 +17,7 @@ from ripieno.canisters.events import (
     TurnEnded,
 )
 from ripieno.jsonvalues import encode as encode_json
-from ripieno.models.protocol import Asked, Refusal
+from ripieno.models.protocol import SCORED, Asked, Refusal
 from ripieno.models.protocols.anthropic.contents import block_of
 from ripieno.models.protocols.anthropic.finish import REASONS, usage_object
 from ripieno.models.protocols.anthropic.invocations import begun_block, invocation_block
@@ -89,13 +89,13 @@ class Encoder:
         if isinstance(content, TextualContent):
             text = b"" if self._text is not None or not content.text else self._say(TextDelta(content.text))
             return text + self._close_text()
-        block = block_of(content)
+        block = _block(content)
         if block is None:
             return b""
         closed = self._close_text()
         index = self._index
         deltas: list[bytes] = []
-        if isinstance(content, OpaqueContent) and content.kind == "thinking":
+        if block["type"] == "thinking":
             for name in ("thinking", "signature"):
                 if block.get(name):
                     deltas.append(_delta(index, {"type": f"{name}_delta", name: block[name]}))
@@ -139,7 +139,7 @@ def encode(events: Iterable[Event], asked: Asked) -> bytes:
     reason, usage = "end_turn", NO_USAGE
     for event in events:
         if isinstance(event, ContentSealed):
-            block = block_of(event.content)
+            block = _block(event.content)
             if block is not None:
                 content.append(block)
         elif isinstance(event, InvocationSealed):
@@ -147,6 +147,13 @@ def encode(events: Iterable[Event], asked: Asked) -> bytes:
         elif isinstance(event, TurnEnded):
             reason, usage = REASONS.get(event.finish, "end_turn"), event.usage
     return encode_json(_message(asked.model, content, reason, usage))
+
+
+def _block(content: Content) -> Mapping[str, Any] | None:
+    """The block of a content in an answer. Only a score's reasoning has no signature."""
+    if isinstance(content, OpaqueContent) and content.protocol == SCORED:
+        return {"type": "thinking", "thinking": content.data["text"], "signature": ""}
+    return block_of(content)
 
 
 def refuse(refusal: Refusal) -> bytes:

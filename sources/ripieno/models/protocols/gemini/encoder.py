@@ -17,7 +17,7 @@ from ripieno.canisters.events import (
 )
 from ripieno.jsonvalues import encode as encode_json
 from ripieno.models.protocol import Asked, Refusal
-from ripieno.models.protocols.gemini.contents import CONTINUATION, is_own, parts_of
+from ripieno.models.protocols.gemini.contents import CONTINUATION, is_own, opaque, parts_of
 from ripieno.models.protocols.gemini.finish import REASONS, usage_object
 from ripieno.models.protocols.gemini.invocations import served_part
 
@@ -116,7 +116,15 @@ def encode(events: Iterable[Event], asked: Asked) -> bytes:
     ending: dict[str, Any] = {}
     ended: TurnEnded | None = None
     usage: Usage = NO_USAGE
+    thought = ""
     for event in events:
+        if isinstance(event, ReasoningDelta):
+            thought += event.text
+            continue
+        if thought and isinstance(event, ContentSealed | InvocationSealed | TurnEnded):
+            if not isinstance(event, ContentSealed) or not is_own(event.content, "thought"):
+                contents.append(opaque({"text": thought, "thought": True}, "thought"))
+            thought = ""
         if isinstance(event, ContentSealed):
             if is_own(event.content, CONTINUATION):
                 ending = continuation_of(event.content)
