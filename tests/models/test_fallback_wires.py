@@ -126,20 +126,6 @@ async def test_a_conversation_goes_on_elsewhere(first: Protocol, second: Protoco
     assert json.loads(asked_two[0].body)["model"] == "m"
 
 
-@pytest.mark.parametrize(("status", "error"), [(400, ProviderRefusal), (401, ProviderRefusal), (404, ProviderRefusal)])
-async def test_a_refusal_is_nobody_elses_matter(status: int, error: type[Exception]) -> None:
-    async with two_servers(lambda _: Response(b"{}", status_code=status)) as (one, asked_one, two, asked_two):
-        configuration = {
-            "ensembles": {"enabled": []},
-            "model": {"default": "one/m", "fallback": ["two/m"]},
-            "providers": {"one": table(f"{one}/v1", CHAT), "two": table(two, ANTHROPIC)},
-        }
-        async with assemble(configuration) as assembly:
-            with pytest.raises(error):
-                await conducted(assembly)
-    assert (len(asked_one), len(asked_two)) == (1, 0)
-
-
 async def test_an_endpoint_that_is_left_alone_costs_nothing() -> None:
     """With its breaker open, each turn goes to the second at once."""
     async with two_servers(lambda _: Response(b"{}", status_code=500)) as (one, asked_one, two, asked_two):

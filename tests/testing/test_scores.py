@@ -29,8 +29,6 @@ from ripieno.testing.scores.player import WHOLE, Answer, callable_names, events_
 from ripieno.testing.scores.turns import ScoredCall, Turn
 from tests.counts import count
 
-DATA = pathlib.Path(__file__).parents[2] / "data"
-
 
 def text_of(answer: Answer) -> str:
     return "".join(one.text for one in answer.canisters if isinstance(one, AssistantCanister))
@@ -404,42 +402,6 @@ async def test_performing_gives_the_same_events() -> None:
     performed: list[Event] = [event async for event in perform(answer, chunk=5)]
     assert performed == list(events_of(answer, chunk=5))
     assert len(performed) > 8
-
-
-# What is shipped.
-
-
-def test_the_demo_reads_and_mends() -> None:
-    score = Score.read(DATA / "scores" / "demo.toml")
-    tools = ["list_directory", "read_file", "write_file", "clock__tell_time", "count_lines"]
-    written: list[object] = []
-
-    def say(invocation: InvocationCanister) -> ResultCanister:
-        if invocation.arguments.get("path") == "note/summary.md":
-            return bad(invocation, "There is no 'note/summary.md'.")
-        if invocation.name == "write_file":
-            written.append(invocation.arguments["content"])
-        answers = {"clock__tell_time": "2026-11-21T10:00:00+00:00", "count_lines": "3 README.rst\n"}
-        return good(invocation, answers.get(invocation.name, "Title\n=====\n\nText\n"))
-
-    played = play(score, say, tools)
-    names = [one.name for one in played if isinstance(one, InvocationCanister)]
-    assert names == [
-        *("list_directory", "read_file", "clock__tell_time", "count_lines"),
-        *("write_file", "read_file", "read_file"),
-    ]
-    (content,) = written
-    assert isinstance(content, str)
-    assert content.splitlines() == [
-        "README.rst at 2026-11-21T10:00:00+00:00",
-        "wc -l says 3 README.rst, and it begins with:",
-        *("", "Title", "=====", "", "Text"),
-    ]
-    last = played[-1]
-    assert isinstance(last, AssistantCanister)
-    for quoted in ('"Title"', "3 README.rst", "2026-11-21T10:00:00+00:00"):
-        assert quoted in last.text
-    assert "[" not in last.text
 
 
 def test_calls_are_values() -> None:

@@ -82,32 +82,6 @@ TestRequests = Requests.TestCase
 TestRequests.settings = settings(stateful_step_count=40)
 
 
-def test_it_opens_after_so_many_failures_in_a_row() -> None:
-    breaker = Breaker(Caution(failures=2, cooldown=10))
-    breaker.fail(0, "first", trying=False)
-    breaker.succeed()
-    breaker.fail(1, "second", trying=False)
-    assert breaker.seconds(1) is None
-    breaker.fail(2, "third", trying=False)
-    assert (breaker.seconds(2), breaker.seconds(11), breaker.reason) == (10, 1, "third")
-    assert breaker.seconds(12) is None
-
-
-def test_one_request_tries_it_and_decides() -> None:
-    breaker = Breaker(Caution(failures=1, cooldown=10))
-    breaker.fail(0, "gone", trying=False)
-    assert breaker.enter()
-    assert breaker.seconds(10) == 0.0  # The others wait for its outcome.
-    breaker.fail(15, "still gone", trying=True)
-    assert breaker.seconds(15) == 10
-    assert breaker.enter()
-    breaker.leave(trying=True)
-    assert breaker.seconds(25) is None  # Whoever comes next tries.
-    assert breaker.enter()
-    breaker.succeed()
-    assert not breaker.enter()
-
-
 def test_no_count_never_opens_it() -> None:
     breaker = Breaker(Caution(failures=0))
     for second in range(1000):

@@ -12,7 +12,6 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from ripieno.canisters import AssistantCanister, Controls, UserCanister
 from ripieno.canisters.events import Alert
-from ripieno.descriptors.timeouts import Timeouts
 from ripieno.ensembles import Definition, Ensemble
 from ripieno.exceptions import NameAbsence, ProviderUnreachable, WireInvalidity
 from ripieno.models import Protocol
@@ -175,41 +174,6 @@ async def test_nobody_answers(stream: bool) -> None:
 async def test_an_address_that_is_none(url: str) -> None:
     error = await fail(url)
     assert isinstance(error, ProviderUnreachable)
-
-
-@either_way
-async def test_a_stall_ends(stream: bool) -> None:
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(
-            chunked(b'data: {"a":1}\n\n', kind="text/event-stream" if stream else "application/json", end=False)
-        )
-        await until_eof(reader)
-
-    async with talking(talk) as (url, all_gone):
-        async with open_transport(url, timeouts=Timeouts(first_byte=60, between=0.2)) as transport:
-            seen: list[Any] = []
-
-            async def listen() -> None:
-                async with transport.exchange(b"{}", path="/x", stream=stream) as natives:
-                    async for batch in natives:
-                        seen.extend(batch)
-
-            with pytest.raises(ProviderUnreachable, match="took too long"):
-                await listen()
-        assert seen == ([{"a": 1}] if stream else [])
-        await all_gone()
-
-
-@either_way
-async def test_a_server_that_never_begins(stream: bool) -> None:
-    async def talk(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
-        await until_eof(reader)
-
-    async with talking(talk) as (url, all_gone):
-        error = await fail(url, stream=stream, timeouts=Timeouts(first_byte=0.2, between=0.2))
-        await all_gone()
-    assert isinstance(error, ProviderUnreachable)
-    assert "took too long" in str(error)
 
 
 @either_way
